@@ -16,6 +16,7 @@ from tests.controllers.jobs import place, reasons
 
 NOW = datetime(2026, 11, 17, 4, 0, tzinfo=UTC)
 ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}}
+RECREATE = {"type": "Recreate"}
 CLAIM = {
     "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -156,6 +157,31 @@ class TestUpdate:
         made = stateful_set(updateStrategy={"type": "OnDelete"})
         assert decided(*self.old(0, 1, 2), made=made) == ([], [])
         assert replicas(made=made).revision_for(0) == "new"
+
+    @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+    def test_all_old_pods_go_before_the_first_new_one_comes(self, policy):
+        made = stateful_set(updateStrategy=RECREATE, podManagementPolicy=policy)
+        broken = pod(1, revision="old", ready=False, phase="Pending")
+        assert decided(*self.old(0, 4), broken, made=made) == ([], ["s-0", "s-4", "s-1"])
+        assert decided(pod(0, revision="old", deletionTimestamp="x"), pod(1), made=made) == ([], [])
+        assert decided(pod(0), made=made) == ([1] if policy == "OrderedReady" else [1, 2], [])
+        assert replicas(made=made).revision_for(0) == "new"
+
+
+def test_the_condition_of_a_recreation():
+    made = stateful_set(updateStrategy=RECREATE)
+
+    def told(*pods, current="old"):
+        found = status(replicas(*pods, made=made, current=current))
+        made["status"] = found
+        return [(each["status"], each["reason"]) for each in found.get("conditions", ())]
+
+    assert told(pod(0), pod(1), pod(2), current="new") == []
+    assert told(*(pod(number, revision="old") for number in range(3))) == [("True", "RecreateInProgress")]
+    assert told(pod(0)) == [("True", "RecreateInProgress")]
+    assert told(pod(0), pod(1), pod(2)) == [("False", "RecreateCompleted")]
+    assert (made["status"]["currentRevision"], made["status"]["currentReplicas"]) == ("new", 3)
+    assert told(pod(0, ready=False), pod(1), pod(2), current="new") == [("False", "RecreateCompleted")]
 
 
 def test_status():

@@ -90,8 +90,10 @@ def test_daemon_sets(changes, expected):
     ("changes", "expected"),
     [
         ({"spec.podManagementPolicy": "Random"}, {"spec.podManagementPolicy Invalid"}),
-        ({f"{STRATEGY}.type": "Recreate"}, {f"{STRATEGY} Invalid"}),
+        ({f"{STRATEGY}.type": "Replace"}, {f"{STRATEGY} Invalid"}),
         ({f"{STRATEGY}.type": "OnDelete"}, {f"{ROLLING} Invalid"}),
+        ({f"{STRATEGY}.type": "Recreate"}, {f"{ROLLING} Invalid"}),
+        ({STRATEGY: {"type": "Recreate"}}, set()),
         ({f"{ROLLING}.partition": -1}, {f"{ROLLING}.partition Invalid"}),
         ({f"{ROLLING}.maxUnavailable": 0}, {f"{ROLLING}.maxUnavailable Invalid"}),
         ({"spec.replicas": -1}, {"spec.replicas Invalid"}),

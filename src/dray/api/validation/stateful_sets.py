@@ -46,12 +46,12 @@ def _strategy(strategy: Object, path: str) -> Errors:
     kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
     if not kind:
         yield errors.required(path)
-    elif kind == "OnDelete":
+    elif kind in ("OnDelete", "Recreate"):
         if rolling is not None:
             detail = "only allowed for updateStrategy 'RollingUpdate'"
             yield errors.invalid(f"{path}.rollingUpdate", rolling, detail)
     elif kind != "RollingUpdate":
-        yield errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield errors.invalid(path, strategy, "must be 'RollingUpdate', 'OnDelete', or 'Recreate'")
     elif rolling is not None:
         yield from fields.not_negative(rolling, ("partition",), f"{path}.rollingUpdate")
         unavailable, at = rolling.get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable"

@@ -2,7 +2,8 @@
 
 OrderedReady does one thing at a time: a pod is made when those before it are available, deleted when those after it are
 gone and those before it are available. Parallel does all at once. The update replaces pods from the highest ordinal
-down to the partition, and waits where `maxUnavailable` pods are not available.
+down to the partition, and waits where `maxUnavailable` pods are not available. Recreate comes before all else: while
+there are old pods, whatever their state, they are deleted and nothing is made.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Plan:
 
 def plan(replicas: Replicas) -> Plan:
     found = Plan()
+    if replicas.recreates and replicas.outdated:
+        found.delete = [pod for pod in replicas.outdated if not is_deleting(pod)]
+        return found
     if not _fill(replicas, found) or not _shrink(replicas, found):
         return found
     if replicas.rolling is not None:

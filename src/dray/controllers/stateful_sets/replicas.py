@@ -55,9 +55,22 @@ class Replicas:
 
     @property
     def rolling(self) -> Object | None:
-        """The bounds of a rolling update; None where pods are replaced when somebody deletes them."""
-        strategy = mapping(self.stateful_set["spec"].get("updateStrategy"))
+        """The bounds of a rolling update; None where pods are replaced all at once, or when somebody deletes them."""
+        strategy = self._strategy
         return mapping(strategy.get("rollingUpdate")) if strategy.get("type") == "RollingUpdate" else None
+
+    @property
+    def recreates(self) -> bool:
+        """Whether all old pods must have gone before the first new one comes."""
+        return bool(self._strategy.get("type") == "Recreate")
+
+    @property
+    def _strategy(self) -> Object:
+        return mapping(self.stateful_set["spec"].get("updateStrategy"))
+
+    @property
+    def outdated(self) -> list[Object]:
+        return [pod for pod in self.pods.values() if not self.is_updated(pod)]
 
     @property
     def first_updated(self) -> int:

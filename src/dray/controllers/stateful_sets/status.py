@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dray.api.objects import Object, is_deleting, status_of
+from dray.controllers.stateful_sets.recreation import conditions
 from dray.controllers.stateful_sets.replicas import Replicas, is_running_and_ready, revision_of
 
 _ALWAYS = ("replicas", "availableReplicas")
@@ -22,9 +23,10 @@ def status(replicas: Replicas) -> Object:
             counts["updatedReplicas"] += revision_of(pod) == replicas.update
     current = replicas.current
     members = ("replicas", "readyReplicas", "updatedReplicas")
-    if replicas.rolling is not None and all(counts[name] == len(replicas.wanted) for name in members):
-        # The update is complete.
+    is_complete = all(counts[name] == len(replicas.wanted) for name in members)
+    if is_complete and (replicas.rolling is not None or replicas.recreates):
         current, counts["currentReplicas"] = replicas.update, counts["updatedReplicas"]
+    told = conditions(replicas, is_complete=is_complete)
     kept = {name: value for name, value in status_of(replicas.stateful_set).items() if name not in _COUNTED}
     return {
         **kept,
@@ -33,4 +35,5 @@ def status(replicas: Replicas) -> Object:
         "currentRevision": current,
         "updateRevision": replicas.update,
         "collisionCount": int(kept.get("collisionCount") or 0),
+        **({"conditions": told} if told else {}),
     }
