@@ -14,9 +14,11 @@ def tree(pid: int) -> list[int]:
     """A process and its descendants."""
     found = [pid]
     for each in found:
-        for children in Path(f"/proc/{each}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += map(int, children.read_text().split())
+        # Any of them may be gone in the next moment.
+        with contextlib.suppress(OSError):
+            for children in list(Path(f"/proc/{each}/task").glob("*/children")):
+                with contextlib.suppress(OSError):
+                    found += map(int, children.read_text().split())
     return found
 
 
