@@ -115,3 +115,12 @@ def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
     assert core.scheduler.nominations.stirred(before) == []
     core.put(objects.node("b", cpu="7"))
     assert core.scheduler.nominations.stirred(before) == [pods[0].uid]
+
+
+def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:
+    core, (pod, _) = two_with_places()
+    before, revision = core.state.helped.end, core.state.pods_revision
+    with core.state.trial():
+        core.scheduler.nominations.drop(pod.uid)
+    assert core.state.helped.since(before) == {core.state.nodes["a"].number}
+    assert core.state.pods_revision > revision

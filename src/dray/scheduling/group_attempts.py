@@ -151,7 +151,6 @@ class GroupAttempts:
         found, rejected = self._prepared(queued, now, work)
         if len(found) < need or (rejected and not self._suffice(group, found)):
             return self._reject(group, queued, rejected, need, now)
-        before = self._state.pods_revision
         with self.placer.trial(found, work) as (trial, members):
             idle = _idle(self._devices, members)
             answer = self.placer.place(group, members, need, trial)
@@ -166,7 +165,6 @@ class GroupAttempts:
             # There may be quota, and not where there are places.
             pods, prepared = [each.pod for each in queued], partial(self._prepare, queued, now, work)
             preemption = self._quota.reclaim_for(pods, group, need, prepared, now)
-        self._scheduler.hints.undone(before)
         if preemption is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
         else:
@@ -200,12 +198,11 @@ class GroupAttempts:
         pod = queued.pod
         group = single(pod.key, pod.uid, pod.document)
         if self._drains.refused(group, [queued], now):
-            work, before = _work_for([queued]), self._state.pods_revision
+            work = _work_for([queued])
             found, _ = self._prepared([queued], now, work)
             if found:
                 with self.placer.trial(found, work) as (trial, members):
                     self._group_drains.seek(group, members, 1, trial)
-            self._scheduler.hints.undone(before)
 
     def _suffice(self, group: Group, found: Iterable[tuple[QueuedPod, Cycle]]) -> bool:
         """Whether so many pods are enough, of each group that they belong to."""
@@ -242,11 +239,9 @@ class GroupAttempts:
         """The group's queue has too little for it: others go, if they have to and it would find its places then."""
         asked, status = lack
         self._drains.forget(group.key)
-        before = self._state.pods_revision
         preemption = None
         if asked is not None:
             preemption = self._quota.reclaim(asked, group, need, partial(self._prepare, queued, now, work))
-        self._scheduler.hints.undone(before)
         for each in queued:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         # Where it is not their turn, no room on any node helps them.
@@ -281,6 +276,7 @@ class GroupAttempts:
 
     def _bind(self, group: Group, members: Sequence[Member]) -> BindGroup:
         self._drains.forget(group.key)
+        self._state.pods_revision += 1
         binds, seen = [], set[tuple[Key, str]]()
         for member in members:
             placement = member.placement

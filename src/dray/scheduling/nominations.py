@@ -153,10 +153,10 @@ class Nominations:
             self._state.hold(nomination.claim, nomination.preemption.allocation)
 
     def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
-        if nomination.ghost.uid in self._lifted:
-            if helps:
-                self._state.vacated(nomination.preemption.node, nomination.preemption.allocation)
-            return
-        self._state.displace(nomination.ghost, nomination.preemption.node, helps=helps)
-        if nomination.preemption.allocation:
-            self._state.release(nomination.claim, helps=helps)
+        preemption = nomination.preemption
+        if nomination.ghost.uid not in self._lifted:
+            self._state.displace(nomination.ghost, preemption.node, helps=False)
+            if preemption.allocation:
+                self._state.release(nomination.claim, helps=False)
+        if helps:
+            self._state.vacated(preemption.node, preemption.allocation)

@@ -172,11 +172,6 @@ class QueueingHints:
             if helps:
                 self._queue.move_to_active(group, now)
 
-    def undone(self, revision: int) -> None:
-        """Pods were placed in thought and taken back since that revision, which helps nobody."""
-        if self._seen_pods == revision:
-            self._seen_pods = self._state.pods_revision
-
     def _move_nominated(self, since: int, everywhere: bool, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
         for uid in self._nominations.stirred(since):

@@ -99,7 +99,8 @@ class State:
         self.looks = 0
         """How often something that is kept per node was brought up to date."""
         self.pods_revision = 0
-        """Changes with every pod that comes to a node or leaves one, not with the places that are kept for pods."""
+        """Changes with every pod that comes to a node or leaves one, and not with what is done in thought: places that
+        are kept for pods, and pods that are placed on trial."""
         self.nodes_revision = 0
         """Changes with every node that comes or goes or gets other labels."""
         self._places: dict[str, Node] = {}
@@ -198,7 +199,7 @@ class State:
         if pod.joins:
             self.groups.place(pod)
             self.queues.place(pod, node)
-        self.pods_revision += not pod.ghost
+        self.pods_revision += not (pod.ghost or self._trying)
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
@@ -220,7 +221,7 @@ class State:
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
         self.queues.displace(pod)
-        self.pods_revision += helps
+        self.pods_revision += helps and not self._trying
         self._changed(node, helps=helps)
         self._retire(node)
 
@@ -356,12 +357,14 @@ class State:
         self._devices_changed(devices, helps=helps)
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
-        """They are no longer kept for somebody, which was out of sight already: now others may have them."""
+        """They are no longer kept for somebody: now others may have them, even if that comes out of a trial."""
+        trying, self._trying = self._trying, False
         self.pods_revision += 1
         node = self.nodes.get(name)
         if node is not None:
             self._changed(node, helps=True)
         self._freed((each["driver"], each["pool"], each["device"]) for each in results)
+        self._trying = trying
 
     def _freed(self, devices: Iterable[DeviceID]) -> None:
         self._devices_changed(devices, helps=True)
