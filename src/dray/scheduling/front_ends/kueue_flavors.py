@@ -1,4 +1,5 @@
-"""Flavors of Kueue's queues: which nodes each stands for, who may have it, and which is the better for whom."""
+"""Flavors of Kueue's queues: which nodes each stands for, who may have it, what is left of it, and which is the better
+for whom."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from dray.scheduling.front_ends.topologies import Topologies
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.queue_policy import Ask, Asset
 from dray.scheduling.quota_tree import QuotaTree
+from dray.scheduling.reasons import Code, Reason
+from dray.scheduling.status import Status
 from dray.scheduling.tolerations import is_repelled
 
 _UNKNOWN: Final = Flavor()
@@ -105,6 +108,28 @@ class Flavors:
                 if flavor.tolerations and self._is_on(flavor, node.labels):
                     return flavor.tolerations.cover(taint)
         return False
+
+    def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
+        """What a queue has too little of for what is asked, in whichever flavor."""
+        for name, amount in ask.wanted.items():
+            flavors = self.of(queue, name, ask.pod)
+            if not flavors:
+                return Reason(Code.FLAVOR_TAINTS, (queue.name, name))
+            left = max(self._tree.available(queue.name, Asset(flavor, name)) for flavor in flavors)
+            if amount > left:
+                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
+        return None
+
+    def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Status | None:
+        """The same in the flavors of a node."""
+        for name, amount in ask.wanted.items():
+            flavor = self.on(queue, name, node)
+            if flavor is None or flavor not in self.of(queue, name, ask.pod):
+                return Status.of("", Code.NO_FLAVOR, queue.name, resolvable=False)
+            left = self._tree.available(queue.name, Asset(flavor, name))
+            if amount > left:
+                return Status.of("", Code.QUOTA, queue.name, name, str(amount), str(max(0, left)))
+        return None
 
     def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:
         """What pods could be charged to that ask for something, in the order in which the queue names its flavors:

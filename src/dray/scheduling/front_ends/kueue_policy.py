@@ -199,21 +199,11 @@ class KueueQueues(KueueObjects):
         return self.flavors.is_uniform(self._cluster_queues[queue])
 
     def short(self, ask: Ask) -> Reason | None:
-        if not self.charges.kept:
-            return self._short(ask)
-        with self.charges.kept.lent(ask.queue, ask.pod.group):
-            return self._short(ask)
-
-    def _short(self, ask: Ask) -> Reason | None:
         queue = self._cluster_queues[ask.queue]
-        for name, amount in ask.wanted.items():
-            flavors = self.flavors.of(queue, name, ask.pod)
-            if not flavors:
-                return Reason(Code.FLAVOR_TAINTS, (queue.name, name))
-            left = max(self.tree.available(queue.name, Asset(flavor, name)) for flavor in flavors)
-            if amount > left:
-                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
-        return None
+        if not self.charges.kept:
+            return self.flavors.short(queue, ask)
+        with self.charges.kept.lent(ask.queue, ask.pod.group):
+            return self.flavors.short(queue, ask)
 
     def gives_way(self, queue: str) -> bool:
         """Where there is one flavor for all, whoever may reclaim lacks quota."""
@@ -267,21 +257,11 @@ class KueueQueues(KueueObjects):
             self.tree.charge(queue, kept, 1)
 
     def short_on(self, ask: Ask, node: Node) -> Status | None:
-        if not self.charges.kept:
-            return self._short_on(ask, node)
-        with self.charges.kept.lent(ask.queue, ask.pod.group):
-            return self._short_on(ask, node)
-
-    def _short_on(self, ask: Ask, node: Node) -> Status | None:
         queue = self._cluster_queues[ask.queue]
-        for name, amount in ask.wanted.items():
-            flavor = self.flavors.on(queue, name, node)
-            if flavor is None or flavor not in self.flavors.of(queue, name, ask.pod):
-                return Status.of("", Code.NO_FLAVOR, queue.name, resolvable=False)
-            left = self.tree.available(queue.name, Asset(flavor, name))
-            if amount > left:
-                return Status.of("", Code.QUOTA, queue.name, name, str(amount), str(max(0, left)))
-        return None
+        if not self.charges.kept:
+            return self.flavors.short_on(queue, ask, node)
+        with self.charges.kept.lent(ask.queue, ask.pod.group):
+            return self.flavors.short_on(queue, ask, node)
 
     def rank(self, ask: Ask, node: Node) -> int:
         return self.flavors.rank(self._cluster_queues[ask.queue], ask, node)
