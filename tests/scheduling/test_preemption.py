@@ -88,6 +88,20 @@ def test_for_devices_of_the_network_that_a_pod_elsewhere_holds():
     assert actions[0].preemption.node == "n"
 
 
+def test_a_node_comes_on_which_only_a_device_lacks_that_a_pod_elsewhere_holds():
+    core = Core(
+        objects.node("far"),
+        objects.resource_slice("net", gpus.gpu("net-0", kind="net")),
+        holding("held", "net-0", users=["low"], pool="net"),
+        user("low", "far", claims=["held"]),
+        objects.claim("both", objects.request(), objects.request("net", deviceClassName="net")),
+        pod("high", claims=["both"], value=10),
+    )
+    assert victims(core.later()) == []
+    core.put(objects.node("near"), gpus.slice_of("near", 1))
+    assert victims(core.later()) == ["low"]
+
+
 def test_not_for_devices_where_that_is_switched_off():
     core = gpu_world(*wants_gpu(), preempt_for_devices=False)
     assert victims(core.actions()) == []

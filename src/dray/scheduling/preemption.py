@@ -213,12 +213,14 @@ class Preemptor:
         pod = cycle.pod
         if not status.resolvable:
             return False
-        rule = self.rule(cycle)
-        removable = [each for each in node.pods.values() if rule.may_go(each)]
+        rule, demand = self.rule(cycle), cycle.claims.demand
+        away = self._away(node) if demand and self._state.inventory.is_spread else []
+        removable = [each for each in (*node.pods.values(), *away) if rule.may_go(each)]
         lower = [each for each in removable if self._state.bound(each)]
         self.passed_over = self.passed_over or len(lower) < len(removable)
         lower = lower or making_room(node.pods.values(), pod, cycle.now)
-        return bool(lower) and fits_without(pod.requirements, node, lower, cycle.claims.demand.served(node))
+        here = [each for each in lower if each.uid in node.pods]
+        return bool(lower) and fits_without(pod.requirements, node, here, demand.served(node))
 
     def rule(self, cycle: Cycle) -> Removals:
         """Who may be removed for the sake of the pod."""
@@ -338,9 +340,7 @@ class Preemptor:
 
     def _lower(self, rule: Removals, node: Node) -> Iterator[Pod]:
         """Pods on the node that may be removed, or elsewhere with devices that the node sees."""
-        away = [self._state.placed(uid) for uid in self._holders(node)] if self._for_devices else []
-        elsewhere = [each for each in away if each is not None and each.uid not in node.pods]
-        for each in (*node.pods.values(), *elsewhere):
+        for each in (*node.pods.values(), *self._away(node)):
             if not self._may_go(rule, each):
                 continue
             if self._state.bound(each):
@@ -348,14 +348,15 @@ class Preemptor:
             else:
                 self.passed_over = True
 
-    def _holders(self, node: Node) -> set[str]:
-        """The pods anywhere that use devices which are not of one node only."""
-        return {
+    def _away(self, node: Node) -> list[Pod]:
+        """The pods on other nodes that use devices which the node sees too."""
+        uids = {
             uid
-            for device, claim in self._held(node)
+            for device, claim in (self._held(node) if self._for_devices else ())
             if self._state.inventory.viewers(device) is None
             for uid in consumers(claim)
         }
+        return [pod for uid in sorted(uids - node.pods.keys()) if (pod := self._state.placed(uid)) is not None]
 
     def _orphans(self, node: Node) -> list[Object]:
         """Claims with devices that the node sees, whose users are all gone: they are about to be deallocated."""
