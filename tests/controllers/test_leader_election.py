@@ -52,6 +52,15 @@ def test_the_oldest_version_is_the_best(among, best):
     assert candidates.best_of(among) == best
 
 
+@pytest.mark.parametrize("year", [1, 9999])
+def test_who_was_heard_of_at_the_end_of_time(year):
+    there = candidate("a", asked=1)
+    there["spec"] |= dict.fromkeys(("renewTime", "pingTime"), f"{year:04}-12-31T23:59:59.999999Z")
+    assert candidates.is_forgotten(there, NOW) == (year == 1)
+    assert candidates.is_heard(there, NOW) == (year == 9999)
+    assert not candidates.is_mute(there, NOW)
+
+
 def test_the_strategy_is_that_of_the_newest_program():
     old, new = candidate("old", binary="1.36.0", emulation="1.36.0"), candidate("new", strategy=THIRD_PARTY)
     assert candidates.strategy_of([old, new]) == THIRD_PARTY

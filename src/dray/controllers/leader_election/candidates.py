@@ -24,13 +24,13 @@ _NO_VERSION: Final = Semver(0, 0, 0)
 
 
 def time_of(document: Object, member: str) -> datetime:
-    """In the spec; long ago where it is not given."""
+    """In the spec; long ago where it is not given. It may be the last moment there is: nothing is added to it."""
     text = spec_of(document).get(member)
     return moment(text) if text else _NEVER
 
 
 def is_forgotten(candidate: Object, now: datetime) -> bool:
-    return time_of(candidate, "renewTime") + KEPT < now
+    return now - time_of(candidate, "renewTime") > KEPT
 
 
 def is_asked(candidate: Object) -> bool:
@@ -39,11 +39,11 @@ def is_asked(candidate: Object) -> bool:
 
 
 def is_mute(candidate: Object, now: datetime) -> bool:
-    return is_asked(candidate) and time_of(candidate, "pingTime") + PATIENCE <= now
+    return is_asked(candidate) and now - time_of(candidate, "pingTime") >= PATIENCE
 
 
 def is_heard(candidate: Object, now: datetime) -> bool:
-    return time_of(candidate, "renewTime") + PATIENCE > now
+    return now - time_of(candidate, "renewTime") < PATIENCE
 
 
 def strategy_of(candidates: Sequence[Object]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from dray.api.catalogue import built_in
@@ -130,7 +130,7 @@ class LeaderElectionController:
 
 
 def _needs_election(lease: Object | None, candidates: Sequence[Object], strategy: str, now: datetime) -> bool:
-    if lease is None or any(voices.time_of(each, "renewTime") + _ASKED_AGAIN < now for each in candidates):
+    if lease is None or any(now - voices.time_of(each, "renewTime") > _ASKED_AGAIN for each in candidates):
         return True
     spec = spec_of(lease)
     is_free = not spec.get("holderIdentity") or _is_over(lease, now)
@@ -139,16 +139,16 @@ def _needs_election(lease: Object | None, candidates: Sequence[Object], strategy
     return is_free or voices.best_of(candidates) not in (spec["holderIdentity"], spec.get("preferredHolder"))
 
 
-def _ends(lease: Object) -> datetime:
-    return voices.time_of(lease, "renewTime") + timedelta(seconds=spec_of(lease).get("leaseDurationSeconds") or 0)
-
-
 def _is_over(lease: Object, now: datetime) -> bool:
-    return _ends(lease) < now
+    return _left(lease, now) < 0
 
 
 def _left(lease: Object | None, now: datetime) -> float:
-    return (_ends(lease) - now).total_seconds() if lease is not None else 0.0
+    """Seconds."""
+    if lease is None:
+        return 0.0
+    lasts = spec_of(lease).get("leaseDurationSeconds") or 0
+    return float(lasts - (now - voices.time_of(lease, "renewTime")).total_seconds())
 
 
 def _lease_of(candidate: Object) -> tuple[str, ...]:
