@@ -128,15 +128,6 @@ class CoreWalk(QueuedSteps, Steps, Core):
     async def _list(self, kind):
         return [each for (of, _), each in self.objects.items() if of == kind]
 
-    async def _any(self, kind, suits=lambda _: True):
-        found = [each for each in await self._list(kind) if suits(each)]
-        return self.random.choice(found) if found else None
-
-    async def _remove_any(self, kind, suits=lambda _: True):
-        found = await self._any(kind, suits)
-        if found is not None:
-            await self._remove(kind, found)
-
     async def _remove(self, kind, document):
         name = document["metadata"]["name"]
         if kind == "Pod":

@@ -165,15 +165,6 @@ class Walk(Steps):
         with contextlib.suppress(ApiError):
             await doing
 
-    async def _any(self, kind, suits=lambda _: True):
-        found = [each for each in await self._list(kind) if suits(each)]
-        return self.random.choice(found) if found else None
-
-    async def _remove_any(self, kind, suits=lambda _: True):
-        found = await self._any(kind, suits)
-        if found is not None:
-            await self._try(self._remove(kind, found))
-
     # Steps
 
     def weights(self):

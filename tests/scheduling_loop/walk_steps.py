@@ -72,6 +72,15 @@ CONSTRAINTS = {"pair": [{"requests": ["gpu"], "matchAttribute": f"{objects.DRIVE
 class Steps:
     """The steps; who walks reaches the server by `client`, has chosen by `random` and lets time go by with `pause`."""
 
+    async def _any(self, kind, suits=lambda _: True):
+        found = [each for each in await self._list(kind) if suits(each)]
+        return self.random.choice(found) if found else None
+
+    async def _remove_any(self, kind, suits=lambda _: True):
+        found = await self._any(kind, suits)
+        if found is not None:
+            await self._try(self._remove(kind, found))
+
     async def _add_node(self, name):
         zone = f"z{int(name[1:]) % 2}"
         await self._try(self._create(objects.node(name, cpu="4", labels={"zone": zone})))

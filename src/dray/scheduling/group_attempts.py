@@ -276,7 +276,6 @@ class GroupAttempts:
 
     def _bind(self, group: Group, members: Sequence[Member]) -> BindGroup:
         self._drains.forget(group.key)
-        self._state.pods_revision += 1
         binds, seen = [], set[tuple[Key, str]]()
         for member in members:
             placement = member.placement

@@ -64,6 +64,8 @@ class GroupPlacer:
                 except BaseException:
                     trial.undo()
                     raise
+            if trial.placed():
+                self._state.pods_revision += 1
         finally:
             self._state.claims.shared = _NO_CLAIMS
 
