@@ -201,51 +201,6 @@ def test_a_gang_that_finds_no_place_takes_quota_back_once_others_borrow_it():
     assert bound(actions).keys() >= {"g-0", "g-1"}
 
 
-def two_flavors(**quotas):
-    """A node of each flavor; another queue borrows all of the first, and the node of the second is full."""
-    core = Core(
-        flavor("f1", zone="1"), flavor("f2", zone="2"), local_queue("team", "team"), local_queue("other", "other")
-    )
-    core.put(*(objects.node(f"n{zone}", cpu="4", labels={"zone": zone}) for zone in "12"))
-    flavors = [(name, {"cpu": nominal(number)}) for name, number in quotas.items()]
-    core.put(cluster_queue("team", *flavors, cohort="org", preemption={"reclaimWithinCohort": "Any"}))
-    core.put(cluster_queue("other", ("f1", {"cpu": nominal(0)}), cohort="org"))
-    core.put(pod("plain", cpu="4", nodeSelector={"zone": "2"}, value=1000), queued("borrower", "other", cpu="4"))
-    assert bound(core.settle()) == {"plain": "n2", "borrower": "n1"}
-    return core
-
-
-@pytest.mark.parametrize("second", [0, 4])
-def test_own_quota_of_one_flavor_comes_back_though_another_has_quota_and_no_room(second):
-    core = two_flavors(f1=4, f2=second)
-    core.put(queued("owner", cpu="4"))
-    actions = core.settle()
-    assert victims(actions) == ["borrower"]
-    assert bound(actions) == {"owner": "n1"}
-
-
-def test_own_quota_of_one_flavor_comes_back_to_a_gang():
-    core = two_flavors(f1=4, f2=4)
-    core.put(gang("g", 2), *(in_queue(member(f"g-{number}", cpu="2")) for number in range(2)))
-    actions = core.settle()
-    assert victims(actions) == ["borrower"]
-    assert bound(actions) == {"g-0": "n1", "g-1": "n1"}
-
-
-def test_who_has_room_without_quota_of_the_flavor_there_is_woken_when_it_is_free():
-    core = Core(flavor("f1", zone="1"), flavor("f2", zone="2"), local_queue("team", "team"))
-    core.put(
-        *(objects.node(name, cpu="4", labels={"zone": zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2")))
-    )
-    core.put(cluster_queue("team", ("f1", {"cpu": nominal(4)}), ("f2", {"cpu": nominal(4)})))
-    core.put(pod("plain", cpu="4", nodeSelector={"zone": "2"}), queued("running", cpu="4"))
-    assert bound(core.settle())["running"] in "ab"
-    core.put(queued("waiting", cpu="4", preemptionPolicy="Never"))
-    assert bound(core.settle()) == {}
-    core.remove("Pod", "running")
-    assert bound(core.settle()).keys() == {"waiting"}
-
-
 def test_pods_of_a_namespace_that_a_queue_selects_from_now_on_are_let_in():
     core = world(number=2)
     selects = {"matchLabels": {"team": "yes"}}
@@ -267,21 +222,6 @@ def test_a_gang_that_lost_a_pod_holds_up_nobody():
     assert bound(core.settle()) == {}
     core.remove("Pod", "g-0")
     assert bound(core.settle()) == {"behind": "n"}
-
-
-def test_what_would_be_free_without_others_is_not_when_they_stay():
-    core = Core(objects.node("n", cpu="4", labels={"zone": "b"}), flavor(), flavor("zone-b", zone="b"))
-    core.put(local_queue("team", "team"), local_queue("other", "other"))
-    flavors = [("zone-b", {"cpu": nominal(0)}), ("any", {"cpu": nominal(3)})]
-    core.put(cluster_queue("team", *flavors, cohort="org", preemption={"reclaimWithinCohort": "Any"}))
-    core.put(cluster_queue("other", ("any", {"cpu": nominal(0)}), cohort="org"))
-    core.put(queued("borrower", "other", cpu="3"))
-    assert bound(core.settle()) == {"borrower": "n"}
-    # There would be quota for it without the borrower, but not on this node.
-    core.put(queued("owner", cpu="3"))
-    assert victims(core.settle()) == []
-    core.put(pod("plain", cpu="3"))
-    assert bound(core.settle()) == {}
 
 
 def two_borrowers():
@@ -378,15 +318,6 @@ def test_what_one_queue_does_not_use_another_borrows():
     core.put(other, local_queue("other", "other"))
     training(core, "a", "b", "c", "d")
     assert sorted(bound(core.settle())) == ["a", "b", "c"]
-
-
-def test_flavors_are_nodes():
-    core = world()
-    core.put(objects.node("m", labels={"kind": "new"}), gpus.slice_of("m", 4), flavor("new", kind="new"))
-    core.put(cluster_queue("team", ("new", {GPU: nominal(1)}), ("any", {GPU: nominal(2)})))
-    training(core, "a", "b", "c", "d")
-    places = sorted(bound(core.settle()).values())
-    assert places == ["m", "n", "n"]
 
 
 def test_a_gang_is_admitted_as_a_whole():
