@@ -25,6 +25,8 @@ from dray.api.objects import Object, mapping, mappings, strings
 from dray.driver.errors import InvalidConfig
 
 _SOURCES = ("FromClass", "FromClaim")
+# The reason is sent to the kubelet and becomes an event, and the parameters may have 10 KiB.
+_LONGEST_TEXT = 200
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -79,7 +81,7 @@ def decode(parameters: Object, types: Sequence[type[Config]], place: str) -> Con
         config = msgspec.convert(rest, each)
         config.validate()
     except (ValueError, TypeError) as error:
-        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {error}") from error
+        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {_shortened(error)}") from error
     return config
 
 
@@ -91,7 +93,15 @@ def _kind(config: type[Config]) -> str:
 
 
 def _named(api_version: Any, kind: Any) -> str:
-    return f"{api_version} {kind}".strip() or "parameters without apiVersion and kind"
+    return f"{_shortened(api_version)} {_shortened(kind)}".strip() or "parameters without apiVersion and kind"
+
+
+def _shortened(value: Any) -> str:
+    """The value as text; the middle of a long text is left out."""
+    text = str(value)
+    if len(text) <= 2 * _LONGEST_TEXT:
+        return text
+    return f"{text[:_LONGEST_TEXT]} … {text[-_LONGEST_TEXT:]}"
 
 
 def _names(types: Iterable[type[Config]]) -> str:

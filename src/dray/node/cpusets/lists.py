@@ -9,6 +9,8 @@ Cpuset: TypeAlias = frozenset[int]
 
 # More than any kernel is built for; a longer range is a mistake and not worth the memory.
 LARGEST_CPU: Final = 65535
+# Ranges may overlap, and a long list of large ranges would take seconds to add up.
+_MOST_NAMED: Final = 4 * (LARGEST_CPU + 1)
 
 
 class CpusetError(ValueError):
@@ -21,8 +23,13 @@ def parse_cpuset(text: str) -> Cpuset:
     stripped = text.strip()
     if not stripped:
         return frozenset()
+    named = 0
     for part in stripped.split(","):
-        found.update(_range(part.strip(), text))
+        numbers = _range(part.strip(), text)
+        named += len(numbers)
+        if named > _MOST_NAMED:
+            raise CpusetError(f"a list of CPUs of {len(text)} characters names CPUs too often: its ranges overlap")
+        found.update(numbers)
     return frozenset(found)
 
 
