@@ -11,6 +11,7 @@ from dray.allocation import selectors
 from dray.allocation.devices import Device
 from dray.allocation.inventory import Inventory
 from dray.allocation.selectors import Selectors
+from dray.allocation.work import Work, WorkExhausted
 from dray.api.gates import ALL_GATES
 
 
@@ -88,3 +89,21 @@ def test_slices_and_views_remember_a_limited_number_of_columns() -> None:
 def test_derived_attributes_are_scalars_or_lists_of_one_type(expression: str, problem: str) -> None:
     with pytest.raises(cel.EvaluationError, match=problem):
         Selectors(ALL_GATES).derived(expression, device(1))
+
+
+def test_compiling_patterns_is_work_and_the_next_attempt_goes_on_from_there() -> None:
+    asked = Selectors(ALL_GATES)
+    costly = " || ".join(f'device.driver.matches("[\\\\p{{L}}]{{1,60}}{number}")' for number in range(3))
+    asked.work = Work(30_000)
+    with pytest.raises(WorkExhausted):
+        asked.column(costly, [device(1)])
+    asked.work = Work(30_000)
+    assert asked.column(costly, [device(1)]).selected == 0
+
+
+def test_patterns_that_are_computed_for_each_device_are_work() -> None:
+    asked = Selectors(ALL_GATES)
+    asked.work = Work(30_000)
+    computed = 'device.driver.matches("a.{900}" + string(device.attributes["d.example"].id))'
+    with pytest.raises(WorkExhausted):
+        asked.column(computed, [device(number) for number in range(50)])

@@ -5,7 +5,7 @@ import pytest
 from dray.api import catalogue, intake
 from dray.api.gates import DEFAULT_GATES
 from dray.api.intake import Accepted, Refusal
-from dray.api.rules import ExpressionReport, Rules
+from dray.api.rules import ExpressionReport, LengthOnly, Rules
 
 from .objects import CLAIM, CLASS, NOW, POD, POOL_REQUEST, RULE, SLICE, causes, changed, create, update
 
@@ -161,7 +161,7 @@ def test_declarative_rules_report_in_the_shape_of_v1beta1():
     }
 
 
-class OnlyTrue:
+class OnlyTrue(LengthOnly):
     """A checker that knows one expression, and one that costs too much."""
 
     def selector(self, expression, gates):

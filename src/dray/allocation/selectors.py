@@ -39,6 +39,8 @@ _COMPILATION: Final = 500
 _EVALUATION: Final = 4
 _COST: Final = 0.12
 _COST_COUNTED: Final = 0.8
+# For compiling an instruction of a pattern.
+_INSTRUCTION: Final = 0.4
 
 Compile = Callable[..., cel.Program]
 
@@ -110,6 +112,9 @@ class Selectors:
             compiled = self._known[key] = self._compile(expression, compile_)
             self._text += len(expression) + _LEAST_TEXT
             self._forget()
+            if compiled.program is not None and compiled.program.instructions:
+                # What is compiled is kept, so that the next attempt goes on from there.
+                self.work.spend(int(_INSTRUCTION * compiled.program.instructions))
         else:
             # Another thread may have forgotten it meanwhile.
             with suppress(KeyError):
@@ -148,6 +153,8 @@ class Selectors:
             answer = answers[key] = ask(compiled.program, device)
             self._answers += 1
             self.work.spend(compiled.units)
+            if compiled.program.computes_patterns:
+                self.work.spend(int(_INSTRUCTION * cel.computed_instructions()))
             return answer
 
 

@@ -183,7 +183,8 @@ def create(document: Object, target: KindVersion, place: Place, rules: Rules, *,
     filled = _FILLED_IN.get((target.group, target.kind))
     sent = _lists_copied(obj[filled[0]]) if filled else None
     strategy.prepare_create(obj, target.entry, rules.gates)
-    problems = validation.validate_create(obj, target.entry, rules)
+    with rules.expressions.one_object():
+        problems = validation.validate_create(obj, target.entry, rules)
     if problems:
         return _refusal(obj, target, problems)
     obj = schema.written(obj, target.entry.hub.schema)
@@ -242,7 +243,8 @@ def update(
     if not subresource:
         strategy.count_generation(after, old, target.entry)
     problems = [] if "metadata" in kept else validation.validate_metadata_update(after, old, target.entry)
-    problems += check(after, old, target.entry, rules)
+    with rules.expressions.one_object():
+        problems += check(after, old, target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))
     return _refusal(after, target, problems) if problems else Accepted(after)

@@ -6,6 +6,7 @@ against the length limit.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +24,10 @@ class ExpressionReport:
 class ExpressionChecker(Protocol):
     """Compiles an expression against the environment of the gates."""
 
+    def one_object(self) -> AbstractContextManager[None]:
+        """Inside, expressions belong to one object: what they may take together is limited."""
+        ...
+
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport: ...
 
     def derived(self, expression: str, gates: FeatureGates) -> ExpressionReport: ...
@@ -30,6 +35,9 @@ class ExpressionChecker(Protocol):
 
 class LengthOnly:
     """Stands in where no compiler is at hand: every expression passes."""
+
+    def one_object(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
         return ExpressionReport()

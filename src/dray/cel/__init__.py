@@ -12,6 +12,7 @@ from dray.cel.program import Evaluation, Program
 from dray.cel.reads import Reads
 from dray.cel.runtime import COST_LIMIT
 from dray.cel.selector import MAX_LENGTH, Expressions, compile_derived, compile_expression, compile_selector
+from dray.cel.size_limit import computed_instructions
 
 __all__ = [
     "COST_LIMIT",
@@ -31,5 +32,6 @@ __all__ = [
     "compile_derived",
     "compile_expression",
     "compile_selector",
+    "computed_instructions",
     "device_environment",
 ]

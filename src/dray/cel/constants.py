@@ -52,6 +52,9 @@ class Folder:
         self._environment = environment
         self._text = text
         self._known: dict[Node, Constant | None] = {}
+        self.patterns: dict[str, int] = {}
+        """The literal patterns of the expression, with their instructions."""
+        self.computes_patterns = False
 
     def fold(self, node: Node) -> Constant | None:
         if type(node) is Literal:

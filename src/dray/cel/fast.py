@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from dray.cel import attributes, emit, operators, size_limit
@@ -64,7 +65,6 @@ def _build_map(keys: list[Value], values: list[Value]) -> Value:
 
 
 _NAMESPACE: Final[dict[str, Any]] = {
-    "start": size_limit.start,
     "truth": operators.truth,
     "equals": operators.equals,
     "select": attributes.select,
@@ -89,7 +89,7 @@ class _Compiler:
     def __init__(self, environment: Environment, folder: Folder) -> None:
         self.environment = environment
         self.folder = folder
-        self.namespace = dict(_NAMESPACE)
+        self.namespace = {**_NAMESPACE, "start": partial(size_limit.start, folder.patterns.keys())}
         self.scope: dict[str, str] = {}
         self.counter = 0
         self.depth = 0

@@ -8,19 +8,20 @@ what an API server asks about an expression before it stores it: does it compile
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 from dray.api.caches import Cache
 from dray.api.gates import FeatureGates
 from dray.api.rules import ExpressionReport
-from dray.cel import size_limit
+from dray.cel import patterns, size_limit
 from dray.cel import types as t
 from dray.cel.checker import check
 from dray.cel.constants import FOLDED, Folder
 from dray.cel.environment import DEVICE, Environment, device_environment, plain
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.library.moments import parse_duration, parse_timestamp
-from dray.cel.library.regex import compile_pattern
+from dray.cel.library.regex import compile_literal
 from dray.cel.names import resolve_names
 from dray.cel.parser import parse
 from dray.cel.program import Program, Tree
@@ -44,20 +45,21 @@ _SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
 
 def validate_literals(node: Call, folder: Folder, text: str) -> None:
     """Raises CompileError if the call has a constant argument that cannot mean anything."""
-    check: Callable[[str], object]
     if node.function in _PATTERN:
         argument = node.operands()[1]
-        check = compile_pattern
     elif node.function in _MOMENTS and node.args:
         argument = node.args[0]
-        check = _MOMENTS[node.function]
     else:
         return
     folded = folder.fold(argument)
     if folded is None or not isinstance(folded.value, str):
+        folder.computes_patterns |= node.function in _PATTERN
         return
     try:
-        check(folded.value)
+        if node.function in _MOMENTS:
+            _MOMENTS[node.function](folded.value)
+        elif folded.value not in folder.patterns:
+            folder.patterns[folded.value] = compile_literal(folded.value).programsize
     except EvaluationError as error:
         message = f"invalid {node.function} argument: {error}"
         raise CompileError(message, text=text, offset=argument.offset) from None
@@ -88,7 +90,12 @@ def compile_derived(expression: str, *, env: Environment = DEVICE) -> Program:
 def compile_device_expression(expression: str, *, env: Environment = DEVICE) -> Program:
     """A program over `device` that may yield anything; raises CompileError."""
     program = PROGRAMS.get((expression, env))
-    if program is None:
+    if program is not None:
+        try:
+            patterns.charge(program.instructions)
+        except patterns.PatternError as error:
+            raise CompileError(str(error), text=expression) from None
+    else:
         if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
             raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
         program = compile_text(expression, env)
@@ -109,7 +116,8 @@ def compile_text(expression: str, environment: Environment) -> Program:
         root = _resolve(expression, environment)
         folder = Folder(environment, expression)
         nodes = walk(root)
-        _judge_constants(nodes, folder, environment, expression)
+        with patterns.limit(patterns.MOST_IN_OBJECT):
+            _judge_constants(nodes, folder, environment, expression)
     except RecursionError:
         raise CompileError("expression is nested too deeply", text=expression) from None
     return Program(expression, environment, Tree(root, folder, len(nodes)))
@@ -136,6 +144,9 @@ def _resolve(expression: str, environment: Environment) -> Node:
 
 class Expressions:
     """The expression checker that validation is handed; it compiles against the environment of the gates."""
+
+    def one_object(self) -> AbstractContextManager[None]:
+        return patterns.limit(patterns.MOST_IN_OBJECT)
 
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
         return _report(lambda: compile_selector(expression, env=environment_of(gates)))

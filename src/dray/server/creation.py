@@ -34,8 +34,9 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
         return verdict
 
     await admission.await_references(context, resource, place.namespace, document)
-    verdict = await context.worker.run(write.size * resource.effort, prepare)
-    # From here on nothing waits until the object is written: what is checked still holds then.
+    verdict = await context.worker.run(resource.work(write.size, document), prepare)
+    # From here on nothing waits until the object is written: what is checked still holds then. Only objects that belong
+    # to no namespace have checks that wait.
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
         admission.require_namespace(context, resource, place.namespace, field_validation.name_of(document))
     obj = field_validation.accepted(verdict, resource, document).object
@@ -48,6 +49,7 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
     attributes = write.attributes(admission.CREATE, obj)
+    await admission.check(attributes)
     admission.admit(attributes)
     await admission.validate(attributes)
     return await _store(attributes)

@@ -18,13 +18,14 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import NAME, Cell, Column, age
-from dray.server import documents, selection
+from dray.server import compilation, documents, selection
 from dray.server.custom import defaults, json_path, objects, schema_check
 from dray.server.custom.conversion import WebhookConverter
 from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.resources import Resource, key_prefix
 from dray.server.selection import Field
+from dray.server.worker import AT_ONCE
 
 
 class CustomResource(Resource):
@@ -63,6 +64,8 @@ class CustomResource(Resource):
         self.custom_schema = served.schema
         self.selectable_fields = served.selectable_fields
         self.effort = schema_check.effort(served.schema)
+        if compilation.in_schema(served.schema):
+            self.effort = max(self.effort, AT_ONCE)
         self.api_version = self.hub_api_version = served.api_version
         self._storage = next(version for version in versions if version.storage)
         self.storage_api_version = self._storage.api_version

@@ -112,7 +112,7 @@ def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptio
 
 
 async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
-    effort = len(call.request.body) * call.resource.effort
+    effort = call.resource.work(len(call.request.body), applied)
     document = await call.context.worker.run(effort, _merge, call, None, applied, options)
     document["metadata"].setdefault("name", call.path.name)
     return await creation.create(call.write(options), document, applied=True)

@@ -19,11 +19,13 @@ from dray.api.kind import VERBS
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
-from dray.server import documents, selection
+from dray.server import compilation, documents, selection
 from dray.server.fieldmanager import tracked_kinds
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.selection import Field
+from dray.server.worker import AT_ONCE
 
+_WITH_SELECTORS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
 # (group, kind) of which a deletion is answered with a Status.
 _DELETED_WITH_STATUS = frozenset(
     {
@@ -196,6 +198,10 @@ class Resource(ABC):
         """The cells of an object in a table."""
         return [column.cell(obj, now) for column in self.columns]
 
+    def work(self, size: int, document: Object | None = None) -> int:
+        """How much it takes to check an object of so many bytes; an update does not have the `document` yet."""
+        return size * self.effort
+
     def tracked_form(self, obj: Object) -> Object:
         """An object in hub form, in a form that `tracked` reads."""
         return obj
@@ -228,6 +234,16 @@ class BuiltIn(Resource):
         self._opening = documents.opening(self.kind, self.api_version)
         self.tracked = tracked_kinds.built_in(target)
         self._reshaped = conversion.has_old_shape(target)
+
+    def work(self, size: int, document: Object | None = None) -> int:
+        if self.group != RESOURCE_GROUP or self.kind not in _WITH_SELECTORS:
+            return size
+        if document is None:
+            # The selectors of a claim do not change, so an update of one compiles nothing.
+            compiles = self.kind != "ResourceClaim"
+        else:
+            compiles = size > AT_ONCE or compilation.in_expressions(document)
+        return max(size, AT_ONCE + 1) if compiles else size
 
     def _returns_deleted(self) -> bool:
         if (self.group, self.kind, self.version) == (RESOURCE_GROUP, "DeviceTaintRule", "v1"):
@@ -321,6 +337,10 @@ class EventResource(BuiltIn):
 
     def item(self, value: bytes) -> bytes:
         return b"{" + self.present(value)[len(self._opening) :]
+
+    def work(self, size: int, document: Object | None = None) -> int:
+        """How much it takes to check an object of so many bytes; an update does not have the `document` yet."""
+        return size * self.effort
 
     def tracked_form(self, obj: Object) -> Object:
         return self.answer(obj)

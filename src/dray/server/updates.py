@@ -69,7 +69,7 @@ async def update(write: Write, make: Make, track: Track | None = None, view: Vie
     for _ in range(_TRIES):
         record = reads.get(context, resource, place)
         value = (await resource.seen([record.value]))[0] if resource.converts else record.value
-        effort = (write.size + len(value)) * resource.effort
+        effort = resource.work(write.size + len(value))
         rules = context.rules(place.namespace)
         mutated: Object | None = None
         if mutating.concerns(write, admission.UPDATE):
@@ -80,6 +80,7 @@ async def update(write: Write, make: Make, track: Track | None = None, view: Vie
         now = context.now()
         old, obj = await conversion.run(context.worker, effort, prepare, value, rules, now, mutated)
         attributes = write.attributes(admission.UPDATE, obj, old)
+        await admission.check(attributes)
         admission.admit(attributes)
         if view is not None:
             attributes = write.attributes(admission.UPDATE, view.of(obj), view.of(old), view.kind)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
-import re2
-
+from dray.cel import patterns, size_limit
 from dray.cel.declarations import Library
 from dray.cel.errors import EvaluationError, no_such_overload
 from dray.cel.size_limit import spend
@@ -15,21 +13,33 @@ from dray.cel.values import Value
 MATCHES: Final = Library("matches")
 LIBRARY: Final = Library("regex")
 
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = 8 << 20
 _FREE_WORK: Final = 4096
+# Of a pattern that is compiled while the expression runs.
+_MOST_COMPUTED: Final = 10_000
+_COMPUTED_MEMORY: Final = 2 << 20
 
 
-@lru_cache(maxsize=32)
-def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern; raises EvaluationError."""
+def compile_literal(pattern: str) -> Any:
+    """The compiled pattern, charged to the object that has the expression; raises EvaluationError."""
     try:
-        return re2.compile(pattern, _OPTIONS)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "invalid"
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise EvaluationError(f"error parsing regexp: {text}") from None
+        return patterns.charged(pattern)
+    except patterns.PatternError as error:
+        raise EvaluationError(f"error parsing regexp: {error}") from None
+
+
+def _compiled(pattern: str) -> Any:
+    """Charges a pattern that is no literal to the evaluation."""
+    is_literal = size_limit.is_literal(pattern)
+    try:
+        compiled = patterns.compile_pattern(pattern, patterns.LARGEST if is_literal else _COMPUTED_MEMORY)
+    except patterns.PatternError as error:
+        size_limit.spend_instructions(_MOST_COMPUTED if error.instructions else 0)
+        raise EvaluationError(f"error parsing regexp: {error}") from None
+    if not is_literal:
+        size_limit.spend_instructions(min(compiled.programsize, _MOST_COMPUTED))
+        if compiled.programsize > _MOST_COMPUTED:
+            raise EvaluationError("error parsing regexp: pattern too large - compile failed")
+    return compiled
 
 
 def _afford(pattern: Any, text: str) -> None:
@@ -42,7 +52,7 @@ def _afford(pattern: Any, text: str) -> None:
 def matches(value: Value, pattern: Value) -> bool:
     if type(value) is not str or type(pattern) is not str:
         raise no_such_overload("matches")
-    compiled = compile_pattern(pattern)
+    compiled = _compiled(pattern)
     _afford(compiled, value)
     return compiled.search(value) is not None
 
@@ -50,7 +60,7 @@ def matches(value: Value, pattern: Value) -> bool:
 def find(value: Value, pattern: Value) -> str:
     if type(value) is not str or type(pattern) is not str:
         raise no_such_overload("find")
-    compiled = compile_pattern(pattern)
+    compiled = _compiled(pattern)
     _afford(compiled, value)
     match = compiled.search(value)
     return "" if match is None else str(match.group())
@@ -62,7 +72,7 @@ def find_all(value: Value, pattern: Value, limit: Value = -1) -> list[Value]:
     found: list[Value] = []
     if limit == 0:
         return found
-    compiled = compile_pattern(pattern)
+    compiled = _compiled(pattern)
     _afford(compiled, value)
     for match in compiled.finditer(value):
         found.append(match.group())

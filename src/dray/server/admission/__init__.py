@@ -30,6 +30,7 @@ from dray.server.admission.core_kinds import require_namespace
 from dray.server.admission.dynamic import validating
 from dray.server.admission.service_accounts import await_references
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE
+from dray.server.worker import AT_ONCE
 
 __all__ = [
     "CREATE",
@@ -38,6 +39,7 @@ __all__ = [
     "Attributes",
     "admit",
     "await_references",
+    "check",
     "recheck",
     "require_namespace",
     "validate",
@@ -56,11 +58,14 @@ _POD_CERTIFICATE = "PodCertificateRequest.certificates.k8s.io"
 _WEBHOOKS = " ".join(f"{kind}WebhookConfiguration.{ADMISSION_GROUP}" for kind in ("Mutating", "Validating"))
 _VOLUME = "PersistentVolumeClaim"
 _ALL = "*"
-_POLICIES: tuple[tuple[str, Plugin], ...] = (
-    (f"ValidatingAdmissionPolicy.{ADMISSION_GROUP}", admission_policies.check_policy),
-    (f"MutatingAdmissionPolicy.{ADMISSION_GROUP}", admission_policies.check_mutating_policy),
-    (_WEBHOOKS, admission_policies.check_webhooks),
-)
+_POLICY = f"ValidatingAdmissionPolicy.{ADMISSION_GROUP}"
+# Checks of an object by itself that may take long.
+_LONG_CHECKS: dict[str, Plugin] = {
+    _POLICY: admission_policies.check_policy,
+    f"MutatingAdmissionPolicy.{ADMISSION_GROUP}": admission_policies.check_mutating_policy,
+    **dict.fromkeys(_WEBHOOKS.split(), admission_policies.check_webhooks),
+    _DEFINITION: custom_definitions.check,
+}
 _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
     CREATE: (
         (_ALL, custom_definitions.refuse_while_ending),
@@ -87,7 +92,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
         (_API_SERVICE, stored_kinds.mark_available),
-        *_POLICIES,
+        (_POLICY, admission_policies.note_types),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
@@ -107,7 +112,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.check_growth),
         (_API_SERVICE, stored_kinds.mark_available),
-        *_POLICIES,
+        (_POLICY, admission_policies.note_types),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
@@ -116,10 +121,20 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
 }
 
 
+async def check(attributes: Attributes) -> None:
+    """Checks kinds with expressions and patterns, which may take long to compile, in a worker."""
+    long_check = _LONG_CHECKS.get(_name(attributes))
+    if long_check is not None:
+        await attributes.context.worker.run(AT_ONCE + 1, long_check, attributes)
+
+
 def admit(attributes: Attributes) -> None:
-    resource = attributes.resource
-    for plugin in _chosen(attributes.operation, f"{resource.kind}.{resource.group}".removesuffix(".")):
+    for plugin in _chosen(attributes.operation, _name(attributes)):
         plugin(attributes)
+
+
+def _name(attributes: Attributes) -> str:
+    return f"{attributes.resource.kind}.{attributes.resource.group}".removesuffix(".")
 
 
 async def validate(attributes: Attributes) -> None:

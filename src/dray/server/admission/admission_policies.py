@@ -9,6 +9,7 @@ from dray.api import errors
 from dray.api.catalogue import ADMISSION_GROUP
 from dray.api.errors import ErrorType, FieldError
 from dray.api.objects import Object
+from dray.cel import patterns
 from dray.cel import types as t
 from dray.cel.environment import Environment
 from dray.cel.errors import CompileError
@@ -24,9 +25,15 @@ MAX_EXPRESSIONS = 64 * 1024
 
 
 def check_policy(attributes: Attributes) -> None:
+    if not attributes.subresource:
+        with patterns.limit(patterns.MOST_IN_OBJECT):
+            _refuse(attributes, list(_policy(attributes.obj["spec"], mutation=False)))
+
+
+def note_types(attributes: Attributes) -> None:
+    """Checks a policy that compiles against the kinds that it matches, for its status."""
     if attributes.subresource:
         return
-    _refuse(attributes, list(_policy(attributes.obj["spec"], mutation=False)))
     generation = attributes.obj["metadata"].get("generation")
     found = type_checking.warnings(attributes.context, attributes.obj)
     checked: Object = {"expressionWarnings": found} if found else {}
@@ -35,7 +42,8 @@ def check_policy(attributes: Attributes) -> None:
 
 
 def check_mutating_policy(attributes: Attributes) -> None:
-    _refuse(attributes, list(_policy(attributes.obj["spec"], mutation=True)))
+    with patterns.limit(patterns.MOST_IN_OBJECT):
+        _refuse(attributes, list(_policy(attributes.obj["spec"], mutation=True)))
 
 
 def check_webhooks(attributes: Attributes) -> None:
@@ -43,8 +51,9 @@ def check_webhooks(attributes: Attributes) -> None:
     if found:
         _refuse(attributes, found)
     conditions = environment(webhook=True)
-    for index, webhook in enumerate(attributes.obj.get("webhooks") or ()):
-        found += _conditions(webhook, f"webhooks[{index}].matchConditions", conditions)
+    with patterns.limit(patterns.MOST_IN_OBJECT):
+        for index, webhook in enumerate(attributes.obj.get("webhooks") or ()):
+            found += _conditions(webhook, f"webhooks[{index}].matchConditions", conditions)
     _refuse(attributes, found)
 
 

@@ -14,16 +14,23 @@ GROUP = "apiextensions.k8s.io"
 DEFINITIONS = key_prefix(GROUP, "customresourcedefinitions")
 
 
-def establish(attributes: Attributes) -> None:
-    definition, old = attributes.obj, attributes.old
+def check(attributes: Attributes) -> None:
+    """Fills in defaults and checks the definition by itself, which takes up to a second."""
     if attributes.subresource:
-        # In Kubernetes a controller would say again what somebody took away.
-        definition["status"] = accepted_status(attributes.context, definition)
         return
+    definition, old = attributes.obj, attributes.old
     definitions.set_defaults(definition)
     problems = definition_rules.check_update(definition, old) if old else definition_rules.check(definition)
     if problems:
         raise status.invalid("CustomResourceDefinition", GROUP, attributes.name, problems)
+
+
+def establish(attributes: Attributes) -> None:
+    definition = attributes.obj
+    if attributes.subresource:
+        # In Kubernetes a controller would say again what somebody took away.
+        definition["status"] = accepted_status(attributes.context, definition)
+        return
     spec = definition["spec"]
     if attributes.context.registry.is_built_in(spec["group"], spec["names"]["plural"]):
         raise attributes.forbid(f"{spec['names']['plural']}.{spec['group']} is a kind of the server itself")

@@ -10,6 +10,7 @@ from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
 from dray.api.validation.webhooks import client_config
+from dray.cel import patterns
 from dray.server.custom import json_path, rule_costs, rules, structural
 from dray.server.custom.conversion import REVIEWS
 from dray.server.custom.rules import RuleNode
@@ -27,7 +28,8 @@ _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 def check(definition: Object, old: Object | None = None) -> list[FieldError]:
     """What is wrong with a definition, its metadata aside; it has been defaulted."""
-    return list(_check(definition, old or {}))
+    with patterns.limit(patterns.MOST_IN_DEFINITION):
+        return list(_check(definition, old or {}))
 
 
 def _check(definition: Object, old: Object) -> Errors:

@@ -7,13 +7,9 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
-import re2
-
 from dray.api import names
-from dray.api.caches import remember
 
 
 def is_valid(text: str, format_name: str) -> bool:
@@ -24,17 +20,6 @@ def is_valid(text: str, format_name: str) -> bool:
         return check(text)
     except (ValueError, OverflowError):
         return False
-
-
-@remember(256, longest=8192)
-def pattern(text: str) -> Any | None:
-    """A pattern that takes time linear in the text it is tried on; nothing if it is none."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(text, options)
-    except (re2.error, UnicodeError):
-        return None
 
 
 def _matches(expression: str) -> Callable[[str], bool]:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from dray.api import errors
 from dray.api.errors import ErrorType, FieldError
+from dray.cel import patterns
+from dray.cel.patterns import PatternError
 from dray.server.custom import formats
 from dray.server.custom.definitions import Schema
 from dray.server.patches.json_patch import equal
@@ -24,6 +26,9 @@ Errors = Iterator[FieldError]
 NEW: Final = object()
 # Takes some seconds; an object that fits in the store hardly has as many values.
 MAX_WORK: Final = 500_000
+# Instructions of a pattern that are compiled, and that are tried on characters, in the time of a unit of work.
+_COMPILED_BY_UNIT: Final = 16
+_MATCHED_BY_UNIT: Final = 4096
 # The field of an error that concerns no field in particular.
 NO_FIELD = "<nil>"
 
@@ -35,25 +40,31 @@ class TooMuchWork(Exception):
 class Work:
     """How often a value may still be held against a schema."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "patterns")
 
     def __init__(self) -> None:
         self.left = MAX_WORK
+        self.patterns: set[str] = set()
+        """Patterns whose compilation is charged already."""
+
+    def spend(self, units: int) -> None:
+        """Raises TooMuchWork if there are not so many left."""
+        self.left -= units
+        if self.left < 0:
+            raise TooMuchWork
 
 
 def check(value: Any, schema: Schema, path: str = "", old: Any = NEW, work: Work | None = None) -> Errors:
     """What is wrong with a value; `old` is what stood there before. May raise TooMuchWork."""
     if work is None:
         work = Work()
-    work.left -= 1
-    if work.left < 0:
-        raise TooMuchWork
+    work.spend(1)
     if old is not NEW and equal(old, value):
         return
     yield from _check_type(value, schema, path)
     yield from _check_enum(value, schema, path)
     if isinstance(value, str):
-        yield from _check_text(value, schema, path)
+        yield from _check_text(value, schema, path, work)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _check_number(value, schema, path)
     elif isinstance(value, list):
@@ -99,7 +110,7 @@ def _check_enum(value: Any, schema: Schema, path: str) -> Errors:
         yield errors.not_supported(path or NO_FIELD, value, shown)
 
 
-def _check_text(value: str, schema: Schema, path: str) -> Errors:
+def _check_text(value: str, schema: Schema, path: str, work: Work) -> Errors:
     longest = schema.get("maxLength")
     if longest is not None and len(value) > longest:
         yield errors.too_long(path, longest)
@@ -107,13 +118,26 @@ def _check_text(value: str, schema: Schema, path: str) -> Errors:
     if shortest is not None and len(value) < shortest:
         yield errors.invalid(path, value, f"{path} in body should be at least {shortest} chars long")
     expression = schema.get("pattern")
-    if expression:
-        compiled = formats.pattern(expression)
-        if compiled is None or not compiled.search(value):
-            yield errors.invalid(path, value, f"{path} in body should match '{expression}'")
+    if expression and not _is_match(expression, value, work):
+        yield errors.invalid(path, value, f"{path} in body should match '{expression}'")
     name = schema.get("format")
     if name and not formats.is_valid(value, name):
         yield errors.invalid(path, value, f'{path} in body must be of type {name}: "{value}"')
+
+
+def _is_match(pattern: str, value: str, work: Work) -> bool:
+    """Compiling takes work for each instruction, and matching at worst for each instruction at each character."""
+    compiled, instructions = None, 0
+    try:
+        compiled = patterns.compile_pattern(pattern)
+        instructions = compiled.programsize
+    except PatternError as error:
+        instructions = error.instructions
+    if pattern not in work.patterns:
+        work.patterns.add(pattern)
+        work.spend(instructions // _COMPILED_BY_UNIT)
+    work.spend(instructions * len(value) // _MATCHED_BY_UNIT)
+    return compiled is not None and compiled.search(value) is not None
 
 
 def _check_number(value: float, schema: Schema, path: str) -> Errors:

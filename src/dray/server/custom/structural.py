@@ -13,7 +13,9 @@ from typing import Any
 
 from dray.api import errors, schema
 from dray.api.errors import ErrorType, FieldError
-from dray.server.custom import defaults, formats, schema_check
+from dray.cel import patterns
+from dray.cel.patterns import PatternError
+from dray.server.custom import defaults, schema_check
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import NO_FIELD
 
@@ -87,8 +89,8 @@ def _check_level(schema: Schema, path: str) -> Errors:
             yield errors.forbidden(f"{path}.{member}", f"{member} is not supported")
     if schema.get("uniqueItems"):
         yield errors.forbidden(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
-    if schema.get("pattern") and formats.pattern(schema["pattern"]) is None:
-        yield errors.invalid(f"{path}.pattern", schema["pattern"], "must be a valid regular expression")
+    if schema.get("pattern"):
+        yield from _check_pattern(schema["pattern"], f"{path}.pattern")
     others = schema.get("additionalProperties")
     if others is False:
         yield errors.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
@@ -103,6 +105,13 @@ def _check_level(schema: Schema, path: str) -> Errors:
             yield from _check_junctor(part, f"{path}.{junctor}[{index}]", schema)
     if schema.get("not"):
         yield from _check_junctor(schema["not"], f"{path}.not", schema)
+
+
+def _check_pattern(pattern: str, path: str) -> Errors:
+    try:
+        patterns.charged(pattern)
+    except PatternError as error:
+        yield errors.invalid(path, pattern, f"must be a valid regular expression, but isn't: {error}")
 
 
 def _check_items_given(schema: Schema, path: str) -> Errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from dray.api.objects import Object
@@ -18,6 +18,7 @@ from dray.cel.values import Value
 
 _EXPRESSIONS = frozenset(("expression", "messageExpression", "valueExpression"))
 _MANY_NODES = 1000
+_MANY_INSTRUCTIONS = 10_000
 _OVER = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -140,13 +141,16 @@ def texts(holder: Any) -> Iterator[str]:
                 yield from texts(value)
 
 
-def loops(programs: Iterator[Program]) -> int:
+def loops(programs: Iterable[Program]) -> int:
     """How deep loops are nested in them, up to two: what has none takes microseconds.
 
-    Very long expressions count as two: they are compiled when they are first run.
+    Very long expressions count as two, since they are compiled when they are first run, and so do long patterns.
     """
+    programs = list(programs)
     nodes = [node for program in programs for node in walk(program.root)]
     found = [node for node in nodes if isinstance(node, Comprehension)]
-    if len(nodes) > _MANY_NODES or any(isinstance(inner, Comprehension) for node in found for inner in walk(node)[1:]):
+    compiles = any(program.computes_patterns or program.instructions > _MANY_INSTRUCTIONS for program in programs)
+    nested = any(isinstance(inner, Comprehension) for node in found for inner in walk(node)[1:])
+    if compiles or nested or len(nodes) > _MANY_NODES:
         return 2
     return 1 if found else 0

@@ -1,0 +1,50 @@
+"""Tells objects whose regular expressions may take long to compile from others, by a look at their text.
+
+Only counted repetition and Unicode classes make a program that is much longer than its pattern. Objects without them
+are checked in the event loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dray.api.objects import Object
+
+_EXPANDING: Final = re.compile(r"\{\s*\d|\\[pP]|[(]\?[a-zA-Z]*i")
+_CALLS: Final = ("matches", "find")
+_MANY_PATTERNS: Final = 100
+
+
+def in_expressions(document: Object) -> bool:
+    """Whether a CEL expression in the document may compile a long program."""
+    return any(_calls_pattern(text) and _EXPANDING.search(text) for text in _texts(document, "expression"))
+
+
+def in_schema(schema: Object) -> bool:
+    """Whether checking an object of a custom kind may compile long programs, or very many."""
+    patterns = list(_texts(schema, "pattern"))
+    if len(patterns) > _MANY_PATTERNS or any(map(_EXPANDING.search, patterns)):
+        return True
+    return any(map(_calls_pattern, _texts(schema, "rule"))) or any(
+        map(_calls_pattern, _texts(schema, "messageExpression"))
+    )
+
+
+def _calls_pattern(text: str) -> bool:
+    return any(name in text for name in _CALLS)
+
+
+def _texts(value: Any, member: str) -> Iterator[str]:
+    """All texts that are called so, wherever they stand."""
+    waiting = [value]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, dict):
+            text = current.get(member)
+            if isinstance(text, str):
+                yield text
+            waiting += current.values()
+        elif isinstance(current, list):
+            waiting += current

@@ -1,0 +1,89 @@
+"""Regular expressions that are short and compile for long, in every place where a client may give one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.attacks.cluster import Cluster, withstands
+from tests.attacks.test_costs import RESOURCE, hard_nodes, wanting
+from tests.attacks.test_objects import CLAIMS
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+# Each becomes 120,000 instructions and takes about 30 ms.
+LETTERS = r"[\p{L}]{1,100}"
+
+
+def selector(first: int, number: int) -> dict[str, Any]:
+    """Tries different patterns on the driver of a device."""
+    letters = LETTERS.replace("\\", "\\\\")
+    tries = [f'device.driver.matches("{letters}{each}y{first}")' for each in range(first, first + number)]
+    return {"cel": {"expression": " || ".join(tries)}}
+
+
+def devices(*selectors: dict[str, Any]) -> dict[str, Any]:
+    return {"requests": [{"name": "q", "exactly": {"deviceClassName": "hard", "selectors": list(selectors)}}]}
+
+
+def claims_that_compile_for_long(cluster: Cluster) -> None:
+    for number in range(3):
+        spec = {"devices": devices(*(selector(1000 * number + 100 * each, 60) for each in range(3)))}
+        claim = {"apiVersion": RESOURCE, "kind": "ResourceClaim", "metadata": {"name": "long"}, "spec": spec}
+        answer = cluster.request("POST", f"{CLAIMS}?dryRun=All", claim)
+        assert answer.status == 422
+        assert "too large together" in answer.body.decode()
+    # As much as a claim may have, in claims that the scheduler reads again and again.
+    for number in range(4):
+        wanting(cluster, f"patterns-{number}", devices(selector(10_000 + 100 * number, 4)))
+    computed = 'device.driver.matches("[a-z.]{900}" + device.attributes["hard.example.com"].uuid)'
+    wanting(cluster, "computed", devices({"cel": {"expression": computed}}))
+
+
+def definition(plural: str, patterns: list[str]) -> dict[str, Any]:
+    properties = {f"p{number}": {"type": "string", "pattern": each} for number, each in enumerate(patterns)}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].title()}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    metadata = {"name": f"{plural}.example.com"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def definitions_that_compile_for_long(cluster: Cluster) -> None:
+    refused = definition("others", [f"{LETTERS}{number}" for number in range(1000)])
+    answer = cluster.request("POST", DEFINITIONS, refused)
+    assert answer.status == 422
+    assert "too large together" in answer.body.decode()
+    cluster.create(DEFINITIONS, definition("things", [f"{LETTERS}{number}" for number in range(8)]))
+    for number in range(5):
+        values = {f"p{each}": f"abc{each}" for each in range(8)}
+        thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": f"t{number}"}, "spec": values}
+        cluster.create(THINGS, thing)
+
+
+def policies_that_compile_for_long(cluster: Cluster) -> None:
+    letters = LETTERS.replace("\\", "\\\\")
+    conditions = [{"expression": f'object.metadata.name.matches("{letters}{number}") || true'} for number in range(100)]
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": conditions}
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"}
+    answer = cluster.request("POST", POLICIES, {**kind, "metadata": {"name": "long"}, "spec": spec})
+    assert answer.status == 422
+    assert "too large together" in answer.body.decode()
+
+
+def test_patterns_that_compile_for_long(tmp_path: Path) -> None:
+    def attack(cluster: Cluster) -> None:
+        hard_nodes(cluster)
+        claims_that_compile_for_long(cluster)
+        definitions_that_compile_for_long(cluster)
+        policies_that_compile_for_long(cluster)
+
+    withstands(tmp_path, attack, settle=2.0)
