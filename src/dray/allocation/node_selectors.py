@@ -6,7 +6,8 @@ are matched by `matchExpressions`, the name by `matchFields`. A term without req
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from dray.api.objects import Object, int64
@@ -31,13 +32,24 @@ def selects(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
         return False
 
 
-def check(selector: Object) -> None:
-    """Raises NodeSelectorError where a node may come that it cannot be compared with."""
-    for term in selector.get("nodeSelectorTerms") or ():
-        for each in term.get("matchExpressions") or ():
-            _holds(each, {})
-        for each in term.get("matchFields") or ():
-            _field_holds(each, "")
+def check(selector: Object, path: str) -> None:
+    """Raises NodeSelectorError, with the path of the field, where a node may come that it cannot be compared with."""
+    for number, term in enumerate(selector.get("nodeSelectorTerms") or ()):
+        at = f"{path}.nodeSelectorTerms[{number}]"
+        for index, each in enumerate(term.get("matchExpressions") or ()):
+            with _located(f"{at}.matchExpressions[{index}]"):
+                _holds(each, {})
+        for index, each in enumerate(term.get("matchFields") or ()):
+            with _located(f"{at}.matchFields[{index}]"):
+                _field_holds(each, "")
+
+
+@contextmanager
+def _located(path: str) -> Iterator[None]:
+    try:
+        yield
+    except NodeSelectorError as error:
+        raise NodeSelectorError(f"{path}: {error}") from None
 
 
 def _term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:

@@ -21,6 +21,7 @@ from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
 from dray.cli.plugins import asked_scheduler
+from dray.cli.readable_objects import put_readable
 from dray.cli.wanted import claim as wanted_claim
 from dray.scheduling import node_classes
 from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue, topologies
@@ -171,8 +172,7 @@ class World:
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
         last = ("ResourceClaim", "Pod")
         for kind in (*sorted(listed.keys() - {"ResourceClaimTemplate", *last}), *last):
-            for each in listed[kind]:
-                scheduler.put(kind, each, self._now)
+            put_readable(scheduler, kind, listed[kind], self._now)
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:

@@ -18,6 +18,7 @@ from dray.api.resource_claims import allocation_of, reserved_for
 from dray.cli.explanation_trees import NodeAnswers
 from dray.cli.manifests import Manifest
 from dray.cli.plugins import asked_scheduler
+from dray.cli.readable_objects import put_readable
 from dray.cli.stored import read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.actions import Bind, ClaimWrite
@@ -114,8 +115,7 @@ def read_cluster(
     scheduler = asked_scheduler(Options(policy=policy), plugins)
     state, now = scheduler.state, time.time()
     for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
-        for each in stored.of(kind):
-            scheduler.put(kind, each, now)
+        put_readable(scheduler, kind, stored.of(kind), now)
     not_looked_at = {name for each in stored.workloads for name in unserved(each, state.resources)}
     capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(not_looked_at, _PLENTY)}
     nodes = stored.of("Node") or [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]

@@ -259,9 +259,7 @@ class State:
         """Raises NodeSelectorError for a slice of which it cannot be told where its devices are: it is left out, since
         every search would fail on it."""
         try:
-            for each in (document["spec"], *(document["spec"].get("devices") or ())):
-                if selector := each.get("nodeSelector"):
-                    node_selectors.check(selector)
+            self._check_node_selectors(document["spec"])
             self.inventory.put_slice(document)
         except NodeSelectorError:
             self.remove_slice(document)
@@ -274,6 +272,13 @@ class State:
         if not self.charging and self.gates["DRANodeAllocatableResources"]:
             self.charging = any(device.get("nodeAllocatableResources") for device in devices)
         self._published(document)
+
+    def _check_node_selectors(self, spec: Object) -> None:
+        if selector := spec.get("nodeSelector"):
+            node_selectors.check(selector, "spec.nodeSelector")
+        for index, device in enumerate(spec.get("devices") or ()):
+            if selector := device.get("nodeSelector"):
+                node_selectors.check(selector, f"spec.devices[{index}].nodeSelector")
 
     def remove_slice(self, document: Object) -> None:
         self.inventory.remove_slice(document["metadata"]["name"])
