@@ -97,6 +97,17 @@ def test_an_ingress_gets_the_default_class(api):
     assert api.create(path_of(INGRESS), INGRESS)["spec"]["ingressClassName"] == "front"
 
 
+def test_of_default_classes_of_the_same_second_the_lower_name_is_taken(api):
+    classes = "/apis/networking.k8s.io/v1/ingressclasses"
+    for name in ("zz2", "zz1"):
+        ingress = {"name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
+        api.create(classes, {"metadata": ingress, "spec": {"controller": "example.com/c"}})
+        storage = {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+        api.create(CLASSES, {**STORAGE_CLASS, "metadata": storage})
+    assert api.create(path_of(INGRESS), INGRESS)["spec"]["ingressClassName"] == "zz1"
+    assert api.create(CLAIMS, CLAIM)["spec"]["storageClassName"] == "zz1"
+
+
 def test_mandatory_objects_and_served_versions_are_there(api):
     for plural in ("flowschemas", "prioritylevelconfigurations"):
         found = api.get(f"/apis/flowcontrol.apiserver.k8s.io/v1/{plural}")["items"]

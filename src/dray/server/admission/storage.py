@@ -8,6 +8,7 @@ from dray.api.quantity import Quantity
 from dray.api.tables.storage import is_default
 from dray.api.volumes import CLAIM_FINALIZER, VOLUME_FINALIZER
 from dray.server import documents
+from dray.server.admission import default_classes
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
 
@@ -21,11 +22,10 @@ def choose_class(attributes: Attributes) -> None:
     spec = attributes.obj["spec"]
     if spec.get("storageClassName") is not None or _OLD_CLASS in annotations_of(attributes.obj):
         return
-    records = attributes.context.store.list(_CLASSES).records
-    defaults = [each for each in (documents.decode(record.value) for record in records) if is_default(each)]
-    if defaults:
-        newest = max(defaults, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
-        spec["storageClassName"] = newest["metadata"]["name"]
+    classes = (documents.decode(record.value) for record in attributes.context.store.list(_CLASSES).records)
+    default = default_classes.chosen(filter(is_default, classes))
+    if default is not None:
+        spec["storageClassName"] = default
 
 
 def protect(attributes: Attributes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api.cluster_kinds import NETWORKING_GROUP
 from dray.api.objects import annotations_of, mapping
 from dray.server import documents
+from dray.server.admission import default_classes
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
 
@@ -43,10 +44,9 @@ def choose_ingress_class(attributes: Attributes) -> None:
     if spec.get("ingressClassName") is not None or annotations_of(attributes.obj).get(_OLD_CLASS):
         return
     classes = (documents.decode(record.value) for record in attributes.context.store.list(_INGRESS_CLASSES).records)
-    defaults = [each for each in classes if annotations_of(each).get(_DEFAULT) == "true"]
-    if defaults:
-        newest = max(defaults, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
-        spec["ingressClassName"] = newest["metadata"]["name"]
+    default = default_classes.chosen(each for each in classes if annotations_of(each).get(_DEFAULT) == "true")
+    if default is not None:
+        spec["ingressClassName"] = default
 
 
 def mark_available(attributes: Attributes) -> None:
