@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dray.api import errors
 from dray.api.objects import Object
-from dray.api.validation import amounts, fields
+from dray.api.validation import amounts, fields, paths
 from dray.api.validation.fields import Errors
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
@@ -145,8 +145,24 @@ def _mounts(container: Object, path: str, volumes: frozenset[str]) -> Errors:
             elif item[place] in seen:
                 yield errors.invalid(f"{at}.{place}", item[place], "must be unique")
             seen.add(item[place])
-            if member == "volumeMounts" and any(item["name"] == device["name"] for device in devices):
+            if member == "volumeDevices":
+                if ".." in str(item[place]).split("/"):
+                    yield errors.invalid(f"{at}.{place}", item[place], "can not contain backsteps ('..')")
+                continue
+            if any(item["name"] == device["name"] for device in devices):
                 yield errors.invalid(f"{at}.name", item["name"], "must not already exist in volumeDevices")
+            yield from _part_of_volume(item, at, f"{path}.{member}")
+
+
+def _part_of_volume(mount: Object, at: str, mounts: str) -> Errors:
+    """Kubernetes reports most of these at the list of mounts."""
+    if mount.get("subPath"):
+        yield from paths.descending(mount["subPath"], f"{mounts}.subPath")
+    if mount.get("subPathExpr"):
+        if mount.get("subPath"):
+            detail = "subPathExpr and subPath are mutually exclusive"
+            yield errors.invalid(f"{at}.subPathExpr", mount["subPathExpr"], detail)
+        yield from paths.descending(mount["subPathExpr"], f"{mounts}.subPathExpr")
 
 
 def _probe(probe: Object, path: str, member: str) -> Errors:

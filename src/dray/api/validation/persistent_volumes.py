@@ -8,7 +8,7 @@ from dray.api import errors
 from dray.api.objects import Object, mapping, status_of
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import amounts, fields, metadata, node_selectors
+from dray.api.validation import amounts, fields, metadata, node_selectors, paths, volumes
 from dray.api.validation.fields import Errors
 
 STORAGE = "storage"
@@ -16,7 +16,6 @@ _MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 _ALONE = "ReadWriteOncePod"
 _VOLUME_MODES = ["Block", "Filesystem"]
 _POLICIES = ["Delete", "Recycle", "Retain"]
-_HOST_PATH_TYPES = "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket".split()
 # Everything of a volume's spec that is not its source.
 _NOT_SOURCES = frozenset(
     "accessModes capacity claimRef mountOptions nodeAffinity persistentVolumeReclaimPolicy storageClassName "
@@ -97,10 +96,10 @@ def _source(spec: Object, path: str) -> Errors:
     for member in _NEEDED.get(kind, ()):
         if not source.get(member):
             yield errors.required(f"{at}.{member}")
-    if ".." in str(source.get("path") or "").split("/"):
-        yield errors.invalid(f"{at}.path", source["path"], "must not contain '..'")
+    yield from paths.no_nul(source, at)
+    yield from paths.no_backsteps(str(source.get("path") or ""), f"{at}.path")
     if kind == "hostPath":
-        yield from fields.enum(source.get("type"), _HOST_PATH_TYPES, f"{at}.type")
+        yield from fields.enum(source.get("type"), volumes.HOST_PATH_TYPES, f"{at}.type")
     elif kind == "local" and spec.get("nodeAffinity") is None:
         yield errors.required("metadata.annotations", "Local volume requires node affinity")
     elif kind == "csi" and source.get("driver"):

@@ -16,9 +16,10 @@ from dray.api.validation import (
     fields,
     metadata,
     node_selectors,
+    paths,
     pod_affinity,
-    projected_volumes,
     tolerations,
+    volumes,
 )
 from dray.api.validation.fields import Errors
 
@@ -52,13 +53,14 @@ def validate_template_metadata(template: Object, path: str) -> Errors:
 
 
 def validate_spec(spec: Object, path: str) -> Errors:
+    yield from paths.no_nul(spec, path)
     yield from _containers(spec, path)
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
     yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
     if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
         yield from _dns_config(spec.get("dnsConfig"), spec["dnsPolicy"], f"{path}.dnsConfig")
     if spec.get("volumes"):
-        yield from _volumes(spec["volumes"], f"{path}.volumes")
+        yield from volumes.validate(spec["volumes"], f"{path}.volumes")
     if spec.get("resources"):
         yield from _resources(spec, f"{path}.resources")
     yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
@@ -192,42 +194,6 @@ def _scheduling_group(spec: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.podGroupName", name or "", names.SUBDOMAIN_DETAIL)
     if spec.get("evictionResponders"):
         yield errors.forbidden(path, "may not be set together with evictionResponders")
-
-
-def _volumes(volumes: list[Object], path: str) -> Errors:
-    """A name of its own and one source each."""
-    seen = set()
-    for index, volume in enumerate(volumes):
-        at, name = f"{path}[{index}]", volume["name"]
-        if not name:
-            yield errors.required(f"{at}.name")
-        else:
-            yield from fields.label(name, f"{at}.name")
-        if name in seen:
-            yield errors.duplicate(f"{at}.name", name)
-        seen.add(name)
-        sources = [member for member, value in volume.items() if member != "name" and value is not None]
-        if not sources:
-            yield errors.required(at, "must specify a volume type")
-        for member in sources[1:]:
-            yield errors.forbidden(f"{at}.{member}", "may not specify more than 1 volume type")
-        yield from _source(volume, at)
-
-
-def _source(volume: Object, path: str) -> Errors:
-    limit = mapping(volume.get("emptyDir")).get("sizeLimit")
-    if limit is not None and Quantity.parse(limit).sign() < 0:
-        yield errors.forbidden(f"{path}.emptyDir.sizeLimit", "SizeLimit field must be a valid resource quantity")
-    if volume.get("hostPath") is not None and not volume["hostPath"].get("path"):
-        yield errors.required(f"{path}.hostPath.path")
-    if volume.get("configMap") is not None and not volume["configMap"].get("name"):
-        yield errors.required(f"{path}.configMap.name")
-    if volume.get("secret") is not None and not volume["secret"].get("secretName"):
-        yield errors.required(f"{path}.secret.secretName")
-    if volume.get("persistentVolumeClaim") is not None and not volume["persistentVolumeClaim"].get("claimName"):
-        yield errors.required(f"{path}.persistentVolumeClaim.claimName")
-    if volume.get("projected") is not None:
-        yield from projected_volumes.validate(volume["projected"], f"{path}.projected")
 
 
 def _dns_config(config: Object | None, policy: str, path: str) -> Errors:

@@ -7,7 +7,7 @@ from typing import Final
 
 from dray.api import errors, names
 from dray.api.objects import Object, mapping, mappings
-from dray.api.validation import metadata
+from dray.api.validation import metadata, paths
 from dray.api.validation.certificate_requests import signer_name
 from dray.api.validation.fields import Errors
 from dray.api.validation.pod_certificates import most_seconds
@@ -22,7 +22,7 @@ _MOST_MODE: Final = 0o777
 
 
 def validate(projected: Object, path: str) -> Errors:
-    yield from _mode(projected.get("defaultMode"), f"{path}.defaultMode")
+    yield from mode(projected.get("defaultMode"), f"{path}.defaultMode")
     taken: set[str] = set()
     for index, source in enumerate(mappings(projected.get("sources"))):
         at = f"{path}.sources[{index}]"
@@ -45,43 +45,40 @@ def _paths(member: str, source: Object) -> Iterator[str]:
     return (str(each) for each in found if each)
 
 
-def _mode(mode: int | None, path: str) -> Errors:
-    if mode is not None and not 0 <= mode <= _MOST_MODE:
-        yield errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")
+def mode(value: int | None, path: str) -> Errors:
+    if value is not None and not 0 <= value <= _MOST_MODE:
+        yield errors.invalid(path, value, "must be a number between 0 and 0777 (octal), both inclusive")
 
 
-def _local_path(value: str, path: str) -> Errors:
-    if value.startswith("/"):
-        yield errors.invalid(path, value, "must be a relative path")
-    elif ".." in value.split("/"):
-        yield errors.invalid(path, value, "must not contain '..'")
-    elif value.startswith(".."):
-        yield errors.invalid(path, value, "must not start with '..'")
+def items(given: list[Object], path: str) -> Errors:
+    """The keys of a ConfigMap or Secret that become files."""
+    for index, item in enumerate(given):
+        at = f"{path}[{index}]"
+        for member in ("key", "path"):
+            if not item.get(member):
+                yield errors.required(f"{at}.{member}")
+        yield from paths.non_reserved(str(item.get("path") or ""), f"{at}.path")
+        yield from mode(item.get("mode"), f"{at}.mode")
 
 
 def _named(source: Object, path: str) -> Errors:
     if not source.get("name"):
         yield errors.required(f"{path}.name")
-    for index, item in enumerate(mappings(source.get("items"))):
-        at = f"{path}.items[{index}]"
-        for member in ("key", "path"):
-            if not item.get(member):
-                yield errors.required(f"{at}.{member}")
-        yield from _local_path(str(item.get("path") or ""), f"{at}.path")
-        yield from _mode(item.get("mode"), f"{at}.mode")
+    yield from items(mappings(source.get("items")), f"{path}.items")
 
 
-def _downward(source: Object, path: str) -> Errors:
+def downward(source: Object, path: str) -> Errors:
+    """The fields of a pod that become files; Kubernetes reports their problems without their number."""
     for item in mappings(source.get("items")):
         if not item.get("path"):
             yield errors.required(f"{path}.path")
-        yield from _local_path(str(item.get("path") or ""), f"{path}.path")
+        yield from paths.non_reserved(str(item.get("path") or ""), f"{path}.path")
         if item.get("fieldRef") is not None and item.get("resourceFieldRef") is not None:
             detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
             yield errors.invalid(path, "resource", detail)
         elif item.get("fieldRef") is None and item.get("resourceFieldRef") is None:
             yield errors.required(path, "one of fieldRef and resourceFieldRef is required")
-        yield from _mode(item.get("mode"), f"{path}.mode")
+        yield from mode(item.get("mode"), f"{path}.mode")
 
 
 def _token(source: Object, path: str) -> Errors:
@@ -94,7 +91,7 @@ def _token(source: Object, path: str) -> Errors:
     if not source.get("path"):
         yield errors.required(f"{path}.path")
     else:
-        yield from _local_path(source["path"], f"{path}.path")
+        yield from paths.non_reserved(source["path"], f"{path}.path")
 
 
 def _trust_bundle(source: Object, path: str) -> Errors:
@@ -115,7 +112,7 @@ def _trust_bundle(source: Object, path: str) -> Errors:
         yield errors.required(path, "either name or signerName must be specified")
     if not source.get("path"):
         yield errors.required(f"{path}.path")
-    yield from _local_path(source.get("path") or "", f"{path}.path")
+    yield from paths.non_reserved(source.get("path") or "", f"{path}.path")
 
 
 def _certificate(source: Object, path: str) -> Errors:
@@ -137,7 +134,7 @@ def _certificate(source: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.maxExpirationSeconds", seconds, detail)
     given = [member for member in _PATHS if source.get(member)]
     for member in given:
-        yield from _local_path(source[member], f"{path}.{member}")
+        yield from paths.non_reserved(source[member], f"{path}.{member}")
     if not given:
         detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
         yield errors.required(path, detail)
@@ -146,7 +143,7 @@ def _certificate(source: Object, path: str) -> Errors:
 _CHECKS: Final = {
     "secret": _named,
     "configMap": _named,
-    "downwardAPI": _downward,
+    "downwardAPI": downward,
     "serviceAccountToken": _token,
     "clusterTrustBundle": _trust_bundle,
     "podCertificate": _certificate,
