@@ -28,6 +28,8 @@ conformance: $(READY)
 	$(BIN)/python -m dray.testing.conformance cel-spec tests/conformance/cel-spec.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance flows tests/conformance/flows.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cluster tests/conformance/cluster.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance groups tests/conformance/groups.jsonl.gz \
+		--known tests/conformance/groups-known.json
 
 # Figures go to benchmarks/results.json.
 bench: $(READY)

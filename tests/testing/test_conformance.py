@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dray.server.requests import Stream
+from dray.testing import objects
 from dray.testing.conformance import api, flows
 from dray.testing.conformance.__main__ import main
 from dray.testing.conformance.servers import Answer
@@ -24,6 +25,52 @@ def test_the_api_corpus_passes():
     done = CliRunner().invoke(main, ["api", str(CORPORA / "api.jsonl.gz")])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "2661 passed, 0 failed"
+
+
+GROUPS = str(CORPORA / "groups.jsonl.gz")
+KNOWN_GROUPS = CORPORA / "groups-known.json"
+
+
+def test_the_groups_corpus_passes_but_for_known_differences():
+    done = CliRunner().invoke(main, ["groups", GROUPS, "--known", str(KNOWN_GROUPS)])
+    assert done.exit_code == 0, done.output
+    assert f"{len(json.loads(KNOWN_GROUPS.read_text()))} known differences" in done.output
+    assert done.output.splitlines()[-1].endswith(" passed, 0 failed")
+
+
+def test_a_known_difference_that_passes_fails_the_run(tmp_path):
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps({"native-cpg-000": "It did not work once."}))
+    only = ["--only", "native-cpg-000"]
+    assert CliRunner().invoke(main, ["groups", GROUPS, *only]).exit_code == 0
+    done = CliRunner().invoke(main, ["groups", GROUPS, *only, "--known", str(known)])
+    assert done.exit_code == 1
+    assert "passes now: remove it from the known differences" in done.output
+
+
+def group_case(**members):
+    """A case of the groups corpus with one node and one pod that fits."""
+    pod = objects.pod("a", requests={"cpu": "1"})
+    steps = [{"create": [objects.node("n1"), pod]}, {"check": "waiting", "names": ["a"]}]
+    return {"case": {"id": "native-own-0", "family": "native", "mode": "steps", "steps": steps, **members}}
+
+
+@pytest.mark.parametrize(
+    ("members", "last"),
+    [
+        ({}, "0 passed, 1 failed"),
+        ({"verdict": "bug", "note": "to be fixed"}, "0 passed, 1 failed"),
+        ({"verdict": "documented", "note": "as the docs say"}, "1 passed, 0 failed"),
+        ({"family": "unknown"}, "0 passed, 1 failed"),
+    ],
+    ids=["no verdict", "bug", "documented", "unknown family"],
+)
+def test_a_verdict_other_than_bug_accepts_a_difference(tmp_path, members, last):
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, (group_case(**members), {"case": {"note": "a case without id"}}))))
+    done = CliRunner().invoke(main, ["groups", str(path)])
+    assert done.output.splitlines()[-1] == last
+    assert done.exit_code == (0 if last.endswith("0 failed") else 1)
 
 
 # A watch shows what has happened, and ends in a second: in this process nothing is on its way for longer.

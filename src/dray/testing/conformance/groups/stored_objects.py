@@ -1,0 +1,116 @@
+"""StoredObjects: the objects of a case as an API server would store them; the scheduler is told of every change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, Final
+
+from dray.api.objects import Object
+from dray.api.times import text_of
+from dray.scheduling.scheduler import Scheduler
+
+# The scheduler's names of kinds that exist in several API groups.
+_NAMES: Final = {
+    ("scheduling.run.ai", "PodGroup"): "PodGroup.scheduling.run.ai",
+    ("scheduling.x-k8s.io", "PodGroup"): "PodGroup.scheduling.x-k8s.io",
+    ("kai.scheduler", "Topology"): "Topology.kai.scheduler",
+    ("kueue.x-k8s.io", "Topology"): "Topology.kueue.x-k8s.io",
+}
+# An object comes after those that it names.
+_ORDER: Final = (
+    "Namespace",
+    "PriorityClass",
+    "DeviceClass",
+    "Node",
+    "ResourceSlice",
+    "Topology.kai.scheduler",
+    "Topology.kueue.x-k8s.io",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "Cohort",
+    "ClusterQueue",
+    "LocalQueue",
+    "Queue",
+    "PodDisruptionBudget",
+    "CompositePodGroup",
+    "PodGroup",
+    "PodGroup.scheduling.run.ai",
+    "PodGroup.scheduling.x-k8s.io",
+    "Job",
+    "ResourceClaim",
+    "Pod",
+)
+_NAMESPACED: Final = frozenset(_ORDER[_ORDER.index("PodDisruptionBudget") :]) | {"LocalQueue"}
+_NOT_WATCHED: Final = frozenset({"Job"})
+
+StoredKey = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+def kind_of(document: Mapping[str, Any]) -> str:
+    group = document.get("apiVersion", "v1").rpartition("/")[0]
+    kind: str = document["kind"]
+    return _NAMES.get((group, kind), kind)
+
+
+def in_order(documents: Iterable[Object]) -> list[Object]:
+    """Sorts the objects so that each comes after those that it names; a kind that is not known is an error."""
+    documents = list(documents)
+    unknown = {kind_of(document) for document in documents} - set(_ORDER)
+    if unknown:
+        raise ValueError(f"kinds that cannot be played: {', '.join(sorted(unknown))}")
+    return sorted(documents, key=lambda document: _ORDER.index(kind_of(document)))
+
+
+class StoredObjects:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._objects: dict[StoredKey, Object] = {}
+        self._versions, self._uids = count(1), count(1)
+
+    def put(self, document: Object, now: float) -> None:
+        """Creates or replaces an object, and fills in what a server would."""
+        document = copy.deepcopy(document)
+        kind, metadata = kind_of(document), document["metadata"]
+        if kind in _NAMESPACED:
+            metadata.setdefault("namespace", "default")
+        key = (kind, metadata.get("namespace", ""), metadata["name"])
+        known = self._objects.get(key)
+        metadata["uid"] = metadata.get("uid") or (known["metadata"]["uid"] if known else self.new_uid(kind.lower()))
+        metadata["resourceVersion"] = self._new_version()
+        metadata.setdefault("creationTimestamp", text_of(now))
+        self._objects[key] = document
+        if kind not in _NOT_WATCHED:
+            self._scheduler.put(kind, document, now)
+
+    def remove(self, kind: str, namespace: str, name: str, now: float) -> Object:
+        document = self._objects.pop(_key(kind, namespace, name))
+        if kind not in _NOT_WATCHED:
+            self._scheduler.remove(kind, document, now)
+        return document
+
+    def keep(self, document: Object) -> Object:
+        """Stores an object as a new version without telling the scheduler, which made the change itself."""
+        stored = copy.deepcopy(document)
+        metadata = stored["metadata"]
+        metadata["resourceVersion"] = self._new_version()
+        self._objects[_key(kind_of(stored), metadata["namespace"], metadata["name"])] = stored
+        return stored
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        return self._objects.get(_key(kind, namespace, name))
+
+    def of_kind(self, kind: str) -> Iterator[Object]:
+        return iter([document for key, document in self._objects.items() if key[0] == kind])
+
+    def new_uid(self, prefix: str) -> str:
+        return f"{prefix}-{next(self._uids)}"
+
+    def _new_version(self) -> str:
+        return str(next(self._versions))
+
+
+def _key(kind: str, namespace: str, name: str) -> StoredKey:
+    return kind, namespace if kind in _NAMESPACED else "", name
