@@ -170,8 +170,8 @@ class GroupAttempts:
         else:
             self._drains.forget(group.key)
             self._quota.keep([each.pod for each in queued], preemption)
-        social = any(each.social for each in members)
-        return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
+        wide = any(self._framework.own_filters(member.cycle) for member in members)
+        return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=wide)
 
     def _make_room(
         self,

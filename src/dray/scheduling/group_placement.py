@@ -70,14 +70,14 @@ class GroupPlacer:
             self._state.claims.shared = _NO_CLAIMS
 
     def _member(self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key]) -> Member:
-        social = bool(self._framework.own_filters(cycle))
+        social = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle))
         own = [key_of(claim) for claim in cycle.claims.unallocated if key_of(claim) in shared]
         kind: Hashable = (
             cycle.pod.requirements,
             cycle.claims.demand,
             tuple(own),
             tuple(map(key_of, cycle.claims.allocated)),
-            tuple(sorted(cycle.pod.labels.items())) if social else (),
+            tuple(sorted(cycle.pod.labels.items())) if social else _turn_in_queue(cycle),
         )
         return Member(queued, cycle, kind, bool(own), social)
 
@@ -188,7 +188,9 @@ class GroupPlacer:
             if here:
                 rooms[number] = here
                 scores[number] = feasible.score(node)
-        coupled = members[0].social or members[0].shares or (bool(demand) and state.inventory.is_spread)
+        # What devices cost a queue may depend on the node: alternatives, or all devices of a class.
+        by_devices = bool(demand) and (state.inventory.is_spread or QueueQuota.name in cycle.data)
+        coupled = members[0].social or members[0].shares or by_devices
         return Kind(members, rooms, scores, coupled)
 
     def _fitting(self, cycle: Cycle) -> set[int]:
@@ -210,6 +212,15 @@ class GroupPlacer:
         if (status := self._framework.prefilter(member.cycle)) is not None:
             return Diagnosis(len(search.nodes), status)
         return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
+
+
+def _turn_in_queue(cycle: Cycle) -> Hashable:
+    """What the quota of a pod depends on beside its requests; nothing for a pod in no queue.
+
+    Quota is the same on all nodes that are tried together (`_parts`), so that pods in a queue are packed like others.
+    """
+    asked = cycle.data.get(QueueQuota.name)
+    return (asked.policy.label, asked.ask.queue, asked.ask.priority) if isinstance(asked, QueuedAsk) else ()
 
 
 def _shared(claims: Iterable[PodClaims]) -> frozenset[Key]:
