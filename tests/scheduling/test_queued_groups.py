@@ -46,10 +46,10 @@ def kai_queue():
     return [queue("dept", quota=-1), queue("team", "dept", quota=64)]
 
 
-def members(number, *, dra, labels, annotations=None, indexed=False, **spec):
+def members(number, *, dra, labels, annotations=None, indexed=False, prefix="p", **spec):
     """Pods with one GPU each, and their claims."""
     for index in range(number):
-        name = f"p{index}"
+        name = f"{prefix}{index}"
         said = {**labels, **({INDEX: str(index)} if indexed else {})}
         metadata = {"labels": said, "annotations": dict(annotations or {})}
         if dra:

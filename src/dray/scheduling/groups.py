@@ -26,6 +26,8 @@ from dray.scheduling.model import Pod, own_priority, start_of
 from dray.scheduling.reasons import ObjectRef
 
 _NOBODY: Final[dict[str, Pod]] = {}
+_ELASTIC: Final = frozenset({kai.API_GROUP, jobs.API_GROUP})
+"""API groups whose groups lose the pods beyond their minimum before they are removed as a whole."""
 
 
 @dataclass(slots=True)
@@ -228,10 +230,10 @@ class Groups:
         return [each for each in self.forest.all() if each.key.api == api]
 
     def spare(self, group: Group) -> set[str]:
-        """By uid the pods that an elastic group of KAI can do without: the least important, then the youngest."""
+        """The uids of pods beyond the minimum of an elastic group of KAI: the least important, then the youngest."""
         placed = self.members(group.key).placed
         number = len(placed) - group.min_count
-        if group.key.api != kai.API_GROUP or number <= 0 or not group.min_count:
+        if group.key.api not in _ELASTIC or number <= 0 or not group.min_count:
             return set()
         order = sorted(placed.values(), key=start_of, reverse=True)
         return {each.uid for each in sorted(order, key=lambda each: each.priority)[:number]}

@@ -327,8 +327,12 @@ class Preemptor:
                 found[each.uid] = (each,)
                 continue
             unit = tuple(other for other in self._state.groups.placed(group) if other.uid not in going)
-            if all(self._may_go(rule, other) and self._state.bound(other) for other in unit):
+            if not all(self._may_go(rule, other) for other in unit):
+                continue
+            if all(map(self._state.bound, unit)):
                 found[group.uid] = unit
+            else:
+                self.passed_over = True
         return list(found.values())
 
     def is_going(self, pod: Pod) -> bool:

@@ -41,7 +41,7 @@ def read(document: Object, known: Topologies) -> list[Group]:
         least,
         None,
         topology,
-        False,
+        least > 1,
         document,
         queue=text(labels_of(document).get(kai_queue.QUEUE_LABEL) or labels_of(document).get(kueue.QUEUE_LABEL)),
         priority_class="" if by_pods else text(labels_of(document).get(kai.PRIORITY_LABEL)),

@@ -53,7 +53,8 @@ def read_pod(pod: Object, known: Topologies) -> Group | None:
         min(1, number) if fast else number,
         None,
         topology,
-        False,
+        # As the Workload of Kueue, which is evicted with all its pods.
+        True,
         {"metadata": {"name": key.name, "namespace": key.namespace}},
         queue=queue,
         expected=number if fast else 0,
