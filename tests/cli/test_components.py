@@ -21,7 +21,6 @@ from dray.client.kubeconfig import Kubeconfig
 from dray.controllers.registry import CONTROLLERS
 from tests.cli.lab import CLASS, claim, gpus, node, pod, template
 from tests.cli.running import Running, eventually, running
-from tests.server.process import listening
 
 Dray = Callable[..., Result]
 
@@ -129,19 +128,6 @@ def test_controllers_do_what_they_are_asked_for(
         assert made["metadata"]["ownerReferences"][0]["name"] == "p"
         assert "resourceclaim_creates_total" in read(metrics)
         assert process.stop()[0] == 0
-
-
-@pytest.mark.parametrize("command", ["scheduler", "controllers"])
-def test_a_server_that_is_not_there(command: str, tmp_path: Path) -> None:
-    config = tmp_path / "kubeconfig"
-    with listening(kubeconfig=tmp_path / "written"):
-        config.write_bytes((tmp_path / "written").read_bytes())
-    with running(command, "--kubeconfig", str(config)) as process:
-        status, said = process.end()
-    assert status == 2
-    assert said.startswith("error: cannot connect to http://127.0.0.1:")
-    assert "is the server running" in said
-    assert "Traceback" not in said
 
 
 def test_which_controllers(run: Dray) -> None:

@@ -51,7 +51,13 @@ def test_an_outage_is_two_lines(health, clock, caplog):
     ]
 
 
+def test_a_server_that_never_answered_is_reported_at_once(health, clock, caplog):
+    health.failed("connection refused")
+    assert texts(caplog) == ["https://api:6443 does not answer: connection refused"]
+
+
 def test_a_server_that_is_back_at_once_was_not_away(health, clock, caplog):
+    health.heard()
     for _ in range(5):
         health.failed("connection reset")
         clock.seconds += 2

@@ -17,12 +17,13 @@ from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.plugins import plugin_option, with_plugins
 from dray.cli.queue_usage import option as queue_usage_option
-from dray.cli.serving import log_to_stderr, run, stopping
+from dray.cli.serving import log_to_stderr, run, stopping, until
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
+    from dray.client.first_contact import FirstContact
     from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
@@ -181,24 +182,21 @@ def run_against(
 async def _run(
     endpoint: Endpoint, options: PlaneOptions, metrics: MetricsAddress, title: str, guard: Guard | None
 ) -> int:
+    from dray.client.first_contact import FirstContact
     from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane
 
     stop = stopping()
-    health = ServerHealth(endpoint.server)
+    health, contact = ServerHealth(endpoint.server), FirstContact(endpoint.server)
     async with clients(endpoint, health) as (client, lease_client):
-        if not await _until(stop, client.request("GET", "/version")):
-            return 0
-        # Who may not read pods may not do anything else that is needed here either.
-        await client.request("GET", "/api/v1/pods", query={"limit": "1"})
-        if guard is not None and not await _until(stop, guard.check(lease_client)):
-            return 0
         plane = ControlPlane(client, options, lease_client=lease_client)
 
         def obstacles() -> list[str]:
-            return [*filter(None, [health.trouble]), *plane.obstacles()]
+            return [*filter(None, [health.trouble or contact.trouble]), *plane.obstacles()]
 
         async with serving_metrics(metrics, plane.metrics, obstacles, plane.plugins) as url:
+            if not await until(stop, _let_in(contact, client, lease_client, guard)):
+                return 0
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
             watching = asyncio.create_task(_watch(guard, lease_client, plane))
             try:
@@ -206,6 +204,18 @@ async def _run(
             finally:
                 watching.cancel()
                 await asyncio.wait([watching])
+
+
+async def _let_in(contact: FirstContact, client: ApiClient, lease_client: ApiClient, guard: Guard | None) -> None:
+    """Waits for a server that answers and that lets pods be read. Raises AtWork."""
+    await contact.reach(
+        lambda: client.request("GET", "/version"),
+        # Without the right to read pods a component has no other right that it needs either.
+        lambda: client.request("GET", "/api/v1/pods", query={"limit": "1"}),
+    )
+    if guard is not None:
+        check = guard.check
+        await contact.reach(lambda: check(lease_client))
 
 
 async def _watch(guard: Guard | None, client: ApiClient, plane: ControlPlane) -> None:
@@ -228,18 +238,6 @@ def _leading(options: PlaneOptions) -> str:
     if options.lease is None:
         return ""
     return f"leads by lease {options.lease.namespace}/{options.lease.name}"
-
-
-async def _until(stop: asyncio.Event, doing: Any) -> bool:
-    """Whether it was done before the stop came."""
-    task, stopped = asyncio.ensure_future(doing), asyncio.ensure_future(stop.wait())
-    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if task.done():
-        task.result()
-        return True
-    task.cancel()
-    return False
 
 
 async def work(plane: ControlPlane, stop: asyncio.Event, ready: str = "") -> int:

@@ -38,8 +38,10 @@ def controllers(
     In a cluster where kube-controller-manager runs, switch off there what is to run here, and say --force; without it,
     what that one does too does not start. It runs until it is interrupted.
 
-    Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
-    reached.
+    A server that is down, or that refuses, is waited for.
+
+    Exit status: 0 interrupted, 1 the lease was lost, or another is at work, 2 the kubeconfig cannot be used, or metrics
+    cannot be served.
     """
     from dray.control_plane.control_plane import Lease, PlaneOptions
 

@@ -17,7 +17,7 @@ from dray.api.objects import Object
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
-from dray.cli.serving import log_to_stderr, run, stopping
+from dray.cli.serving import log_to_stderr, run, stopping, until
 from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
@@ -231,20 +231,23 @@ def _serve(where: Where, driver: Driver, options: RunnerOptions, metrics: Metric
 
 async def _run(endpoint: Endpoint, driver: Driver, options: RunnerOptions, metrics: MetricsAddress) -> int:
     from dray.client.api import ApiClient
+    from dray.client.first_contact import FirstContact
     from dray.client.http import HttpTransport
     from dray.client.server_health import ServerHealth
     from dray.driver.runner import DriverRunner
 
     stop = stopping()
-    health = ServerHealth(endpoint.server)
+    health, contact = ServerHealth(endpoint.server), FirstContact(endpoint.server)
     async with ApiClient(HttpTransport(endpoint, health=health)) as client:
-        await client.request("GET", "/version")
-        async with DriverRunner(driver, client, options) as runner:
+        runner = DriverRunner(driver, client, options)
 
-            def obstacles() -> list[str]:
-                return [*filter(None, [health.trouble, _unregistered(runner)])]
+        def obstacles() -> list[str]:
+            return [*filter(None, [health.trouble or contact.trouble, _unregistered(runner)])]
 
-            async with serving_metrics(metrics, lambda: [runner.metrics.registry], obstacles) as url:
+        async with serving_metrics(metrics, lambda: [runner.metrics.registry], obstacles) as url:
+            if not await until(stop, contact.reach(lambda: client.request("GET", "/version"))):
+                return 0
+            async with runner:
                 place = f"node {options.node_name} at {endpoint.server}" if options.node_name else endpoint.server
                 click.echo(f"Driver {driver.name} of {place}{f', metrics at {url}' if url else ''}")
                 return await _until_stopped(runner, stop)

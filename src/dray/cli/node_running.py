@@ -12,11 +12,13 @@ import click
 
 from dray.cli.cluster import ending_at
 from dray.cli.machine import Machine, MachineOptions
-from dray.cli.serving import run, stopping
+from dray.cli.serving import run, stopping, until
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ConfigError
+from dray.client.first_contact import FirstContact
 from dray.client.http import HttpTransport
+from dray.client.server_health import ServerHealth
 from dray.node.errors import NodeError
 from dray.node.joining import requests
 from dray.node.joining.driver_rights import DriverRights
@@ -83,11 +85,14 @@ def _check(membership: Membership, server: str, authority_hash: str) -> None:
 
 async def _serve_joined(endpoint: Endpoint, membership: Membership, options: MachineOptions) -> int:
     options = at_address(options, own_address(urlsplit(endpoint.server).hostname or ""))
-    transport = HttpTransport(endpoint)
+    stop = stopping()
+    transport = HttpTransport(endpoint, health=ServerHealth(endpoint.server))
     without = HttpTransport(Endpoint(endpoint.server, ca=endpoint.ca))
     async with ApiClient(DriverRights(transport, without, options.node)) as client:
         serving = membership.credential(SERVING)
         if serving is None:
+            if not await _answered(endpoint.server, client, stop):
+                return 0
             serving = await requests.serving_certificate(client, options.node)
             membership.keep(SERVING, serving)
         trust = NodeTrust(membership.authority(), serving)
@@ -100,20 +105,28 @@ async def _serve_joined(endpoint: Endpoint, membership: Membership, options: Mac
             Renewal(membership, CLIENT, lambda: requests.client_certificate(client, options.node), show),
             Renewal(membership, SERVING, lambda: requests.serving_certificate(client, options.node), machine.show),
         )
-        return await _until_stopped(machine, endpoint.server, *(each.run for each in renewals))
+        return await _until_stopped(machine, endpoint.server, stop, *(each.run for each in renewals))
 
 
 async def serve(endpoint: Endpoint, options: MachineOptions) -> int:
     """With whatever rights the endpoint's user has."""
-    async with ApiClient(HttpTransport(endpoint)) as client:
-        if options.manifests is None:
-            # Static pods run without a server; otherwise there is nothing to do without one.
-            await client.request("GET", "/version")
-        return await _until_stopped(Machine(client, replace(options, api_server=endpoint.server)), endpoint.server)
-
-
-async def _until_stopped(machine: Machine, server: str, *beside: Callable[[], Awaitable[None]]) -> int:
     stop = stopping()
+    async with ApiClient(HttpTransport(endpoint, health=ServerHealth(endpoint.server))) as client:
+        machine = Machine(client, replace(options, api_server=endpoint.server))
+        # Static pods run without a server; without them there is nothing to do before it answers.
+        if options.manifests is None and not await _answered(endpoint.server, client, stop):
+            return 0
+        return await _until_stopped(machine, endpoint.server, stop)
+
+
+async def _answered(server: str, client: ApiClient, stop: asyncio.Event) -> bool:
+    """Waits for the server; returns False if the stop comes first."""
+    return await until(stop, FirstContact(server).reach(lambda: client.request("GET", "/version")))
+
+
+async def _until_stopped(
+    machine: Machine, server: str, stop: asyncio.Event, *beside: Callable[[], Awaitable[None]]
+) -> int:
     running = asyncio.create_task(machine.run())
     stopped = asyncio.create_task(stop.wait())
     others = [asyncio.ensure_future(each()) for each in beside] + [asyncio.create_task(_greet(machine, server))]

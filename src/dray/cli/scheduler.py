@@ -47,8 +47,10 @@ def scheduler(
     own, or in its place. Beside it under the same name it does not start, unless --force is given. It runs until it is
     interrupted.
 
-    Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
-    reached.
+    A server that is down, or that refuses, is waited for.
+
+    Exit status: 0 interrupted, 1 the lease was lost, or another is at work, 2 the kubeconfig cannot be used, or metrics
+    cannot be served.
     """
     from dray.control_plane.control_plane import Lease, PlaneOptions
     from dray.scheduling_loop.loop import Sharing

@@ -1,7 +1,8 @@
 """Health of the API server as its clients see it: one line in the log when it stops answering, one when it is back.
 
 Any answer counts, a part of a watch too, so one broken connection among working ones is no outage; 502, 503 and 504 of
-a gateway do not count. An outage begins when the failed request began to wait for its answer.
+a gateway do not count. An outage begins when the failed request began to wait for its answer. A server that has never
+answered is reported at its first failure, so that whoever started the process learns what it waits for.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class ServerHealth:
         self._patience = patience
         self._clock = clock
         self._answered = clock()
+        self._has_answered = False
         self._since: float | None = None
         """When it began to fail, if it does."""
         self._cause = ""
@@ -42,6 +44,7 @@ class ServerHealth:
             self.failed(f"{status} {_GATEWAY[status]}")
             return
         self._answered = self._clock()
+        self._has_answered = True
         if self._since is not None:
             self._back()
 
@@ -51,7 +54,8 @@ class ServerHealth:
         if self._since is None:
             self._since = max(self._answered, now - silence)
         self._cause = cause
-        if not self._reported and now - self._since >= self._patience:
+        patience = self._patience if self._has_answered else 0
+        if not self._reported and now - self._since >= patience:
             self._reported = True
             _logger.warning("%s does not answer: %s", self._server, cause)
 
