@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ import pytest
 import yaml
 from click.testing import Result
 
+from tests.cli.accounts import account, grant
 from tests.cli.running import Running, eventually, running
 from tests.cli.test_outage import answer
 from tests.scheduling_loop.api_servers import DrayServer, free_ports
@@ -119,46 +118,13 @@ def test_a_right_that_is_missing_is_named_and_waited_for(run: Dray, tmp_path: Pa
     admin = tmp_path / "admin"
     (port,) = free_ports(1)
     with listening(kubeconfig=admin, plain=False) as server:
-
-        def apply(*documents: object) -> None:
-            text = "\n---\n".join(map(json.dumps, documents))
-            result = run("apply", "-f", "-", "--kubeconfig", str(admin), stdin=text)
-            assert result.exit_code == 0, result.output
-
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "kube-system"}}
-        token = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/service-account-token",
-            "metadata": {
-                "name": "t",
-                "namespace": "kube-system",
-                "annotations": {"kubernetes.io/service-account.name": "s"},
-            },
-        }
-        apply(account, token)
-
-        def secret() -> str:
-            found = run("get", "secret", "t", "-n", "kube-system", "-o", "json", "--kubeconfig", str(admin))
-            return str(json.loads(found.stdout).get("data", {}).get("token", ""))
-
-        config = yaml.safe_load(admin.read_text())
-        config["users"][0]["user"] = {"token": base64.b64decode(eventually(secret)).decode()}
-        limited = tmp_path / "limited"
-        limited.write_text(yaml.safe_dump(config))
+        limited = account(run, admin, tmp_path / "limited")
         with running("scheduler", "--kubeconfig", str(limited), "--metrics-port", str(port)) as scheduler:
             url = f"http://127.0.0.1:{port}"
             _, said = eventually(lambda: found if "pods" in (found := reached(f"{url}/readyz"))[1] else None)
             assert f"{server.url} refuses: pods is forbidden" in said
             assert reached(f"{url}/healthz") == (200, "ok")
-            binding = {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": "s"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": "kube-system"}],
-            }
-            apply(binding)
+            grant(run, admin, "cluster-admin")
             assert scheduler.line().startswith("Scheduling the pods of default-scheduler")
             eventually(lambda: reached(f"{url}/readyz") == (200, "ok"))
             assert scheduler.stop()[0] == 0

@@ -87,9 +87,9 @@ def planes(cluster, forbidden):
 
 
 @contextlib.asynccontextmanager
-async def working(missing=None, forbidden=None):
+async def working(missing=None, forbidden=None, objects=()):
     """A cluster whose scheduler and controllers have the rights of the manifests, apart from one that is missing."""
-    async with LocalCluster(objects=[node("n"), slice_of("n", 2)]) as cluster:
+    async with LocalCluster(objects=[node("n"), slice_of("n", 2), *objects]) as cluster:
         for name in ("scheduler", "controllers"):
             for document in manifests(name):
                 if document["kind"] == "Deployment":

@@ -75,21 +75,6 @@ async def test_queues_have_their_turn_and_say_what_they_have():
         assert (await status(local, "b"))["allocated"] == {"gpu": "2", "cpu": "1", "memory": "0"}
 
 
-async def test_queues_that_somebody_else_serves_are_left_to_him():
-    theirs = [dict(each) for each in definitions()]
-    for each in theirs:
-        each["metadata"] = {**each["metadata"], "annotations": {"api-approved.kubernetes.io": "unapproved"}}
-    async with cluster(*theirs) as local:
-        await make(local, queue("dept"), queue("a", "dept", limit=0))
-        await submit(local, "p", "a")
-
-        async def there():
-            return await placed(local) == ["p"]
-
-        await local.eventually(there)
-        assert await status(local, "a") == {}
-
-
 async def test_what_queues_had_is_found_after_a_restart():
     usage = UsageOptions(window=3600.0)
     async with cluster(*definitions(), queue_usage=usage) as local:

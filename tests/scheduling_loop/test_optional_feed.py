@@ -110,27 +110,10 @@ async def test_queues_and_groups_that_are_installed_later_are_acted_upon(often):
         await local.eventually(followed)
 
 
-async def test_a_kind_that_comes_later_is_left_out_without_the_right_to_read_it(monkeypatch):
-    asked = []
-
-    async def may_list(client, resource):
-        asked.append(resource.plural)
-        return False
-
-    monkeypatch.setattr(optional_feed, "may_list", may_list)
-    feed = optional_feed.OptionalFeed(None, None, None, None, lambda: 0.0, lambda: None, None)
-    feed.informers["Queue"].version = KAI_QUEUE
-    kind = optional_feed.KINDS["Queue"]
-    assert await feed._may_read("Queue", kind), "at the start the right is waited for"
-    feed._started = True
-    assert [await feed._may_read("Queue", kind) for _ in range(2)] == [False, False]
-    assert asked == ["queues"], "which is said once"
-
-
 def test_what_was_told_of_an_object_is_remembered_once_and_as_long_as_it_exists():
     warned = []
     events = SimpleNamespace(warning=lambda *given: warned.append(given[2]))
-    scheduler = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
+    scheduler = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None, options=Options())
     feed = optional_feed.OptionalFeed(None, None, events, scheduler, lambda: 0.0, lambda: None, None)
     feed._own.add("ClusterQueue")
     informer = SimpleNamespace(version=KUEUE["ClusterQueue"])

@@ -120,22 +120,6 @@ async def test_pods_of_a_queue_that_is_drained_have_to_go():
             assert "ClusterQueue team is stopped" in condition["message"]
 
 
-async def test_queues_that_somebody_else_serves_are_left_to_him():
-    foreign = [{**each, "metadata": {**each["metadata"], "annotations": _approved(each)}} for each in definitions()]
-    async with cluster(*foreign) as local:
-        await local.create(job("training", 2))
-
-        async def all_placed():
-            return len(await placed(local)) == 2
-
-        await local.eventually(all_placed)
-
-
-def _approved(definition):
-    annotations = definition["metadata"]["annotations"]
-    return {name: value for name, value in annotations.items() if name != "dray.dev/served"}
-
-
 async def test_a_local_queue_is_told_that_its_weight_counts_for_nothing():
     async with cluster(*definitions()) as local:
         await make(local, flavor())

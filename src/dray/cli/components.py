@@ -40,6 +40,7 @@ SCHEDULER_OPTIONS: Final = (
     "device_preemption",
     "drain_minutes",
     "queue_usage",
+    "queues",
     "plugins",
 )
 """What `scheduling` gives a command."""
@@ -66,6 +67,13 @@ def scheduling(command: Command) -> Command:
             help="Keep the place of a group that waits for room from other pods for so long, at first. 0: never.",
         ),
         queue_usage_option,
+        click.option(
+            "--queues",
+            type=click.Choice(("auto", "on", "off")),
+            default="auto",
+            show_default=True,
+            help="Enforce the quota of queues of Kueue and KAI. auto: unless Kueue or KAI itself is at work.",
+        ),
         click.option(
             "--node-devices",
             type=click.Choice(sorted(_NODE_DEVICES)),
@@ -100,10 +108,12 @@ def scheduler_options(
     device_preemption: bool,
     drain_minutes: float,
     queue_usage: UsageOptions | None,
+    queues: str,
     plugins: tuple[str, ...],
     gates: FeatureGates,
 ) -> Options:
     from dray.allocation import POLICIES
+    from dray.scheduling.options import QueueMode
     from dray.scheduling.scheduler import Options
 
     options = Options(
@@ -114,6 +124,7 @@ def scheduler_options(
         preempt_for_devices=device_preemption,
         drain_seconds=60 * drain_minutes,
         queue_usage=queue_usage,
+        queues=QueueMode(queues),
     )
     return with_plugins(options, plugins)
 

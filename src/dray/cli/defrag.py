@@ -11,7 +11,8 @@ import click
 
 from dray.allocation import KUBERNETES
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.live import World, listed
+from dray.cli.listing import listed
+from dray.cli.live import World
 from dray.cli.moving import Mover
 from dray.cli.plugins import plugin_option
 from dray.scheduling.consolidation import Consolidation, Consolidator, Waiting

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -20,46 +20,17 @@ from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
+from dray.cli.listing import Listed, listed
 from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
 from dray.cli.wanted import claim as wanted_claim
-from dray.scheduling import node_classes
-from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue, topologies
-from dray.scheduling.group_events import PRIORITY_CLASS
+from dray.scheduling.front_ends import FRONT_ENDS, group_of, topologies
 from dray.scheduling.group_explainer import GroupExplainer
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
-if TYPE_CHECKING:
-    from dray.client.interface import Resource
-
 GROUP: Final = "podgroup"
-_DEVICES: Final = "resource.k8s.io/v1"
-_KINDS: Final = {
-    "Namespace": "v1",
-    "Node": "v1",
-    "ResourceSlice": _DEVICES,
-    "DeviceClass": _DEVICES,
-    "ResourceClaimTemplate": _DEVICES,
-    "PodDisruptionBudget": "policy/v1",
-    "ResourceClaim": _DEVICES,
-    "Pod": "v1",
-}
-"""Those that every server has, with their versions."""
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
-_DISPENSABLE: Final = (
-    "PersistentVolumeClaim",
-    "PersistentVolume",
-    "StorageClass",
-    "PodDisruptionBudget",
-    *FRONT_ENDS,
-    *topologies.KINDS,
-    *kueue.KINDS,
-    *node_classes.KINDS,
-    PRIORITY_CLASS,
-    "Namespace",
-    "ResourceClaimTemplate",
-)
 
 
 class Unfindable(click.ClickException):
@@ -116,43 +87,13 @@ def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
     return f"there is no {kind or 'pod or claim'} {name} in namespace {namespace}; -n chooses another"
 
 
-async def listed(cluster: Cluster) -> dict[str, list[Object]]:
-    """By kind, all there is of what matters to the scheduler."""
-    from dray.api.catalogue import find
-    from dray.client.discovery import serves
-    from dray.client.errors import ApiError
-    from dray.scheduling_loop import optional_feed, volumes
-
-    wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
-    for name, kind in optional_feed.KINDS.items():
-        wanted[name] = await optional_feed.readable(cluster.client, kind)
-    found: dict[str, list[Object]] = {}
-    optional: dict[str, Resource] = {
-        "PersistentVolumeClaim": volumes.CLAIMS,
-        "PersistentVolume": volumes.PERSISTENT_VOLUMES,
-        "StorageClass": volumes.STORAGE_CLASSES,
-    }
-    wanted |= {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
-    for name, served in wanted.items():
-        if served is None:
-            continue
-        try:
-            found[name] = (await cluster.client.list_all(served)).get("items") or []
-        except ApiError as error:
-            # Who may look at pods and claims is often not allowed to look at these.
-            if not (error.is_forbidden and name in _DISPENSABLE):
-                raise
-    return found
-
-
 class World:
     """What was listed, and the scheduler's core that knows it."""
 
-    def __init__(
-        self, listed: dict[str, list[Object]], namespace: str, policy: Policy, plugins: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, found: Listed, namespace: str, policy: Policy, plugins: tuple[str, ...] = ()) -> None:
         self.namespace = namespace
-        self._listed = listed
+        self._found = found
+        self._listed = found.objects
         self._policy = policy
         self._plugins = plugins
         self._now = time.time()
@@ -162,7 +103,8 @@ class World:
         wanted = (self.namespace, name)
         return next((each for each in listed if key_of(each) == wanted), None)
 
-    def scheduler(self, name: str) -> Scheduler:
+    def scheduler(self, name: str, *, adopting: bool = False) -> Scheduler:
+        """The core of the scheduler of that name; `adopting` if pods of all schedulers count as its own."""
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
         apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | topologies.KINDS
@@ -170,9 +112,15 @@ class World:
         state.groups.topologies.served.update(api for kind, api in topologies.KINDS.items() if kind in listed)
         state.volumes.known = "PersistentVolumeClaim" in listed
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
+        for kind in listed.keys() & state.queues.kinds.keys():
+            # Also where there is no object of it: then a pod waits that names one.
+            state.queues.kinds[kind].served = True
         last = ("ResourceClaim", "Pod")
         for kind in (*sorted(listed.keys() - {"ResourceClaimTemplate", *last}), *last):
-            put_readable(scheduler, kind, listed[kind], self._now)
+            objects = listed[kind]
+            if adopting and kind == "Pod":
+                objects = [{**pod, "spec": {**pod["spec"], "schedulerName": name}} for pod in objects]
+            put_readable(scheduler, kind, objects, self._now)
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:
@@ -208,6 +156,16 @@ class World:
         if template := self._missing_template(document):
             missing = f"there is no ResourceClaimTemplate {self.namespace}/{template}, which a claim is to be made from"
             return self._say("pod", name, "cannot be placed", missing)
+        if unread := self._found.unread_for(document):
+            made = self._say("pod", name, "cannot tell whether it fits", f"may not read {', '.join(unread)}")
+            made.trees += map(Tree, unread.values())
+            return made
+        made = self._judged(document, only)
+        made.trees += map(Tree, self._found.notes_for(document))
+        return made
+
+    def _judged(self, document: Object, only: str) -> Explanation:
+        name = document["metadata"]["name"]
         nodes = self._asked(document, only)
         if nodes.problem:
             made = self._say("pod", name, "cannot be placed", nodes.problem)

@@ -10,17 +10,23 @@ from typing import Final
 import click
 
 from dray.allocation import KUBERNETES
-from dray.api.objects import condition_of
+from dray.api.objects import condition_of, mapping, text
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import table
-from dray.cli.live import World, listed
+from dray.cli.listing import Listed, listed
+from dray.cli.live import World
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
+from dray.cli.reports import one_line
 from dray.scheduling.messages import amount_text
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options
+from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, QUEUES
+from dray.scheduling_loop.queues_left import REASON
 
 _COLUMNS: Final = ("Queue", "Flavor", "Resource", "Quota", "Limit", "Used", "Share", "Left", "Waiting")
 _MOST_SHOWN: Final = 20
+# How events about queues begin that a scheduler does not act on.
+_LEFT: Final = ("quota is ", "both enforce the quota ")
 
 
 @click.command()
@@ -40,21 +46,52 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
     """
 
     async def work(cluster: Cluster) -> int:
-        world = World(await listed(cluster), "default", KUBERNETES)
-        forest = views(world.scheduler(Options().name))
+        found = await listed(cluster, with_left=True)
+        forest = views(World(found, "default", KUBERNETES).scheduler(Options().name, adopting=True))
+        notes = _notes(found)
+        notes += [each for each in await _said_by_schedulers(cluster) if not each.startswith(tuple(notes))]
         shown = find(forest, name) if name else forest
         if not shown:
-            raise click.ClickException(f"there is no queue {name}" if name else "there are no queues here")
+            missing = f"there is no queue {name}" if name else "there are no queues here"
+            raise click.ClickException("; ".join([missing, *notes]))
         if output == "json":
-            click.echo(json.dumps({"queues": [row(each) for each in shown]}, indent=2))
+            click.echo(json.dumps({"queues": [row(each) for each in shown], "notes": notes}, indent=2))
             return 0
         for line in table(_COLUMNS, [line for each in shown for line in _lines(each, "", "")]):
             click.echo(line.rstrip())
         for line in _waiting_lines(shown) if name else ():
             click.echo(line)
+        for line in notes:
+            click.echo(one_line(f"note: {line}"))
         return 0
 
     ask(Where(kubeconfig, context, ""), work)
+
+
+def _notes(found: Listed) -> list[str]:
+    """What keeps the quota from being enforced by dray, or from being seen."""
+    kinds = [kind for kind in found.unread if kind in QUEUE_KINDS]
+    left = dict.fromkeys(why for kind, why in found.left.items() if kind in QUEUE_KINDS)
+    return [*left, *(found.unread[kind] for kind in kinds), *found.doubts]
+
+
+async def _said_by_schedulers(cluster: Cluster) -> list[str]:
+    """What schedulers said in events about queues that they do not act on; nothing where events may not be read."""
+    from dray.api.catalogue import built_in
+    from dray.client.errors import ApiError
+    from dray.client.interface import Selection
+
+    selection = Selection(fields=f"reason={REASON}")
+    try:
+        events = await cluster.client.list_all(built_in("v1", "Event"), namespace="default", selection=selection)
+    except ApiError:
+        return []
+    said: dict[str, str] = {}
+    for each in events.get("items") or ():
+        message = text(each.get("message"))
+        if mapping(each.get("involvedObject")).get("kind") in QUEUES and message.startswith(_LEFT):
+            said[message] = max(said.get(message, ""), text(each.get("lastTimestamp")))
+    return [f"{message} (a scheduler said so at {at})" for message, at in said.items()]
 
 
 def _lines(view: QueueView, first: str, rest: str) -> Iterator[tuple[str, ...]]:

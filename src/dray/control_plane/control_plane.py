@@ -82,6 +82,7 @@ class ControlPlane:
     def obstacles(self) -> list[str]:
         """Why it does not work, or not as it should; nothing if it does."""
         found = self.informers.troubles()
+        found += self.loop.troubles() if self.loop is not None else []
         found += [f"{part.name}: {part.problem}" for part in self.parts if part.problem]
         if not self.ready.is_set():
             found.append("not leading yet" if self.options.lease is not None else "not working yet")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from dray.allocation import KUBERNETES, Policy
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.scheduling.guarded_plugin import UnloadedPlugin
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.usage_decay import UsageOptions
+
+
+class QueueMode(Enum):
+    """Whether the scheduler enforces the quota of queues."""
+
+    AUTO = "auto"
+    """Unless the system that the queues belong to is at work."""
+    ON = "on"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,7 @@ class Options:
     """How long the place of a group that finds no room is kept from others at first; 0 for never."""
     queue_usage: UsageOptions | None = None
     """How far the past counts for the shares of queues; None where it does not."""
+    queues: QueueMode = QueueMode.AUTO
     seed: int = 0
     plugins: tuple[Plugin, ...] = ()
     """Of users, beside the scheduler's own."""

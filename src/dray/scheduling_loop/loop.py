@@ -145,6 +145,10 @@ class SchedulerLoop:
             changed=self._stirred.set,
         )
 
+    def troubles(self) -> list[str]:
+        """What may not be read of the kinds that were installed while it runs."""
+        return self._kinds.troubles()
+
     async def prepare(self) -> None:
         """Returns when all is known that it decides by, which may be never for want of a right. It is done once."""
         if self._prepared:

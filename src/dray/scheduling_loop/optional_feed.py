@@ -1,15 +1,15 @@
 """OptionalFeed: kinds that a server may not have, or not yet, read for the scheduler as soon as they are there.
 
-They are those of other systems, and those of Kubernetes that not every server has. By some of them another system
-decides where it is at work: these are read only where dray serves them itself. An event tells what of an object nobody
-acts on.
+A kind that is served at the start and may not be read is waited for. One that is installed later and may not be read is
+named in `troubles`, and pods that name an object of it wait. An event tells what of an object nobody acts on, and which
+queues are left to another system.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -17,103 +17,24 @@ from dray.api.catalogue import KindVersion
 from dray.api.objects import Object, annotations_of, mappings, text
 from dray.client.api import ApiClient
 from dray.client.cache import Change
-from dray.client.discovery import OptionalInformer, ServedResource, may_list, served_version, serves
-from dray.client.errors import ClientError
+from dray.client.discovery import OptionalInformer, ServedResource, serves
+from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
-from dray.client.foreign_kinds import COMPUTE_CLASS, GROUPS, KAI_GROUP, KAI_QUEUE, KUEUE, KUEUE_TOPOLOGY, NODE_POOL
-from dray.client.foreign_kinds import is_own as is_served_by_dray
 from dray.client.informer import Informers
-from dray.scheduling.front_ends import FRONT_ENDS, compute_class, jobs, kai, kueue_objects, topologies
-from dray.scheduling.group_events import PRIORITY_CLASS
+from dray.scheduling.front_ends import FRONT_ENDS, jobs, kai, topologies
 from dray.scheduling.scheduler import Scheduler
+from dray.scheduling_loop.kind_owners import WEBHOOKS, KindOwners
+from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, TOPOLOGY_OF_KUEUE, OptionalKind
+from dray.scheduling_loop.queues_left import QueuesLeft
 from dray.scheduling_loop.unheeded import Unheeded
 
 _LOOK_AGAIN: Final = 30.0
-_TOPOLOGY_OF_KUEUE: Final = f"{topologies.KIND}.{topologies.KUEUE}"
 
 _PRIORITIZED: Final = (jobs.KIND, f"{kai.KIND}.{kai.API_GROUP}")
 """Kinds of groups that name the priority of their pods."""
 
-Ignored = Callable[[Object], Iterable[str]]
 SetAside = Callable[[KindVersion | ServedResource, Change, Exception], None]
-
-
-@dataclass(frozen=True, slots=True)
-class OptionalKind:
-    group: str
-    plural: str
-    resource: ServedResource | None = None
-    """None of a kind of Kubernetes: the newest version that is served is read."""
-    owned: tuple[ServedResource, ...] = ()
-    """It is read only where dray serves one of these itself."""
-    beside: ServedResource | None = None
-    """It is read only where this kind is served too, which it is needed for."""
-    dispensable: bool = False
-    """Whether it is left out of account without the right to read it."""
-    quiet: bool = False
-    """Whether its status means nothing: most changes are of the status that is written here."""
-    ignored: Ignored = lambda _: ()
-    """Members that nobody acts on."""
-    told_everywhere: bool = False
-    """Whether an object is told so also where another system serves the kind."""
-
-
-def _foreign(
-    resource: ServedResource,
-    *owned: ServedResource,
-    dispensable: bool = False,
-    quiet: bool = False,
-    ignored: Ignored = lambda _: (),
-) -> OptionalKind:
-    return OptionalKind(
-        resource.group, resource.plural, resource, owned, dispensable=dispensable, quiet=quiet, ignored=ignored
-    )
-
-
-KINDS: Final[Mapping[str, OptionalKind]] = {
-    "DeviceTaintRule": OptionalKind("resource.k8s.io", "devicetaintrules"),
-    PRIORITY_CLASS: OptionalKind("scheduling.k8s.io", "priorityclasses", beside=KAI_GROUP, dispensable=True),
-    **{
-        name: OptionalKind(
-            each.api_group,
-            each.plural,
-            GROUPS.get(name),
-            (KUEUE_TOPOLOGY, KAI_GROUP) if name == jobs.KIND else (),
-            ignored=each.ignored,
-            told_everywhere=True,
-        )
-        for name, each in FRONT_ENDS.items()
-    },
-    **{
-        name: _foreign(GROUPS[name], *([KUEUE_TOPOLOGY] if name == _TOPOLOGY_OF_KUEUE else []))
-        for name in topologies.KINDS
-    },
-    **{
-        name: _foreign(each, KUEUE["ClusterQueue"], quiet=True, ignored=partial(kueue_objects.ignored, name))
-        for name, each in KUEUE.items()
-    },
-    KAI_QUEUE.kind: _foreign(KAI_QUEUE, KAI_QUEUE, quiet=True),
-    COMPUTE_CLASS.kind: _foreign(COMPUTE_CLASS, dispensable=True, ignored=compute_class.ignored),
-    NODE_POOL.kind: _foreign(NODE_POOL, dispensable=True),
-}
-"""By the name under which objects are given to the scheduler."""
-
-
-async def is_ours(client: ApiClient, kind: OptionalKind) -> bool:
-    """Whether it is dray that decides by the kind, which is served."""
-    if kind.beside is not None and not await serves(client, kind.beside):
-        return False
-    return not kind.owned or any([await is_served_by_dray(client, each) for each in kind.owned])
-
-
-async def readable(client: ApiClient, kind: OptionalKind) -> KindVersion | ServedResource | None:
-    """In which version it is read; None where it is not there, or left to another system."""
-    found: KindVersion | ServedResource | None = kind.resource
-    if found is None:
-        found = await served_version(client, kind.group, kind.plural)
-    elif not await serves(client, found):
-        return None
-    return found if found is not None and await is_ours(client, kind) else None
+_logger = logging.getLogger("dray.scheduler")
 
 
 class OptionalFeed:
@@ -130,15 +51,18 @@ class OptionalFeed:
     ) -> None:
         """`set_aside` is told of what could not be taken in; `without` are kinds that are not read."""
         self._client = client
+        self._informers = informers
         self._scheduler = scheduler
         self._now = now
         self._wake = wake
         self._set_aside = set_aside
+        self._owners = KindOwners(client, scheduler.options.queues, self._webhooks)
         self._own: set[str] = set()
-        """The kinds that dray serves itself."""
-        self._refused: set[str] = set()
-        """Those that may not be read."""
+        """The kinds whose status no other system writes."""
+        self._refused: dict[str, str] = {}
+        """By name, kinds that were installed later and may not be read, and why."""
         self._started = False
+        self._left = QueuesLeft(client, informers, events, now)
         self.unheeded = Unheeded(events)
         self.informers: dict[str, OptionalInformer] = {}
         for name, kind in KINDS.items():
@@ -155,15 +79,48 @@ class OptionalFeed:
         for each in self.informers.values():
             await each.start()
         self._started = True
+        await self._look_at_versions()
 
     async def run(self) -> None:
-        """Until all of them are there, or it is cancelled."""
-        while absent := [name for name, each in self.informers.items() if each.version is None]:
+        """Until it is cancelled: looks for kinds that are installed later, and whose they are."""
+        while True:
             await asyncio.sleep(_LOOK_AGAIN)
-            groups = await self._api_groups()
-            for name in absent:
-                if KINDS[name].group in groups:
-                    await self.informers[name].start()
+            await self.look()
+            await self._look_at_owners()
+            self._left.tell_again()
+
+    async def look(self) -> None:
+        """Reads the kinds that have come to be served since."""
+        absent = [name for name, each in self.informers.items() if each.version is None]
+        groups = await self._api_groups() if absent else set()
+        for name in absent:
+            if KINDS[name].group in groups:
+                await self.informers[name].start()
+        await self._look_at_versions()
+
+    def troubles(self) -> list[str]:
+        """What may not be read of the kinds that were installed later."""
+        return list(self._refused.values())
+
+    async def _look_at_versions(self) -> None:
+        """Says of queues that the server has them in versions that dray does not read."""
+        try:
+            for name, resource in QUEUES.items():
+                if name in self.informers and self.informers[name].version is None:
+                    await self._left.look_at_version(name, resource)
+        except ClientError as error:
+            _logger.debug("cannot ask in which versions queues are served: %s", error)
+
+    async def _look_at_owners(self) -> None:
+        """Says of queues that dray acts on that another system has come to be at work."""
+        for name in QUEUES:
+            informer = self.informers.get(name)
+            if informer is not None and informer.version is not None:
+                try:
+                    verdict = await self._owners.verdict(name, KINDS[name])
+                except ClientError:
+                    continue
+                self._left.also_at_work(name, verdict.why_not)
 
     async def _api_groups(self) -> set[str]:
         """Those that the server has, in one answer for all kinds; none where it does not answer."""
@@ -173,36 +130,63 @@ class OptionalFeed:
             return set()
         return {text(each.get("name")) for each in mappings(answer.get("groups"))}
 
+    async def _webhooks(self) -> Iterable[Object]:
+        """Returns when they are known; at the start that is never, where a right is wanting."""
+        if not await serves(self._client, WEBHOOKS):
+            return ()
+        informer = self._informers.of(WEBHOOKS)
+        if self._started and not informer.has_synced:
+            # Raises if it may not be read; others that are installed later are not held up.
+            await self._client.list(WEBHOOKS, limit=1)
+        await informer.synced()
+        return informer.cache
+
     def is_own(self, name: str) -> bool:
-        """Whether dray serves the kind itself, so that no other system writes its status."""
+        """Whether no other system writes the status of the kind."""
         return name in self._own
 
     async def _admit(self, name: str, kind: OptionalKind) -> bool:
         """The kind is served: whether it is to be read."""
         state = self._scheduler.state
-        if name == _TOPOLOGY_OF_KUEUE:
+        if name == TOPOLOGY_OF_KUEUE:
             # Pods of its groups start together also where Kueue lets them in. There are no objects of these.
             state.groups.served.add(topologies.KUEUE)
-        if not await is_ours(self._client, kind) or not await self._may_read(name, kind):
+        try:
+            verdict = await self._owners.verdict(name, kind)
+            if not verdict.acts:
+                await self._left.leave(name, verdict.why_not)
+                return False
+            if self._started and (version := self.informers[name].version) is not None:
+                await self._client.list(version, limit=1)
+            writes_status = await self._owners.writes_status(kind)
+        except ApiError as error:
+            if not (self._started and error.is_forbidden):
+                raise
+            self._refuse(name, kind, error)
             return False
-        if kind.resource is not None and await is_served_by_dray(self._client, kind.resource):
+        self._refused.pop(name, None)
+        self._left.take(name)
+        if writes_status:
             self._own.add(name)
-        if name in FRONT_ENDS:
-            state.groups.served.add(FRONT_ENDS[name].api_group)
         if name in topologies.KINDS:
             state.groups.topologies.served.add(topologies.KINDS[name])
-        if name in state.queues.kinds:
-            state.queues.kinds[name].served = True
+        self._heed(name)
         return True
 
-    async def _may_read(self, name: str, kind: OptionalKind) -> bool:
-        version = self.informers[name].version
-        # One that is installed later holds up nobody.
-        if version is None or not (kind.dispensable or self._started):
-            return True
-        if name not in self._refused and not await may_list(self._client, version):
-            self._refused.add(name)
-        return name not in self._refused
+    def _heed(self, name: str) -> None:
+        """From now on pods that name an object of the kind wait for it."""
+        state = self._scheduler.state
+        if name in FRONT_ENDS:
+            state.groups.served.add(FRONT_ENDS[name].api_group)
+        if name in state.queues.kinds:
+            state.queues.kinds[name].served = True
+
+    def _refuse(self, name: str, kind: OptionalKind, error: ApiError) -> None:
+        """A kind was installed that may not be read: pods that name an object of it wait, others do not."""
+        if name not in self._refused:
+            _logger.warning("cannot list %s.%s: %s; pods that need one wait", kind.plural, kind.group, error)
+        self._refused[name] = f"cannot list {kind.plural}.{kind.group}: {error}"
+        self._heed(name)
 
     def _taking(self, name: str, kind: OptionalKind, informer: OptionalInformer) -> Callable[[Change], None]:
         def take(change: Change) -> None:

@@ -30,6 +30,17 @@ _SCHEDULER = f"""
     create | AUTHZ | subjectaccessreviews
     READ | GANGS | priorityclasses podgroups workloads compositepodgroups
     patch update | GANGS | podgroups/status compositepodgroups/status
+    READ | batch | jobs
+    READ | scheduling.x-k8s.io scheduling.run.ai | podgroups
+    READ | kai.scheduler kueue.x-k8s.io | topologies
+    READ | kueue.x-k8s.io | resourceflavors cohorts clusterqueues localqueues workloadpriorityclasses
+    patch update | kueue.x-k8s.io | clusterqueues/status localqueues/status
+    READ | scheduling.run.ai | queues
+    patch update | scheduling.run.ai | queues/status podgroups/status
+    READ | cloud.google.com | computeclasses
+    READ | karpenter.sh | nodepools
+    READ | admissionregistration.k8s.io | validatingwebhookconfigurations
+    get | apiextensions.k8s.io | customresourcedefinitions
     READ | DRA | deviceclasses resourceslices devicetaintrules
     get list watch create delete patch update | DRA | resourceclaims
     get list watch patch update | DRA | resourceclaims/status

@@ -1,0 +1,151 @@
+"""What a cluster has of everything that matters to the scheduler, listed once; and what of it could not be read.
+
+Queues that are left to another system are listed too where somebody wants to see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from dray.api.objects import Object, labels_of
+from dray.cli.cluster import Cluster
+from dray.scheduling import node_classes
+from dray.scheduling.front_ends import FRONT_ENDS, group_of, kai, kai_queue, kueue, topologies
+from dray.scheduling.group_events import PRIORITY_CLASS
+
+if TYPE_CHECKING:
+    from dray.client.interface import Resource
+
+_DEVICES: Final = "resource.k8s.io/v1"
+_KINDS: Final = {
+    "Namespace": "v1",
+    "Node": "v1",
+    "ResourceSlice": _DEVICES,
+    "DeviceClass": _DEVICES,
+    "ResourceClaimTemplate": _DEVICES,
+    "PodDisruptionBudget": "policy/v1",
+    "ResourceClaim": _DEVICES,
+    "Pod": "v1",
+}
+"""Those that every server has, with their versions."""
+_DISPENSABLE: Final = (
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "PodDisruptionBudget",
+    *FRONT_ENDS,
+    *topologies.KINDS,
+    *kueue.KINDS,
+    kai_queue.KIND,
+    *node_classes.KINDS,
+    PRIORITY_CLASS,
+    "Namespace",
+    "ResourceClaimTemplate",
+)
+
+
+@dataclass(slots=True)
+class Listed:
+    objects: dict[str, list[Object]] = field(default_factory=dict)
+    """By kind."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """By kind, what the server said when it was asked for kinds that it has."""
+    left: dict[str, str] = field(default_factory=dict)
+    """By kind, why the scheduler does not act on it."""
+    doubts: list[str] = field(default_factory=list)
+    """What could not be found out of who acts on queues."""
+
+    def unread_for(self, pod: Object) -> dict[str, str]:
+        """Of the kinds that the pod names an object of, those that could not be read, with what the server said."""
+        return {kind: self.unread[kind] for kind in _named_by(pod) if kind in self.unread}
+
+    def notes_for(self, pod: Object) -> list[str]:
+        """What is not known of the queue and the group of the pod, or has no effect."""
+        named = list(_named_by(pod))
+        found = dict.fromkeys(self.left[kind] for kind in named if kind in self.left)
+        if named and any(kind in self.objects or kind in self.left for kind in named):
+            found.update(dict.fromkeys(self.doubts))
+        absent = [kind for kind in named if not any(kind in each for each in (self.objects, self.unread, self.left))]
+        if absent:
+            found[
+                f"the server has no {' and '.join(absent)}: what the pod says of its queue or group has no effect"
+            ] = None
+        return list(found)
+
+
+def _named_by(pod: Object) -> Iterator[str]:
+    """The kinds of the queue and the group that a pod names."""
+    labels, group = labels_of(pod), group_of(pod)
+    if kueue.QUEUE_LABEL in labels:
+        yield from kueue.KINDS
+    if kai_queue.QUEUE_LABEL in labels or (group is not None and group.api == kai.API_GROUP):
+        yield kai_queue.KIND
+    if group is not None:
+        yield from (name for name, each in FRONT_ENDS.items() if (each.api_group, each.kind) == (group.api, group.kind))
+
+
+async def listed(cluster: Cluster, *, with_left: bool = False) -> Listed:
+    """`with_left` if kinds are listed too that the scheduler leaves to another system."""
+    from dray.client.errors import ApiError
+
+    found = Listed()
+    for name, served in (await _wanted(cluster, found, with_left=with_left)).items():
+        try:
+            found.objects[name] = (await cluster.client.list_all(served)).get("items") or []
+        except ApiError as error:
+            # Those who may look at pods and claims are often not allowed to look at these.
+            if not (error.is_forbidden and name in _DISPENSABLE):
+                raise
+            found.unread[name] = str(error)
+    return found
+
+
+async def _wanted(cluster: Cluster, found: Listed, *, with_left: bool) -> dict[str, Resource]:
+    from dray.api.catalogue import built_in
+    from dray.client.discovery import serves
+    from dray.scheduling.options import QueueMode
+    from dray.scheduling_loop import volumes
+    from dray.scheduling_loop.kind_owners import KindOwners
+    from dray.scheduling_loop.optional_kinds import KINDS
+
+    wanted: dict[str, Resource] = {name: built_in(version, name) for name, version in _KINDS.items()}
+
+    async def configurations() -> Iterable[Object]:
+        return await _webhooks(cluster, found)
+
+    owners = KindOwners(cluster.client, QueueMode.AUTO, configurations)
+    for name, kind in KINDS.items():
+        readable, why_not = await owners.readable(name, kind)
+        if why_not:
+            found.left[name] = why_not
+        if readable is not None or (why_not and with_left):
+            resource = readable or kind.resource
+            assert resource is not None
+            wanted[name] = resource
+    optional: dict[str, Resource] = {
+        "PersistentVolumeClaim": volumes.CLAIMS,
+        "PersistentVolume": volumes.PERSISTENT_VOLUMES,
+        "StorageClass": volumes.STORAGE_CLASSES,
+    }
+    return wanted | {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
+
+
+async def _webhooks(cluster: Cluster, found: Listed) -> list[Object]:
+    """Empty also where they may not be read, which is noted."""
+    from dray.client.discovery import serves
+    from dray.client.errors import ApiError
+    from dray.scheduling_loop.kind_owners import WEBHOOKS
+
+    if not await serves(cluster.client, WEBHOOKS):
+        return []
+    try:
+        return (await cluster.client.list_all(WEBHOOKS)).get("items") or []
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        doubt = f"cannot tell whether Kueue or KAI is at work: {error}"
+        if doubt not in found.doubts:
+            found.doubts.append(doubt)
+        return []

@@ -1,0 +1,88 @@
+"""KindOwners: whether dray acts on kinds of Kueue and KAI, or leaves them to that system.
+
+A system is at work where a ValidatingWebhookConfiguration names its API group, which Kueue and KAI install for their
+queues. Definitions of their kinds alone make nobody act on them, so dray does. Only administrators write webhook
+configurations: a label on a pod or Deployment could be used by anybody to switch quota off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from dray.api.objects import Object, key_of, mappings, strings
+from dray.client.api import ApiClient
+from dray.client.discovery import served_version, serves
+from dray.client.foreign_kinds import is_own as is_served_by_dray
+from dray.client.interface import GroupVersionResource, Resource
+from dray.scheduling.options import QueueMode
+from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, OptionalKind
+
+WEBHOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+SYSTEMS: Final = {"kueue.x-k8s.io": "Kueue", "scheduling.run.ai": "KAI"}
+"""By the API group of their queues."""
+OFF: Final = "quota is not enforced: dray scheduler runs with --queues off"
+
+Configurations = Callable[[], Awaitable[Iterable[Object]]]
+"""Gives the ValidatingWebhookConfigurations of the cluster; raises ClientError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    acts: bool
+    why_not: str = ""
+    """Empty also where a kind that this one is needed for is not served."""
+
+
+class KindOwners:
+    def __init__(self, client: ApiClient, mode: QueueMode, configurations: Configurations) -> None:
+        self._client = client
+        self._mode = mode
+        self._configurations = configurations
+
+    async def verdict(self, name: str, kind: OptionalKind) -> Verdict:
+        """Whether dray acts on a kind, which is served. Raises ClientError."""
+        if kind.beside is not None and not await serves(self._client, kind.beside):
+            return Verdict(acts=False)
+        if not kind.owned:
+            return Verdict(acts=True)
+        if self._mode is QueueMode.OFF and name in QUEUE_KINDS:
+            return Verdict(acts=False, why_not=OFF)
+        served = [each for each in kind.owned if await serves(self._client, each)]
+        if not served or self._mode is QueueMode.ON:
+            return Verdict(acts=bool(served))
+        configurations = list(await self._configurations())
+        reasons = [at_work(configurations, each.group) for each in served]
+        return Verdict(acts="" in reasons, why_not="" if "" in reasons else reasons[0])
+
+    async def writes_status(self, kind: OptionalKind) -> bool:
+        """Whether dray writes the status of the kind's objects, because no other system does. Raises ClientError."""
+        if kind.resource is None:
+            return False
+        if kind.group not in SYSTEMS:
+            return await is_served_by_dray(self._client, kind.resource)
+        return self._mode is QueueMode.ON or not at_work(await self._configurations(), kind.group)
+
+    async def readable(self, name: str, kind: OptionalKind) -> tuple[Resource | None, str]:
+        """The version in which the kind is read, None where it is not; and why not, where somebody should know."""
+        found: Resource | None = kind.resource
+        if found is None:
+            found = await served_version(self._client, kind.group, kind.plural)
+        elif not await serves(self._client, found):
+            return None, ""
+        if found is None:
+            return None, ""
+        verdict = await self.verdict(name, kind)
+        return (found if verdict.acts else None), verdict.why_not
+
+
+def at_work(configurations: Iterable[Object], group: str) -> str:
+    """Says that another system acts on the kinds of an API group, and by what that shows; empty if none does."""
+    for each in configurations:
+        rules = (rule for webhook in mappings(each.get("webhooks")) for rule in mappings(webhook.get("rules")))
+        if any(group in strings(rule.get("apiGroups")) for rule in rules):
+            system = SYSTEMS.get(group, group)
+            webhook = f"ValidatingWebhookConfiguration {key_of(each)[1]}"
+            return f"quota is left to {system}, which is at work ({webhook}); dray enforces it with --queues on"
+    return ""

@@ -1,0 +1,79 @@
+"""Kinds that a server may not have, or not yet, and that the scheduler reads where they are.
+
+They are those of other systems, and those of Kubernetes that not every server has. By some of them another system
+decides where it is at work: `kind_owners` tells whether it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from dray.api.objects import Object
+from dray.client.discovery import ServedResource
+from dray.client.foreign_kinds import COMPUTE_CLASS, GROUPS, KAI_GROUP, KAI_QUEUE, KUEUE, KUEUE_TOPOLOGY, NODE_POOL
+from dray.scheduling.front_ends import FRONT_ENDS, compute_class, jobs, kueue_objects, topologies
+from dray.scheduling.group_events import PRIORITY_CLASS
+
+TOPOLOGY_OF_KUEUE: Final = f"{topologies.KIND}.{topologies.KUEUE}"
+QUEUES: Final = {"ClusterQueue": KUEUE["ClusterQueue"], KAI_QUEUE.kind: KAI_QUEUE}
+"""The kinds that have quota, by the names under which objects are given to the scheduler."""
+QUEUE_KINDS: Final = frozenset((*KUEUE, KAI_QUEUE.kind))
+"""All kinds by which quota is decided."""
+
+Ignored = Callable[[Object], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalKind:
+    group: str
+    plural: str
+    resource: ServedResource | None = None
+    """None of a kind of Kubernetes: the newest version that is served is read."""
+    owned: tuple[ServedResource, ...] = ()
+    """It is read only where one of these is served whose system is not at work."""
+    beside: ServedResource | None = None
+    """It is read only where this kind is served too, which it is needed for."""
+    quiet: bool = False
+    """Whether its status means nothing: most changes are of the status that is written here."""
+    ignored: Ignored = lambda _: ()
+    """Members that nobody acts on."""
+    told_everywhere: bool = False
+    """Whether an object is told so also where another system serves the kind."""
+
+
+def _foreign(
+    resource: ServedResource, *owned: ServedResource, quiet: bool = False, ignored: Ignored = lambda _: ()
+) -> OptionalKind:
+    return OptionalKind(resource.group, resource.plural, resource, owned, quiet=quiet, ignored=ignored)
+
+
+KINDS: Final[Mapping[str, OptionalKind]] = {
+    "DeviceTaintRule": OptionalKind("resource.k8s.io", "devicetaintrules"),
+    PRIORITY_CLASS: OptionalKind("scheduling.k8s.io", "priorityclasses", beside=KAI_GROUP),
+    **{
+        name: OptionalKind(
+            each.api_group,
+            each.plural,
+            GROUPS.get(name),
+            (KUEUE_TOPOLOGY, KAI_GROUP) if name == jobs.KIND else (),
+            ignored=each.ignored,
+            told_everywhere=True,
+        )
+        for name, each in FRONT_ENDS.items()
+    },
+    **{
+        name: _foreign(GROUPS[name], *([KUEUE_TOPOLOGY] if name == TOPOLOGY_OF_KUEUE else []))
+        for name in topologies.KINDS
+    },
+    **{
+        name: _foreign(each, KUEUE["ClusterQueue"], quiet=True, ignored=partial(kueue_objects.ignored, name))
+        for name, each in KUEUE.items()
+    },
+    KAI_QUEUE.kind: _foreign(KAI_QUEUE, KAI_QUEUE, quiet=True),
+    COMPUTE_CLASS.kind: _foreign(COMPUTE_CLASS, ignored=compute_class.ignored),
+    NODE_POOL.kind: _foreign(NODE_POOL),
+}
+"""By the name under which objects are given to the scheduler."""

@@ -1,0 +1,123 @@
+"""What `dray explain` and `dray queue` say of queues that they cannot read, or that nobody acts on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from dray.client.foreign_kinds import definitions
+from tests.cli.accounts import account, apply, grant
+from tests.cli.test_explain_live import Server
+from tests.cli.test_queue import QUEUES
+from tests.scheduling_loop.test_kind_owners import webhooks
+from tests.server.process import listening
+
+Dray = Callable[..., Result]
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: %s}}
+spec:
+  schedulerName: %s
+  containers: [{name: main, image: busybox, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+@pytest.fixture
+def admin(tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of an administrator of a server that has the kinds of queues."""
+    path = tmp_path / "admin"
+    with listening(kubeconfig=path, plain=False, provided=definitions()):
+        yield path
+
+
+def started(run: Dray, admin: Path) -> Server:
+    server = Server(run, admin)
+    server.node("a", 1)
+    return server
+
+
+def test_explain_names_a_local_queue_that_does_not_exist_where_there_are_no_queues_at_all(
+    run: Dray, admin: Path
+) -> None:
+    server = started(run, admin)
+    server.apply(POD % ("p", "smal", "dray"))
+    status, lines = server.explain("pod", "p")
+    assert (status, lines) == (1, ["pod default/p: cannot be placed: LocalQueue default/smal does not exist"])
+
+
+def test_explain_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray, admin: Path, tmp_path: Path) -> None:
+    server = started(run, admin)
+    server.apply(QUEUES + "---" + POD % ("p", "team", "dray"))
+    limited = account(run, admin, tmp_path / "limited")
+    every = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}]
+    readable = ["", "resource.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "batch"]
+    grant(run, admin, "most", [{**every[0], "apiGroups": readable}])
+    status, lines = Server(run, limited).explain("pod", "p")
+    assert status == 1
+    assert lines[0].startswith("pod default/p: cannot tell whether it fits: may not read "), lines
+    assert "LocalQueue" in lines[0]
+    assert any("localqueues.kueue.x-k8s.io is forbidden" in line for line in lines[1:])
+    shown = run("queue", "--kubeconfig", str(limited))
+    assert shown.exit_code == 1
+    assert "clusterqueues.kueue.x-k8s.io is forbidden" in shown.output
+
+
+def test_queues_that_are_left_to_kueue_are_shown_with_why(run: Dray, admin: Path) -> None:
+    server = started(run, admin)
+    server.apply(QUEUES + "---" + POD % ("p", "team", "dray"))
+    apply(run, admin, webhooks("kueue-webhooks", "kueue.x-k8s.io"))
+    shown = run("queue", "--kubeconfig", str(admin))
+    note = "quota is left to Kueue, which is at work (ValidatingWebhookConfiguration kueue-webhooks)"
+    lines = shown.output.splitlines()
+    assert (shown.exit_code, lines[2].split()[1]) == (0, "team")
+    assert lines[-1].startswith(f"note: {note}")
+    found = json.loads(run("queue", "-o", "json", "--kubeconfig", str(admin)).output)
+    assert found["notes"][0].startswith(note)
+    status, explained = server.explain("pod", "p")
+    assert (status, explained[0]) == (0, "pod default/p: fits on a")
+    assert any(note in line for line in explained)
+
+
+def test_queue_tells_what_its_scheduler_said_of_it(run: Dray, admin: Path) -> None:
+    server = started(run, admin)
+    server.apply(QUEUES)
+    about: dict[str, Any] = {"kind": "ClusterQueue", "name": "team", "namespace": ""}
+    why = "quota is not enforced: dray scheduler runs with --queues off"
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": about,
+        "reason": "NotActedUpon",
+        "message": why,
+        "type": "Warning",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    apply(run, admin, event)
+    last = run("queue", "--kubeconfig", str(admin)).output.splitlines()[-1]
+    assert last == f"note: {why} (a scheduler said so at 2026-01-01T00:00:00Z)"
+
+
+def test_queue_counts_waiting_pods_of_every_scheduler(run: Dray, admin: Path) -> None:
+    server = started(run, admin)
+    server.apply(QUEUES + "---" + POD % ("p", "team", "dray") + "---" + POD % ("q", "team", "another"))
+    team = run("queue", "team", "--kubeconfig", str(admin)).output.splitlines()
+    assert team[1].split()[-1] == "3"
+    assert {line.removeprefix("next: ") for line in team[3:]} == {
+        f"pod default/{name}: not tried yet" for name in ("p", "q", "waiting")
+    }
+
+
+def test_explain_says_that_a_queue_has_no_effect_where_there_are_no_such_kinds(run: Dray, tmp_path: Path) -> None:
+    with listening(kubeconfig=tmp_path / "plain"):
+        server = started(run, tmp_path / "plain")
+        server.apply(POD % ("p", "team", "dray"))
+        status, lines = server.explain("pod", "p")
+    assert (status, lines[0]) == (0, "pod default/p: fits on a")
+    assert any("what the pod says of its queue or group has no effect" in line for line in lines)
