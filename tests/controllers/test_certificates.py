@@ -61,6 +61,7 @@ async def test_nodes_get_what_is_theirs(user, made):
     ("user", "made"),
     [
         (node_user("n1"), request(signer=SERVING, document=pem(hosts=["n1", "10.0.0.1"]), usages=SERVES)),
+        (node_user("n1"), request(signer=SERVING, document=pem(hosts=["n1", "n2"]), usages=SERVES)),
         (node_user("n1"), request(signer=SERVING, document=pem(hosts=["other"]), usages=SERVES)),
         (node_user("n1"), request(signer=CLIENT, document=pem("jane", ()))),
         (JOINING, request(signer=SERVING, document=pem(hosts=["n1"]), usages=SERVES)),
@@ -91,7 +92,7 @@ async def test_a_token_does_not_take_the_place_of_a_node_that_is_there():
             events = (await cluster.client.list(kind_of("Event")))["items"]
             return [each["message"] for each in events if each["reason"] == "NodeExists"]
 
-        assert "Node n1 is there already" in (await cluster.eventually(told))[0]
+        assert "Node n1 exists already" in (await cluster.eventually(told))[0]
         assert not await is_issued(cluster)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from dray.api import names
 from dray.api.objects import is_true, spec_of, status_of, strings
 
 if TYPE_CHECKING:
@@ -47,6 +49,19 @@ class Request:
     addresses: tuple[str, ...]
     others: int
     document: x509.CertificateSigningRequest
+
+    @property
+    def node(self) -> str:
+        """The name of the node, for a common name that begins as those of nodes do."""
+        return self.common_name.removeprefix(NODE_PREFIX)
+
+    @property
+    def key_hash(self) -> str:
+        """Identifies the public key."""
+        from cryptography.hazmat.primitives import serialization
+
+        encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        return hashlib.sha256(self.document.public_key().public_bytes(encoding, form)).hexdigest()
 
 
 def is_approved(obj: Mapping[str, Any]) -> bool:
@@ -127,6 +142,10 @@ def _check_client(request: Request, usages: set[str]) -> None:
         raise RequestError(f"missing required usage for client certificate: {CLIENT_AUTH}")
     if not request.common_name:
         raise RequestError("exactly one common name is required")
+    if not request.common_name.isprintable():
+        raise RequestError("the common name has characters that cannot be printed")
+    if NODE_GROUP in request.organizations:
+        raise RequestError(f"certificates of the group {NODE_GROUP} are signed by {KUBELET_CLIENT} only")
 
 
 def _check_node(request: Request, usages: set[str], purpose: str) -> None:
@@ -134,5 +153,12 @@ def _check_node(request: Request, usages: set[str], purpose: str) -> None:
         raise RequestError(f"subject organization is not {NODE_GROUP}")
     if not request.common_name.startswith(NODE_PREFIX) or request.common_name == NODE_PREFIX:
         raise RequestError(f"subject common name does not begin with {NODE_PREFIX}")
+    if not names.is_subdomain(request.node):
+        raise RequestError(f"node name {request.node!r} must be {names.SUBDOMAIN_DETAIL}")
+    for host in request.hosts:
+        if not names.is_subdomain(host.lower()):
+            raise RequestError(
+                f"DNS subjectAltName {host!r} must be {names.SUBDOMAIN_DETAIL}; wildcards are not signed"
+            )
     if usages - {_ENCIPHERMENT} != {_SIGNING, purpose}:
         raise RequestError(f"usages must be {_SIGNING} and {purpose}, with or without {_ENCIPHERMENT}")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dray.api.names import SUBDOMAIN_DETAIL, is_subdomain
 from dray.node.errors import NodeError
 from dray.process.tasks import end_tasks
 
@@ -240,6 +242,15 @@ def load() -> None:
 def quiet_grpc() -> None:
     """Before grpc is loaded: containers are started by exec, for which its handlers of forks have nothing to do."""
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+def own_name(given: str = "") -> str:
+    """The name of this machine as a node: the given one, or the host name. Raises UsageError."""
+    name = given or socket.gethostname().lower()
+    if not is_subdomain(name):
+        advice = "" if given else "; the name of this machine is not: dray node --node-name gives the node another"
+        raise click.UsageError(f"the node name {name!r} must be {SUBDOMAIN_DETAIL}{advice}")
+    return name
 
 
 def check_runtime(name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dray.cli.cluster import Where, ending, reaching
-from dray.cli.machine import RUNTIMES, MachineOptions, check_runtime, quiet_grpc
+from dray.cli.machine import RUNTIMES, MachineOptions, check_runtime, own_name, quiet_grpc
 from dray.cli.serving import log_to_stderr, run
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def node(
     check_runtime(runtime)
     log_to_stderr()
     quiet_grpc()
-    name = node_name or socket.gethostname().lower()
+    name = own_name(node_name)
     chosen = tuple(each for each in drivers if each != "none")
     eviction = _eviction(eviction_hard, eviction_soft, eviction_soft_grace_period, eviction_pressure_transition_period)
     options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests, eviction=eviction)

@@ -189,8 +189,8 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
     from dray.node.server.trust import local_trust
     from dray.server.listening import WILDCARDS
 
-    authority, address = server.context.security.node_authority, _address_of(server, node)
-    trust = local_trust(authority, node.node, [address])
+    address = _address_of(server, node)
+    trust = local_trust(server.context.security, node.node, [address])
     # What listens everywhere is reached from the network of a pod too.
     reached = server.url_at(address) if server.options.bind in WILDCARDS else server.url
     return replace(node, address=address, trust=trust, api_server=reached)

@@ -84,6 +84,21 @@ def parse_plugins(ctx: click.Context, param: click.Parameter, value: str) -> fro
     return names
 
 
+def parse_names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that clients can put into a URL, since the server's certificate and address are made of them."""
+    from ipaddress import ip_address
+
+    from dray.api.names import SUBDOMAIN_DETAIL, is_subdomain
+
+    for name in value:
+        try:
+            ip_address(name)
+        except ValueError:
+            if not is_subdomain(name.lower()):
+                raise click.BadParameter(f"{name!r} must be an IP address or {SUBDOMAIN_DETAIL}") from None
+    return value
+
+
 def serving(command: Command) -> Command:
     """Gives a command the options that `server_options` takes."""
     for option in (
@@ -117,7 +132,12 @@ def serving(command: Command) -> Command:
             help="Write a kubeconfig for the administrator to this file.",
         ),
         click.option(
-            "--name", "names", multiple=True, metavar="NAME", help="Another name or address clients use; repeatable."
+            "--name",
+            "names",
+            multiple=True,
+            metavar="NAME",
+            callback=parse_names,
+            help="Another name or address clients use; repeatable.",
         ),
         click.option(
             "--insecure-http",

@@ -160,7 +160,6 @@ def _node_options(
 
     Without a runtime this machine is no node.
     """
-    import socket
     import tempfile
 
     from dray.cli import machine
@@ -170,7 +169,7 @@ def _node_options(
         return [*([own] if runtime else []), *(machine.simulated(each, own) for each in simulated)]
 
     machine.check_runtime(runtime)
-    name = socket.gethostname().lower()
+    name = machine.own_name() if runtime else ""
     if data is not None or not (runtime or simulated):
         yield made((data or Path()).absolute(), keep_pods=True)
     else:

@@ -3,6 +3,10 @@
 Kubernetes has this in its controller manager, which is given the authority's key; here the key stays in the server, and
 the signer with it. It signs for three signers: clients, and nodes as clients and as servers. Of a request it takes the
 key, the name, the groups and the host names; everything else is left out. What it may not sign fails for good.
+
+No node gets a name of the API server. Certificates that nodes show as servers come from an authority of their own,
+which only the API server trusts: even one with the address of the API server does not stand for it towards other
+clients. A token gets a name once: see `node_names`.
 """
 
 from __future__ import annotations
@@ -10,41 +14,47 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Set
 from datetime import timedelta
 from typing import Final
 
 from dray.api import certificate_requests
 from dray.api.catalogue import CERTIFICATES_GROUP
 from dray.api.certificate_requests import (
+    APPROVED,
     CLIENT,
     FAILED,
     KUBELET_CLIENT,
     KUBELET_SERVING,
-    NODE_PREFIX,
     Request,
     RequestError,
 )
 from dray.api.intake import Place
-from dray.api.objects import Object, is_true, mapping, spec_of, status_of
+from dray.api.objects import Object, condition_of, is_true, mapping, spec_of, status_of
 from dray.process.tasks import end_tasks
-from dray.server import documents, status, updates
+from dray.server import documents, reads, status, updates
 from dray.server.context import Context
+from dray.server.node_names import NodeNames
 from dray.server.resources import Resource, key_prefix
 from dray.server.security import authority
 from dray.server.security.certificates import CLIENT as CLIENT_PURPOSE
 from dray.server.security.certificates import SERVER as SERVER_PURPOSE
+from dray.server.security.server_names import is_of_one_machine, server_name_in
 
 _log = logging.getLogger("dray.server")
 PREFIX: Final = key_prefix(CERTIFICATES_GROUP, "certificatesigningrequests")
 LIFETIME: Final = timedelta(days=365)
 _SHORTEST: Final = timedelta(minutes=10)
+# The reason that approvers give which no person told to approve: ours, and that of kube-controller-manager.
+AUTOMATIC: Final = "AutoApproved"
 _PURPOSES: Final = {CLIENT: CLIENT_PURPOSE, KUBELET_CLIENT: CLIENT_PURPOSE, KUBELET_SERVING: SERVER_PURPOSE}
 
 
 class CertificateSigner:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._names = NodeNames(context)
+        # Of two requests for one name, the second is decided when the first is recorded.
+        self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         context.observe(PREFIX, self._observe)
 
@@ -55,6 +65,7 @@ class CertificateSigner:
 
     async def close(self) -> None:
         await end_tasks(self._tasks)
+        await self._names.close()
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
         if obj is not None:
@@ -69,47 +80,71 @@ class CertificateSigner:
     async def _settle(self, name: str) -> None:
         resource = self._context.registry.find(CERTIFICATES_GROUP, "v1", "certificatesigningrequests")
         assert resource is not None
+        place = Place(name=name)
         try:
-            await updates.modify(self._context, resource, Place(name=name), self._change)
+            async with self._one_at_a_time:
+                obj = resource.read(reads.get(self._context, resource, place).value)
+                if _is_due(obj):
+                    outcome = await self._outcome(obj)
+                    await updates.modify(self._context, resource, place, lambda found: _conclude(found, outcome))
         except status.ApiError as error:
             if error.code != 404:
                 _log.warning("CertificateSigningRequest %s cannot be signed: %s", name, error.message)
 
-    def _change(self, obj: Object) -> None:
-        if not _is_due(obj):
-            return
+    async def _outcome(self, obj: Object) -> Object:
+        """The status with a certificate, or with the reason why there will be none."""
         try:
             request = certificate_requests.read(obj)
             certificate_requests.check(obj, request)
+            self._refuse_names(obj, request)
+            if spec_of(obj)["signerName"] == KUBELET_CLIENT:
+                await self._record(obj, request)
             made = self._sign(obj, request)
         except RequestError as error:
-            obj["status"] = _failed(status_of(obj), str(error), self._context.now())
-        else:
-            obj["status"] = {**status_of(obj), "certificate": base64.b64encode(made).decode()}
+            return _failed(status_of(obj), str(error), self._context.now())
+        return {**status_of(obj), "certificate": base64.b64encode(made).decode()}
 
-    def _sign(self, obj: Object, request: Request) -> bytes:
-        spec = spec_of(obj)
-        signer = str(spec["signerName"])
+    def _refuse_names(self, obj: Object, request: Request) -> None:
         if request.common_name == authority.KUBELET_CLIENT:
             raise RequestError(f"{authority.KUBELET_CLIENT} is the server's own name towards its nodes")
-        issuer = self._context.security.node_authority
-        if signer != CLIENT:
-            _refuse_names(request, issuer.server_names)
+        if spec_of(obj)["signerName"] == CLIENT:
+            return
+        own = self._context.security.node_authority.server_names
+        if found := server_name_in((request.node, *request.hosts), own):
+            raise RequestError(
+                f"{found} is a name of the API server: choose another --node-name (kubelet: --hostname-override)"
+            )
+        for address in request.addresses:
+            if not is_of_one_machine(address):
+                raise RequestError(f"{address} is not an address of one machine")
+
+    async def _record(self, obj: Object, request: Request) -> None:
+        """Raises RequestError where another machine has the name. What a person approved is not refused."""
+        spec, approval = spec_of(obj), condition_of(obj, APPROVED, "True") or {}
+        automatic = approval.get("reason") == AUTOMATIC and spec.get("username") != request.common_name
+        if automatic and (why := self._names.refusal(request.node, request.key_hash)):
+            raise RequestError(why)
+        expires = self._context.clock() + _lifetime(spec.get("expirationSeconds"))
+        await self._names.record(request.node, request.key_hash, expires)
+
+    def _sign(self, obj: Object, request: Request) -> bytes:
+        spec, security = spec_of(obj), self._context.security
+        signer = str(spec["signerName"])
+        serving = signer == KUBELET_SERVING
+        issuer = security.serving_authority if serving else security.node_authority
         return issuer.certify(
             request.document.public_key(),
             request.common_name,
             request.organizations,
             _PURPOSES[signer],
             lifetime=_lifetime(spec.get("expirationSeconds")),
-            hosts=(*request.hosts, *request.addresses) if signer == KUBELET_SERVING else (),
+            hosts=(*request.hosts, *request.addresses) if serving else (),
         )
 
 
-def _refuse_names(request: Request, taken: Set[str]) -> None:
-    """A node that had the server's name could answer its clients."""
-    asked = {request.common_name.removeprefix(NODE_PREFIX), *request.hosts, *request.addresses}
-    if found := sorted({each.lower() for each in asked} & taken):
-        raise RequestError(f"{found[0]} is a name of the API server: choose another --node-name")
+def _conclude(obj: Object, outcome: Object) -> None:
+    if _is_due(obj):
+        obj["status"] = outcome
 
 
 def _is_due(obj: Object) -> bool:

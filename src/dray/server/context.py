@@ -111,7 +111,7 @@ class Context:
         if self._kubelets is None:
             from dray.server.kubelets.client import KubeletClient
 
-            self._kubelets = KubeletClient(self.security.node_authority)
+            self._kubelets = KubeletClient(self.security.node_authority, self.security.serving_authority)
         return self._kubelets
 
     async def close(self) -> None:

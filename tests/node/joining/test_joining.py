@@ -9,57 +9,29 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dray.cli.join_token import invitation
-from dray.client import cluster_info
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ApiError, ConfigError
 from dray.client.http import HttpTransport
-from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.node.errors import NodeError
 from dray.node.joining import requests
 from dray.node.joining.driver_rights import DriverRights
 from dray.node.joining.joining import Invitation, join
 from dray.node.joining.membership import CLIENT, Membership, common_name, lifetime
 from dray.node.joining.renewal import Renewal
-from dray.server.inprocess import InProcessTransport
-from dray.server.running import Options, RunningServer
 from dray.testing.cluster import kind_of
+from tests.node.joining.lab import started
 
 NODES = kind_of("Node")
 CLAIMS = kind_of("ResourceClaim")
 STATUS = {"namespace": "default", "subresource": "status"}
 NOW = "2030-01-01T00:00:00Z"
-APPROVER = "certificatesigningrequest-approving"
-
-
-class Lab:
-    """A server with TLS that approves what nodes ask for."""
-
-    def __init__(self, server: RunningServer) -> None:
-        self.admin = ApiClient(InProcessTransport(server.application))
-        # In tests it listens on loopback: what is printed for people names another address.
-        self.url = server.url
-        self.authority = server.context.security.node_authority.certificate
-        self.hash = cluster_info.key_hash(self.authority)
-
-    async def token(self) -> str:
-        return (await invitation(self.admin)).split("--token ")[1].split()[0]
-
-    async def invite(self) -> Invitation:
-        return Invitation(self.url, await self.token(), self.hash)
 
 
 @pytest.fixture
 async def lab():
-    async with RunningServer(Options(port=0, names=("192.0.2.9",))).running() as server:
-        made = Lab(server)
-        plane = ControlPlane(made.admin, PlaneOptions(controllers=(APPROVER,)))
-        running = asyncio.create_task(plane.run())
-        await plane.ready.wait()
+    async with started() as made:
         yield made
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
@@ -125,6 +97,18 @@ async def test_a_machine_with_the_name_of_the_server_is_refused(lab, tmp_path):
     for name in ("localhost", "192.0.2.9"):
         with pytest.raises(NodeError, match="choose another --node-name"):
             await join(await lab.invite(), Membership(tmp_path / "pki", name))
+
+
+async def test_a_machine_that_was_interrupted_joins_with_the_key_it_has(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    invited = await lab.invite()
+    async with ApiClient(HttpTransport(Endpoint(lab.url, ca=lab.authority, token=invited.token))) as client:
+        # The certificate was issued, and the machine lost its power before it was stored.
+        await requests.client_certificate(client, "n1", membership.joining_key())
+    await join(invited, membership)
+    async with acting(membership) as (client, _):
+        await client.create(NODES, node("n1"))
+    assert not (tmp_path / "pki/joining.key").exists()
 
 
 async def test_drivers_report_of_their_devices_and_of_no_others(lab, tmp_path):

@@ -135,7 +135,7 @@ async def running_machine(root):
         runtime = ProcessRuntime(root / "run", cdi_directories=[])
         port = listening.getsockname()[1]
         agent = NodeAgent(client, AgentOptions(node=NODE, root=root / "node", runtime=runtime, port=port, timing=QUICK))
-        trust = local_trust(server.context.security.node_authority, NODE, ["127.0.0.1"])
+        trust = local_trust(server.context.security, NODE, ["127.0.0.1"])
         task = asyncio.create_task(agent.run())
         async with serving(agent, listening, trust.context()):
             async with asyncio.timeout(20):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import aiohttp
 import pytest
 
 from dray.api.catalogue import built_in
@@ -70,7 +71,13 @@ async def test_a_node_that_does_not_answer(machine):
 async def test_only_the_servers_certificate_is_let_in(machine):
     node = await machine.client.get(NODES, "here")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-    async with machine.http.get(f"https://127.0.0.1:{port}/pods") as answer:
+    url = f"https://127.0.0.1:{port}/pods"
+    # Clients of the cluster do not trust the certificate of a node.
+    with pytest.raises(aiohttp.ClientConnectorCertificateError):
+        await machine.http.get(url)
+    serving = machine.server.context.security.serving_authority.certificate
+    machine.tls.load_verify_locations(cadata=serving.decode())
+    async with machine.http.get(url) as answer:
         assert answer.status == 403
 
 

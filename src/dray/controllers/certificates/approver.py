@@ -3,28 +3,31 @@
 Three kinds of requests are approved, each if its sender may create a subresource that nobody ever creates, which is how
 Kubernetes lets an administrator switch it off:
 
-    nodeclient        the first certificate of a machine that holds a token, unless a node has that name already:
-                      a token lets new machines in, and does not let one take the place of another
+    nodeclient        the first certificate of a machine that holds a token, unless a node has that name already, or
+                      another machine was given it: a token lets new machines in, and does not let one take the place
+                      of another
     selfnodeclient    the next certificate of a node as a client
-    selfnodeserver    the certificate that a node shows as a server, for the node's name and nothing else: addresses
-                      are what a node says of itself, and it might name that of the API server
+    selfnodeserver    the certificate that a node shows as a server, for the node's name and for addresses that its Node
+                      object has, and no other Node. An address of the API server may be among them: both may run on
+                      one machine, and only the API server trusts the authority of these certificates
 """
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final
 
-from dray.api import certificate_requests
+from dray.api import certificate_requests, node_certificates
 from dray.api.catalogue import CERTIFICATES_GROUP, built_in
 from dray.api.certificate_requests import (
     APPROVED,
     KUBELET_CLIENT,
     KUBELET_SERVING,
-    NODE_PREFIX,
     Request,
     RequestError,
 )
-from dray.api.objects import Object, mapping, spec_of, status_of
+from dray.api.kind import KindVersion
+from dray.api.objects import Object, mapping, mappings, metadata_of, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, QueueController, named
@@ -32,7 +35,10 @@ from dray.controllers.kinds import NODES
 
 REQUESTS: Final = built_in(f"{CERTIFICATES_GROUP}/v1", "CertificateSigningRequest")
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 _AGAIN: Final = 30.0
+# A kubelet asks for its serving certificate while it registers its Node.
+_SOON: Final = 2.0
 
 
 class CertificateApprover(QueueController[str]):
@@ -44,6 +50,7 @@ class CertificateApprover(QueueController[str]):
         self._workers = environment.workers("certificates", self.reconcile, called=called, count=2)
         self._requests = environment.informers.of(REQUESTS)
         self._requests.add_handler(self._changed)
+        self._nodes = environment.informers.of(NODES)
 
     def _changed(self, change: Change) -> None:
         if change.type != "DELETED" and certificate_requests.is_open(change.object):
@@ -56,11 +63,14 @@ class CertificateApprover(QueueController[str]):
         part, request = _recognised(obj)
         if not part or request is None or not await self._may(obj, part):
             return None
-        if part == "nodeclient" and await self._is_taken(request.common_name):
-            node = request.common_name.removeprefix(NODE_PREFIX)
-            text = f"Node {node} is there already: delete it, or approve this with kubectl certificate approve {name}"
+        if part == "nodeclient" and (why := await self._refusal(request)):
+            text = f"{why}; or approve this request with kubectl certificate approve {name}"
             self._events.warning(obj, "NodeExists", text)
             return _AGAIN
+        if part == "selfnodeserver" and (why := self._foreign_address(request)):
+            text = f"{why}; approve this request with kubectl certificate approve {name} if that is right"
+            self._events.warning(obj, "AddressNotOfNode", text)
+            return _SOON
         await self._approve(obj, part)
         return None
 
@@ -83,12 +93,33 @@ class CertificateApprover(QueueController[str]):
         answer = await self._client.request("POST", _REVIEWS, body=review)
         return mapping(answer.get("status")).get("allowed") is True
 
-    async def _is_taken(self, user: str) -> bool:
+    async def _refusal(self, request: Request) -> str:
+        """Why a machine with a token does not get the name it asks for; empty where it does."""
+        node, place = request.node, (node_certificates.record_name(request.node), node_certificates.NAMESPACE)
+        return node_certificates.refusal(
+            node,
+            await self._found(_CONFIG_MAPS, *place),
+            node_exists=await self._found(NODES, node) is not None,
+            key_hash=request.key_hash,
+            now=self._time.now(),
+        )
+
+    def _foreign_address(self, request: Request) -> str:
+        """Why an address that a node asks for is not its own; empty where all are."""
+        of_nodes = {metadata_of(node)["name"]: _addresses(node) for node in self._nodes.cache}
+        for address in request.addresses:
+            if address not in of_nodes.get(request.node, ()):
+                return f"{address} is not among the addresses in the status of Node {request.node}"
+            others = [name for name, found in of_nodes.items() if name != request.node and address in found]
+            if others:
+                return f"{address} is also an address of Node {min(others)}"
+        return ""
+
+    async def _found(self, kind: KindVersion, name: str, namespace: str = "") -> Object | None:
         try:
-            await self._client.get(NODES, user.removeprefix(NODE_PREFIX))
+            return await self._client.get(kind, name, namespace=namespace)
         except NotFound:
-            return False
-        return True
+            return None
 
     async def _approve(self, obj: Object, part: str) -> None:
         condition = {
@@ -115,7 +146,19 @@ def _recognised(obj: Object) -> tuple[str, Request | None]:
         return "", None
     if signer == KUBELET_CLIENT:
         return ("selfnodeclient" if user == request.common_name else "nodeclient"), request
-    own = request.common_name.removeprefix(NODE_PREFIX)
-    if user == request.common_name and request.hosts == (own,) and not request.addresses:
+    # The server finds out by the name that it reached the right node: a certificate without it is of no use.
+    if user == request.common_name and request.hosts == (request.node,):
         return "selfnodeserver", request
     return "", None
+
+
+def _addresses(node: Object) -> set[str]:
+    """The addresses in a Node's status, each as `ipaddress` writes it."""
+    return {_canonical(str(each.get("address"))) for each in mappings(status_of(node).get("addresses"))}
+
+
+def _canonical(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text

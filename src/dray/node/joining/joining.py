@@ -31,7 +31,7 @@ async def join(invitation: Invitation, membership: Membership) -> None:
     endpoint = Endpoint(invitation.server, ca=info.authority, token=invitation.token)
     async with ApiClient(HttpTransport(endpoint)) as client:
         try:
-            credential = await requests.client_certificate(client, membership.node)
+            credential = await requests.client_certificate(client, membership.node, membership.joining_key())
         except ApiError as error:
             if error.status == 401:
                 raise NodeError(

@@ -4,6 +4,7 @@
     ca.crt          the cluster's authority
     client.pem      the node's certificate as a client, and its key
     serving.pem     the one it shows to the API server, and its key
+    joining.key     the key of the first request, until it has a certificate: the name of a node is given to one key
 
 Keys are made on the machine and never leave it; the token it joined with is not kept.
 """
@@ -21,13 +22,15 @@ from cryptography.x509.oid import NameOID
 from dray.api.certificate_requests import NODE_PREFIX
 from dray.client.endpoint import Endpoint
 from dray.node.errors import NodeError
-from dray.server.security.certificates import Credential
+from dray.server.security.authority import AuthorityError, load_key
+from dray.server.security.certificates import Credential, Key
 from dray.server.security.private_files import private_directory, read_private, write_private
 
 CLIENT: Final = "client.pem"
 SERVING: Final = "serving.pem"
 _SERVER: Final = "server"
 _AUTHORITY: Final = "ca.crt"
+_JOINING: Final = "joining.key"
 _KEY: Final = b"-----BEGIN PRIVATE KEY-----"
 
 
@@ -78,6 +81,15 @@ class Membership:
             write_private(self.directory / _SERVER, server.encode() + b"\n")
             write_private(self.directory / _AUTHORITY, authority)
             self.keep(CLIENT, client)
+            (self.directory / _JOINING).unlink(missing_ok=True)
+
+    def joining_key(self) -> Key:
+        """The key of the first request: a machine that was interrupted asks with the same one again."""
+        with private_directory(self.directory):
+            try:
+                return load_key(self.directory / _JOINING)
+            except AuthorityError as error:
+                raise NodeError(f"{error}") from error
 
     def keep(self, name: str, credential: Credential) -> None:
         write_private(self.directory / name, credential.certificate + credential.key)

@@ -38,8 +38,9 @@ _PATIENCE: Final = 5.0
 _logger = logging.getLogger("dray.node")
 
 
-async def client_certificate(client: ApiClient, node: str) -> Credential:
-    return await _obtain(client, node, KUBELET_CLIENT, CLIENT_AUTH)
+async def client_certificate(client: ApiClient, node: str, key: Key | None = None) -> Credential:
+    """With the given key, or with a new one."""
+    return await _obtain(client, node, KUBELET_CLIENT, CLIENT_AUTH, key=key)
 
 
 async def serving_certificate(client: ApiClient, node: str) -> Credential:
@@ -47,9 +48,11 @@ async def serving_certificate(client: ApiClient, node: str) -> Credential:
     return await _obtain(client, node, KUBELET_SERVING, SERVER_AUTH, hosts=[node])
 
 
-async def _obtain(client: ApiClient, node: str, signer: str, usage: str, hosts: Sequence[str] = ()) -> Credential:
+async def _obtain(
+    client: ApiClient, node: str, signer: str, usage: str, hosts: Sequence[str] = (), key: Key | None = None
+) -> Credential:
     """Raises NodeError where it is denied, ClientError where the server cannot be asked."""
-    key = certificates.new_key()
+    key = key or certificates.new_key()
     asked = {
         "apiVersion": REQUESTS.api_version,
         "kind": REQUESTS.kind,
@@ -93,7 +96,7 @@ async def _issued(client: ApiClient, name: str) -> bytes:
 def _advice(name: str) -> str:
     return (
         f"`kubectl certificate approve {name}` lets it in; it is not let in by itself where a node of that name "
-        "exists, or where the controllers do not run"
+        "exists, where another machine was given the name, or where the controllers do not run"
     )
 
 

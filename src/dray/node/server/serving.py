@@ -2,7 +2,7 @@
 
 socket = listen(address, 10250)                             # from dray.server.listening; 0 for any port
 agent = NodeAgent(client, AgentOptions(..., port=socket.getsockname()[1]))
-trust = local_trust(server.context.security.node_authority, node, [address])    # from dray.node.server.trust
+trust = local_trust(server.context.security, node, [address])    # from dray.node.server.trust
 async with serving(agent, socket, trust.context()): ...
 
 The socket listens from the start. The application, with its HTTP library, is loaded when somebody connects: a third of

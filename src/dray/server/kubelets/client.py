@@ -65,8 +65,11 @@ class KubeletAnswer:
 
 
 class KubeletClient:
-    def __init__(self, authority: Authority) -> None:
-        self._authority = authority
+    """Shows a certificate of `clients`, and trusts nodes with one of `serving`, or of `clients` from earlier times."""
+
+    def __init__(self, clients: Authority, serving: Authority) -> None:
+        self._clients = clients
+        self._serving = serving
         self._context: ssl.SSLContext | None = None
         self._made = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -76,7 +79,8 @@ class KubeletClient:
         """Made when it is first needed, and anew long before its certificate ends."""
         now = time.monotonic()
         if self._context is None or now - self._made > _CERTIFICATE_SECONDS:
-            self._context = client_context(self._authority.certificate, self._authority.kubelet_client())
+            trusted = self._serving.certificate + self._clients.certificate
+            self._context = client_context(trusted, self._clients.kubelet_client())
             self._made = now
         return self._context
 

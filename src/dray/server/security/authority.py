@@ -26,6 +26,9 @@ SERVER_LIFETIME = timedelta(days=365)
 CLIENT_LIFETIME = timedelta(days=365)
 _RENEW_AUTHORITY = timedelta(days=366)
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
+CLUSTER = "dray"
+KUBELET_SERVING = "dray-kubelet-serving"
+"""Names of authorities: of the cluster, and of the certificates that nodes show the API server."""
 
 Clock = Callable[[], datetime]
 
@@ -58,13 +61,13 @@ class Authority:
         """What the server answers to, and nobody else may."""
 
     @classmethod
-    def ephemeral(cls, *, clock: Clock = utc_now) -> Authority:
+    def ephemeral(cls, *, name: str = CLUSTER, clock: Clock = utc_now) -> Authority:
         """An authority that leaves nothing behind."""
         key = certificates.new_key()
-        return cls(key, _make(key, clock), clock=clock)
+        return cls(key, _make(key, name, clock), clock=clock)
 
     @classmethod
-    def open(cls, directory: Path, *, clock: Clock = utc_now) -> Authority:
+    def open(cls, directory: Path, *, name: str = CLUSTER, clock: Clock = utc_now) -> Authority:
         """The authority kept in a directory; made if there is none."""
         with private_directory(directory):
             key = load_key(directory / "ca.key")
@@ -72,7 +75,7 @@ class Authority:
             if authority is not None and authority.public_key() != key.public_key():
                 raise AuthorityError(f"{directory}/ca.crt does not belong to ca.key: restore both or delete both")
             if authority is None or authority.not_valid_after_utc - clock() < _RENEW_AUTHORITY:
-                authority = _make(key, clock)
+                authority = _make(key, name, clock)
                 write_private(directory / "ca.crt", certificates.encode_certificate(authority))
         return cls(key, authority, directory=directory, clock=clock)
 
@@ -188,8 +191,8 @@ def load_key(path: Path) -> Key:
         raise AuthorityError(f"{path} is not a key: restore it, or delete it and a new one is made") from error
 
 
-def _make(key: Key, clock: Clock) -> x509.Certificate:
-    return certificates.make_authority(key, "dray", now=clock(), lifetime=AUTHORITY_LIFETIME)
+def _make(key: Key, name: str, clock: Clock) -> x509.Certificate:
+    return certificates.make_authority(key, name, now=clock(), lifetime=AUTHORITY_LIFETIME)
 
 
 def _load_certificate(path: Path) -> x509.Certificate | None:

@@ -20,7 +20,7 @@ from dray.server.authorization import ADMIN, Access, Authorizer, User, forbidden
 from dray.server.resources import Resource, key_prefix
 from dray.server.security import access_reviews, token_requests
 from dray.server.security.authentication import Authenticator, BootstrapTokens, Tokens, load_token, new_token
-from dray.server.security.authority import Authority, Clock, utc_now
+from dray.server.security.authority import KUBELET_SERVING, Authority, Clock, utc_now
 from dray.server.security.builtin_roles import NODE_RULES, read_rules
 from dray.server.security.certificates import server_context
 from dray.server.security.escalation import EscalationCheck
@@ -51,8 +51,9 @@ _KIND_OF = {kind.lower() + "s": kind for kind in KINDS}
 class Security:
     """`authority` is None for plain HTTP on loopback, where everybody who shows no credentials is the admin.
 
-    `node_authority` is whom the server and the agents of nodes trust when they talk with each other; that is always
-    done with TLS.
+    `node_authority` issues the certificates that nodes show the server as clients, and the one that the server shows
+    nodes; they always talk with TLS. `serving_authority` issues those that nodes show as servers. Only the server
+    trusts it, so that none of them stands for the API server, whatever names and addresses it has.
     """
 
     view: ClusterView
@@ -64,20 +65,23 @@ class Security:
     admin_token: str
     authority: Authority | None
     node_authority: Authority
+    serving_authority: Authority
 
     @classmethod
     def open(cls, directory: Path, view: ClusterView, *, plain: bool = False, clock: Clock = utc_now) -> Security:
         """With keys, certificates and the admin's token kept in a directory."""
-        authority = None if plain else Authority.open(directory, clock=clock)
-        return _compose(
-            view, authority, TokenIssuer.open(directory, view, clock=clock), load_token(directory), clock=clock
-        )
+        authority = serving = None
+        if not plain:
+            authority = Authority.open(directory, clock=clock)
+            serving = Authority.open(directory / "kubelet-serving", name=KUBELET_SERVING, clock=clock)
+        issuer = TokenIssuer.open(directory, view, clock=clock)
+        return _compose(view, authority, serving, issuer, load_token(directory), clock=clock)
 
     @classmethod
     def ephemeral(cls, view: ClusterView, *, plain: bool = False, clock: Clock = utc_now) -> Security:
         """With everything in memory: for tests, and for servers without a directory."""
         authority = None if plain else Authority.ephemeral(clock=clock)
-        return _compose(view, authority, TokenIssuer(view, clock=clock), new_token(), clock=clock)
+        return _compose(view, authority, None, TokenIssuer(view, clock=clock), new_token(), clock=clock)
 
     def load(self, store: Store) -> None:
         """Takes over the roles and bindings that are stored, before the first request."""
@@ -136,14 +140,22 @@ class Security:
 
 
 def _compose(
-    view: ClusterView, authority: Authority | None, issuer: TokenIssuer, admin_token: str, *, clock: Clock
+    view: ClusterView,
+    authority: Authority | None,
+    serving: Authority | None,
+    issuer: TokenIssuer,
+    admin_token: str,
+    *,
+    clock: Clock,
 ) -> Security:
+    """Authorities that are not given live in memory."""
     policy = Policy()
     nodes = NodeAuthorizer(view, map(PolicyRule.read, read_rules(NODE_RULES)))
     authorizer = Authorizers(nodes, RBAC(policy))
     tokens = Tokens.for_admin(admin_token, issuer, BootstrapTokens(view, clock=clock))
     plain = authority is None
-    nodes_trust = Authority.ephemeral(clock=clock) if authority is None else authority
+    of_nodes = authority or Authority.ephemeral(clock=clock)
+    serving = serving or Authority.ephemeral(name=KUBELET_SERVING, clock=clock)
     authenticator = Authenticator(tokens, trusted=ADMIN if plain else None, clock=clock)
     guard = Guard(authenticator, authorizer, plain=plain)
-    return Security(view, policy, authorizer, guard, tokens, issuer, admin_token, authority, nodes_trust)
+    return Security(view, policy, authorizer, guard, tokens, issuer, admin_token, authority, of_nodes, serving)

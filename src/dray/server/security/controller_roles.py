@@ -145,7 +145,8 @@ CONTROLLERS = {
         sign | CERTS | signers | kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet
         sign | CERTS | signers | kubernetes.io/kubelet-serving kubernetes.io/legacy-unknown
         create | AUTHZ | subjectaccessreviews
-        get | core | nodes
+        get list watch | core | nodes
+        get | core | configmaps
         {EVENTS}
     """,
     "token-cleaner": """

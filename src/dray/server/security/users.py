@@ -26,10 +26,14 @@ _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 def node_of(user: User) -> str | None:
-    """The node a user is; empty for a member of the group whose name says no node; None for everybody else."""
+    """The name of the user's node; None for users outside the group of nodes.
+
+    Empty for a member of the group whose name does not name a node that can exist.
+    """
     if NODES not in user.groups:
         return None
-    return user.name.removeprefix(_NODE_PREFIX) if user.name.startswith(_NODE_PREFIX) else ""
+    name = user.name.removeprefix(_NODE_PREFIX)
+    return name if user.name.startswith(_NODE_PREFIX) and is_subdomain(name) else ""
 
 
 def node_user(name: str) -> User:

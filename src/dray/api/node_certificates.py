@@ -1,0 +1,62 @@
+"""Records of node certificates: which key the name of a node was certified for, and until when.
+
+A token lets machines join under names of their choice. Without a record two machines could get a certificate of one
+name before its Node exists, and each could act as the other. The server writes a ConfigMap in kube-system per name
+before it signs, and deletes it with the Node. It outlives the CertificateSigningRequest, which is deleted soon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from dray.api.names import is_subdomain
+from dray.api.objects import Object, mapping
+
+NAMESPACE: Final = "kube-system"
+_PREFIX: Final = "node-certificate."
+_NODE: Final = "node"
+_KEY: Final = "publicKeySHA256"
+_EXPIRES: Final = "expires"
+
+
+def record_name(node: str) -> str:
+    """The name of the ConfigMap; a hash replaces a node name that is too long for the prefix."""
+    name = _PREFIX + node
+    return name if is_subdomain(name) else _PREFIX + hashlib.sha256(node.encode()).hexdigest()
+
+
+def record(node: str, key_hash: str, expires: str) -> Object:
+    data = {_NODE: node, _KEY: key_hash, _EXPIRES: expires}
+    metadata = {"name": record_name(node), "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def is_for(found: Mapping[str, Any], key_hash: str) -> bool:
+    """Whether the name was certified for this key, so that a machine asks for its own name again."""
+    return mapping(found.get("data")).get(_KEY) == key_hash
+
+
+def has_expired(found: Mapping[str, Any], now: datetime) -> bool:
+    """A record whose time cannot be read has not expired."""
+    try:
+        return datetime.fromisoformat(str(mapping(found.get("data")).get(_EXPIRES))) <= now
+    except (ValueError, TypeError):
+        return False
+
+
+def refusal(node: str, found: Mapping[str, Any] | None, *, node_exists: bool, key_hash: str, now: datetime) -> str:
+    """Why a machine that holds a token does not get the name of the node; empty where it does."""
+    if found is not None and is_for(found, key_hash):
+        return ""
+    if node_exists:
+        return f"Node {node} exists already: delete it if its machine is gone"
+    if found is None or has_expired(found, now):
+        return ""
+    until = mapping(found.get("data")).get(_EXPIRES)
+    return (
+        f"another machine was given the name {node} (until {until}): if that machine is gone, "
+        f"kubectl delete configmap -n {NAMESPACE} {record_name(node)}"
+    )
