@@ -24,7 +24,14 @@ NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 NVIDIA_SMI = """#!/bin/sh
 echo "nvidia-smi $*" >> {state}/calls
-if [ -e {state}/fail/nvidia-smi ]; then cat {state}/fail/nvidia-smi; exit 3; fi
+for gpu in {state}/gpus/*; do
+    if grep -q "^uuid $3$" $gpu/facts && [ -e $gpu/sick -o -e $gpu/deaf -o -e $gpu/lost ]; then
+        echo "Unable to determine the device handle for GPU: Unknown Error"
+        exit 255
+    fi
+done
+if [ -e {state}/hang/nvidia-smi ]; then sleep "$(cat {state}/hang/nvidia-smi)"; fi
+if [ -e {state}/fail/nvidia-smi ]; then cat {state}/fail/nvidia-smi; exit 255; fi
 echo "$5" > {state}/slice.$$
 mv {state}/slice.$$ {state}/slices/$3
 """
@@ -75,7 +82,7 @@ class GpuMachine:
         self.gpus = gpus
         self.state = root / "state"
         self.driver_root = root / "driver"
-        for name in ("gpus", "fail", "events", "slices"):
+        for name in ("gpus", "fail", "hang", "called", "events", "slices"):
             (self.state / name).mkdir(parents=True)
         (self.state / "driver").write_text(f"{DRIVER_VERSION} 13000")
         (self.state / "calls").touch()
@@ -196,12 +203,34 @@ class GpuMachine:
             (place / "mig_mode").write_text("0")
         self.calls()
 
-    def fail(self, function, how):
-        (self.state / "fail" / function).write_text(str(how))
+    def fail(self, function, how, number=None):
+        """A function of NVML returns this error, for one GPU or for all; a program writes the text and fails."""
+        self._order("fail", function, how, number)
+
+    def hang(self, function, seconds=60, number=None):
+        self._order("hang", function, seconds, number)
+
+    def _order(self, kind, function, how, number):
+        beside = self.state / "order"
+        beside.write_text(str(how) if number is None else f"{how} {number}")
+        beside.rename(self.state / kind / function)
 
     def mend(self):
-        for each in (self.state / "fail").iterdir():
+        for each in (*(self.state / "fail").iterdir(), *(self.state / "hang").iterdir()):
             each.unlink()
+
+    def called(self):
+        """Functions of NVML that were called since this was last asked."""
+        found = sorted(each.name for each in (self.state / "called").iterdir())
+        for name in found:
+            (self.state / "called" / name).unlink()
+        return found
+
+    def reload_driver(self):
+        """Ends all sessions with NVML."""
+        beside = self.state / "new-session"
+        beside.write_text(str(time.monotonic_ns() % 2**30))
+        beside.rename(self.state / "session")
 
     def event(self, number, data, kind=8, gi=-1):
         """An XID, unless it is of another kind."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dray.drivers.gpu import driver as driver_module
 from dray.node.errors import PrepareError
 from dray.testing.cluster import kind_of
 from dray.testing.kubelet.faults import deadline
@@ -200,10 +199,9 @@ async def test_a_daemon_that_died_is_started_again_by_the_next_driver_and_one_th
         assert world.leftovers() == []
 
 
-async def test_daemons_are_looked_after_while_the_driver_runs(gpu_machine, monkeypatch):
-    monkeypatch.setattr(driver_module, "_SUPERVISION", 0.1)
+async def test_daemons_are_looked_after_while_the_driver_runs(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
-    async with gpu_world(machine) as world, world.driver():
+    async with gpu_world(machine) as world, world.driver(checkSeconds=0.1):
         uid = await world.start("shared", "gpu-0", configs=[mps()])
         dead = machine.daemons()
         machine.kill_daemons()

@@ -7,7 +7,7 @@ from dray.drivers.gpu import health as health_module
 from dray.drivers.gpu.discovery import discover
 from dray.drivers.gpu.driver_files import find_driver_files
 from dray.drivers.gpu.health import HealthMonitor
-from dray.drivers.gpu.nvml import Nvml
+from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.options import GpuOptions
 
 from .world import gpu_world
@@ -78,27 +78,30 @@ def tainted(monitor, machine, device="gpu-0", number=0):
     return [(each.key.partition("/")[2], each.value, each.effect) for each in found]
 
 
+def tainted_after(monitor, clock, machine, seconds=0):
+    """The taints after so many seconds and a step."""
+    clock[0] += seconds
+    monitor.step()
+    return tainted(monitor, machine)
+
+
 def test_a_gpu_recovers_when_no_error_has_come_for_a_while(gpu_machine, monitored, monkeypatch):
     monkeypatch.setattr(health_module, "_WAIT_MILLISECONDS", 20)
     machine = gpu_machine("p5.48xlarge", 1)
     monitor, clock = monitored(machine)
+    machine.write("recovery_action", 0)
     machine.event(0, 0, kind=ECC)
-    assert monitor.step()
-    assert tainted(monitor, machine) == [("xid", "48", "NoSchedule")]
-    clock[0] += 299
-    assert not monitor.step()
-    clock[0] += 6
+    stepped = [("xid", "48", "NoSchedule")]
+    assert tainted_after(monitor, clock, machine) == stepped
+    assert tainted_after(monitor, clock, machine, 299) == stepped
     # The driver asks for a reset, and memory waits to be replaced.
     machine.write("recovery_action", 1)
-    assert not monitor.step()
+    assert tainted_after(monitor, clock, machine, 6) == stepped
     machine.write("recovery_action", 0)
     machine.write("rows_pending")
-    clock[0] += 6
-    assert not monitor.step()
+    assert tainted_after(monitor, clock, machine, 6) == stepped
     machine.remove("rows_pending")
-    clock[0] += 6
-    assert monitor.step()
-    assert tainted(monitor, machine) == []
+    assert tainted_after(monitor, clock, machine, 6) == []
 
 
 def test_a_gpu_that_is_lost_and_comes_back(gpu_machine, monitored, monkeypatch):
@@ -106,14 +109,14 @@ def test_a_gpu_that_is_lost_and_comes_back(gpu_machine, monitored, monkeypatch):
     machine = gpu_machine("p5.48xlarge", 2)
     monitor, clock = monitored(machine)
     machine.write("lost", number=1)
-    assert monitor.step()
+    monitor.step()
     assert tainted(monitor, machine, "gpu-1", 1) == [("gpu-lost", "", "NoSchedule")]
     assert monitor.lost == {machine.gpus[1].uuid}
     assert monitor.report("worker", machine.gpus[1].uuid, "gpu-1").health.name == "UNHEALTHY"
     assert tainted(monitor, machine) == []
     machine.remove("lost", number=1)
     clock[0] += 6
-    assert monitor.step()
+    monitor.step()
     assert tainted(monitor, machine, "gpu-1", 1) == []
 
 
@@ -125,7 +128,8 @@ def test_errors_of_a_partition_are_its_own(gpu_machine, monitored, monkeypatch):
     monitor, _ = monitored(machine, DynamicMIG=True, ignoredXids="74")
     machine.event(0, 94, gi=2)
     machine.event(0, 74, gi=2)
-    assert [monitor.step(), monitor.step()] == [True, True]
+    monitor.step()
+    monitor.step()
     expected = {("xid", "94", "NoSchedule"), ("xid", "74", "None")}
     assert set(tainted(monitor, machine, "gpu-0-mig-3g40gb-9-4")) == expected
     assert set(tainted(monitor, machine, "gpu-0")) == expected
@@ -136,16 +140,16 @@ def test_a_gpu_that_reports_nothing_is_told(gpu_machine, monitored):
     machine = gpu_machine("p5.48xlarge", 1)
     machine.write("unmonitored")
     monitor, _ = monitored(machine)
+    monitor.step()
     assert tainted(monitor, machine) == [("unmonitored", "", "None")]
     monitor.is_informing = False
     assert tainted(monitor, machine) == []
     assert monitor.report("worker", machine.gpus[0].uuid, "gpu-0").health.name == "UNKNOWN"
 
 
-async def test_a_lost_gpu_stays_published_with_its_taint(gpu_machine, monkeypatch):
-    monkeypatch.setattr(health_module, "_CHECK_SECONDS", 0.1)
+async def test_a_lost_gpu_stays_published_with_its_taint(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 2)
-    async with gpu_world(machine) as world, world.driver():
+    async with gpu_world(machine) as world, world.driver(checkSeconds=0.1):
         await until(world, {})
         machine.write("lost", number=0)
         await until(world, {"gpu-0": [("gpu.nvidia.com/gpu-lost", "", "NoSchedule")]})

@@ -35,7 +35,7 @@ class MpsState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class PartitionState(msgspec.Struct, frozen=True, rename="camel"):
     """A partition made for the claim: on which GPU, of which profile, and its memory slices.
 
-    `keeps_mode` if the MIG mode of the GPU is not ours to switch off.
+    `keeps_mode` if the MIG mode of the GPU is not ours to switch off. `is_destroyed` if only the MIG mode is left.
     """
 
     device: str
@@ -44,6 +44,7 @@ class PartitionState(msgspec.Struct, frozen=True, rename="camel"):
     start: int
     size: int
     keeps_mode: bool = False
+    is_destroyed: bool = False
 
     def overlaps(self, other: PartitionState) -> bool:
         return self.gpu == other.gpu and self.start < other.start + other.size and other.start < self.start + self.size
@@ -56,6 +57,21 @@ class ClaimState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     time_sliced: tuple[TimeSlicedGpu, ...] = ()
     mps: tuple[MpsState, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
+
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs, and of the partitions that exist, that are changed for the claim."""
+        return {
+            *self.sharing,
+            *(each.uuid for each in self.time_sliced),
+            *(uuid for each in self.mps for uuid in (*each.devices, *each.gpus)),
+            *(each.gpu for each in self.partitions),
+        }
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is nothing to undo."""
+        return not (self.time_sliced or self.mps or self.partitions)
 
     def document(self) -> Any:
         return msgspec.to_builtins(self)

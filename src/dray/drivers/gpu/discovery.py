@@ -21,7 +21,9 @@ from dray.drivers.devices.gpu import Gpu, GpuModel
 from dray.drivers.devices.gpu_pool import gpu_pool
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu import nvml_mig
-from dray.drivers.gpu.nvml import DeviceFacts, Handle, Nvml, NvmlError, facts
+from dray.drivers.gpu.nvml import DeviceFacts, facts
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
+from dray.drivers.gpu.nvml_session import Handle, Nvml
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.pci import pci_functions, read_function
 
@@ -84,17 +86,24 @@ def _devices(found: FoundGpu, options: GpuOptions) -> list[Device]:
 
 
 def discover(nvml: Nvml, options: GpuOptions) -> Found:
+    """Raises NvmlError if NVML cannot be used at all."""
+    with nvml.opened():
+        return _discover(nvml, options)
+
+
+def _discover(nvml: Nvml, options: GpuOptions) -> Found:
     found: list[FoundGpu] = []
     left_out: list[str] = []
     versions = _version(nvml.driver_version), nvml.cuda_version
     for index in range(nvml.count()):
         named = f"GPU {index}"
         try:
-            handle = nvml.device(index)
-            stated = facts(handle)
-            named = f"gpu-{stated.minor} ({stated.pci_bus_id}, {stated.name})"
-            gpu = _gpu(stated, nvml_mig.profiles(handle), versions, options)
-            each = _found(handle, gpu, options)
+            with CALLS.within(2 * CALLS.seconds):
+                handle = nvml.device(index)
+                stated = facts(handle)
+                named = f"gpu-{stated.minor} ({stated.pci_bus_id}, {stated.name})"
+                gpu = _gpu(stated, nvml_mig.profiles(handle), versions, options)
+                each = _found(handle, gpu, options)
         except NvmlError as error:
             left_out.append(f"{named}: {error}")
             continue
@@ -134,7 +143,7 @@ def _gpu(stated: DeviceFacts, profiles: tuple[MigProfile, ...], versions: tuple[
 def _found(handle: Handle, gpu: Gpu, options: GpuOptions) -> FoundGpu:
     mode = nvml_mig.mig_mode(handle)
     can_be_cut = mode is not None and bool(gpu.model.mig) and (mode or not gpu.model.keeps_mig_mode)
-    if options.dynamic_mig and can_be_cut:
+    if options.dynamic_mig and can_be_cut and not nvml_mig.is_virtual(handle):
         return FoundGpu(gpu, mode, True, possible_partitions(gpu))
     return FoundGpu(gpu, mode, partitions=_existing(handle, gpu) if mode else {})
 

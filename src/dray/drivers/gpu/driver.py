@@ -1,9 +1,9 @@
 """The GPU driver behind the SDK: publishes GPUs and partitions, and prepares them as claims are configured.
 
 What is done for a claim is written into its record first (`claim_state`), then done, and undone from the record
-alone. At the start the machine is brought to what the records say: partitions and daemons that belong to no claim go,
-daemons that died are started again. All calls of NVML and of programs are made in threads; a change of the machine is
-never left half way because its caller has given up.
+alone. Unprepare never depends on a healthy GPU: what cannot be undone is left to `clean_ups`. At the start the machine
+is brought to what the records say (`recovery`). All calls of NVML and of programs are made in threads and have time
+limits; a change of the machine is never left half way because its caller has given up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
@@ -23,40 +24,46 @@ from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog
 from dray.driver import (
     Claim,
+    ClaimFailed,
     Config,
     Device,
     DeviceHealth,
     Driver,
     DriverError,
+    Health,
     Pool,
     Prepared,
     PreparedClaim,
+    PreparedDevice,
+    Taint,
 )
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.devices.gpu_configs import CONFIGS
-from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
+from dray.drivers.gpu.claim_state import ClaimState, RecordedState, state_of
+from dray.drivers.gpu.clean_ups import CLEAN_UP, CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
-from dray.drivers.gpu.discovery import Found, discover
+from dray.drivers.gpu.discovery import Found, FoundGpu, discover
 from dray.drivers.gpu.driver_files import find_driver_files
 from dray.drivers.gpu.health import HealthMonitor
+from dray.drivers.gpu.leftovers import Leftovers
 from dray.drivers.gpu.machine_changes import MachineChanges, check_agreement
 from dray.drivers.gpu.mps import MpsDaemons
-from dray.drivers.gpu.nvml import Nvml
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
+from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.gpu.partitions import Partitions
 from dray.drivers.gpu.planning import planned_state
 from dray.drivers.gpu.prepared_devices import PreparedDevices
-from dray.drivers.gpu.recovery import Recovery
-from dray.drivers.gpu.sharing import published_gates, wanted_devices
+from dray.drivers.gpu.recovery import Recovery, cut_gpus
+from dray.drivers.gpu.sharing import Wanted, published_gates, wanted_devices
 from dray.drivers.gpu.time_slices import TimeSlices
 from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 
-# Seconds between looks at the daemons, and at what GPUs there are.
-_SUPERVISION: Final = 5.0
-_DISCOVERY: Final = 30.0
+# While this file is in the driver's directory, NVML is closed.
+RELEASE: Final = "release-nvml"
 # The release of Kubernetes, 1.35, whose API servers take taints without effect.
 _INFORMING: Final = 35
 
@@ -67,6 +74,8 @@ class GpuDriver(Driver):
     name = DRIVER
     configs: ClassVar[Sequence[type[Config]]] = CONFIGS
     cdi_kind = "k8s.gpu.nvidia.com/claim"
+    # GPUs have locks of their own: one that hangs does not hold up claims on others.
+    serialize = False
     # It has taints of its own, which say what is wrong.
     unhealthy_effect = ""
     Options = GpuOptions
@@ -75,10 +84,13 @@ class GpuDriver(Driver):
         """Raises DriverError where the machine has no NVIDIA driver."""
         self._options = options or GpuOptions()
         self._files = find_driver_files(self._options.driver_root, self._options.host_driver_root)
-        self._nvml = Nvml(self._files.management_library)
+        CALLS.seconds = self._options.nvml_seconds
+        is_held = self._options.health_check or self._options.dynamic_mig
+        self._nvml = Nvml(self._files.management_library, is_held=is_held, pause=self._options.check_seconds)
         self._monitor = HealthMonitor(self._nvml, self._options)
         self._found = Found()
-        self._changing = asyncio.Lock()
+        self._is_started = False
+        self._published: object = None
         self._tasks: list[asyncio.Task[None]] = []
         self._log = ThrottledLog(_logger)
 
@@ -88,30 +100,52 @@ class GpuDriver(Driver):
         return MachineChanges(TimeSlices(self._nvml, self._files), daemons, Partitions(self._nvml))
 
     @cached_property
+    def _locks(self) -> GpuLocks:
+        return GpuLocks(self.context.directory)
+
+    @cached_property
+    def _clean_ups(self) -> CleanUps:
+        leftovers = Leftovers(self.context.directory, self._options.boot_id)
+        return CleanUps(self._changes, leftovers, self._locks, self.context.recorded_claims)
+
+    @cached_property
     def _recovery(self) -> Recovery:
-        return Recovery(self._changes, self.context.recorded_claims)
+        return Recovery(self._changes, self._clean_ups, self._locks, self.context.recorded_claims)
 
     @cached_property
     def _events(self) -> EventRecorder:
         return EventRecorder(self.context.client, DRIVER)
 
     async def start(self) -> None:
+        self._nvml.released_by = self.context.directory / RELEASE
         self._monitor.is_informing = await _minor_version(self.context.client) >= _INFORMING
-        await self._discover()
+        self._is_started = True
+        # Without NVML there is nothing to publish yet, and claims can be released.
+        with suppress(NvmlError):
+            await self._discover()
         for each in self._found.left_out:
             _logger.warning("left out: %s", each)
-        cut = [each for each in self._found.gpus if each.is_cut]
-        await finished(asyncio.to_thread(self._recovery.recover, cut))
-        work = (self._supervise(), self._rediscover(), self._events.run())
+        await self._clean_up()
+        await self._supervise()
+        options = self._options
+        work = (
+            self._repeat(options.check_seconds, self._clean_up),
+            self._repeat(options.check_seconds, self._supervise),
+            self._repeat(options.discovery_seconds, self._rediscover),
+            self._events.run(),
+        )
         self._tasks += [asyncio.create_task(each) for each in work]
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
-        self._monitor.close()
-        self._nvml.close()
+        await self._clean_ups.stop()
+        await asyncio.to_thread(self._monitor.close)
+        await asyncio.to_thread(self._nvml.close)
 
     async def pools(self) -> Sequence[Pool]:
-        await self._discover()
+        if not self._is_started:
+            await self._discover()
+        self._published = self._all_taints()
         pool = self._found.pool(self.context.node_name, self._options)
         return [replace(pool, devices=self._tainted(pool.devices), slices=[*map(self._tainted, pool.slices)])]
 
@@ -121,64 +155,110 @@ class GpuDriver(Driver):
     async def prepare(self, claim: Claim) -> Prepared:
         wanted = wanted_devices(claim.devices, self._found, self._options)
         state = planned_state(claim.uid, wanted, self._options)
-        async with self._changing:
-            records = await asyncio.to_thread(self.context.recorded_claims)
-            others = recorded_states(records.claims, but=claim.uid)
+        await self._clean_ups.clear(claim.uid, state)
+        async with self._clean_ups.locked(state):
+            self._clean_ups.check(claim.uid, state)
+            others = await self._clean_ups.others(claim.uid)
             check_agreement(state, others)
             await self._forget_former(claim, state, others)
             await claim.record(state.document())
-            edits = GpuEdits(self._files, self._options, self._nvml.driver_version)
-            devices = PreparedDevices(self._changes, edits, self._options.proc)
-            prepared = await finished(asyncio.to_thread(devices.make, wanted, state))
+            try:
+                prepared = await finished(asyncio.to_thread(self._make, wanted, state))
+            except NvmlError as error:
+                self._monitor.refused((each.found.gpu.uuid for each in wanted), error)
+                self._publish_changes()
+                raise
         for gate in published_gates(wanted):
             message = f"NVIDIA's own driver takes this configuration only with its feature gate {gate}, off by default"
             self._events.normal(claim.document, "NeedsFeatureGate", message)
         return Prepared(prepared, state.document())
 
+    def _make(self, wanted: Sequence[Wanted], state: ClaimState) -> list[PreparedDevice]:
+        with self._nvml.opened():
+            version = self._nvml.driver_version
+        edits = GpuEdits(self._files, self._options, version)
+        return PreparedDevices(self._changes, edits, self._options.proc).make(wanted, state)
+
     async def _forget_former(self, claim: Claim, state: ClaimState, others: Sequence[RecordedState]) -> None:
         """Takes back what the claim had before, where the driver with other settings would do otherwise now."""
         former = state_of(claim.previous.state if claim.previous else None)
         if former not in (state, ClaimState()):
-            await finished(asyncio.to_thread(self._changes.take_back, former, others))
+            rest = await finished(asyncio.to_thread(self._changes.take_back, former, others))
+            if not rest.state.is_clean:
+                raise ClaimFailed(f"what the claim had before cannot be taken back: {rest.reason}")
 
     async def unprepare(self, claim: PreparedClaim) -> None:
-        async with self._changing:
-            records = await asyncio.to_thread(self.context.recorded_claims)
-            others = recorded_states(records.claims, but=claim.reference.uid)
-            await finished(asyncio.to_thread(self._changes.take_back, state_of(claim.state), others))
+        reference = claim.reference
+        rest = await self._clean_ups.release(reference.uid, f"claim {reference}", state_of(claim.state))
+        if not rest.is_clean:
+            metadata = {"namespace": reference.namespace, "name": reference.name, "uid": reference.uid}
+            about = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
+            message = "released; the clean-up of its GPU failed and is tried again, and the GPU is tainted until then"
+            self._events.warning(about, "CleanUpPending", message)
+            self._publish_changes()
 
     async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
-        """Taints are published with every change."""
-        if not self._options.health_check:
-            yield self._reports()
-            await asyncio.Event().wait()
-        await asyncio.to_thread(self._monitor.watch, self._found.gpus)
-        self.context.publish()
-        yield self._reports()
+        """Yields when something has changed; taints are published with every change."""
+        reports = None
+        if self._options.health_check:
+            self._monitor.watch(self._found.gpus)
         while True:
-            if await finished(asyncio.to_thread(self._monitor.step)):
-                self.context.publish()
-                yield self._reports()
+            if self._options.health_check:
+                await finished(asyncio.to_thread(self._monitor.step))
+            if reports != self._reports():
+                reports = self._reports()
+                self._publish_changes()
+                yield reports
+            if not self._options.health_check:
+                await asyncio.sleep(self._options.check_seconds)
 
     def _reports(self) -> list[DeviceHealth]:
-        pool = self.context.node_name
-        return [self._monitor.report(pool, uuid, device) for uuid, device in self._offered()]
+        return [self._report(found, device) for found, device in self._offered()]
 
-    def _offered(self) -> list[tuple[str, str]]:
-        """UUIDs of GPUs and names of devices."""
+    def _report(self, found: FoundGpu, device: str) -> DeviceHealth:
+        report = self._monitor.report(self.context.node_name, found.gpu.uuid, device)
+        pending = self._clean_ups.told(found, device)
+        if not pending:
+            return report
+        told = [*([report.message] if report.message else []), *pending]
+        return replace(report, health=Health.UNHEALTHY, message=", ".join(told))
+
+    def _offered(self) -> list[tuple[FoundGpu, str]]:
+        """GPUs and names of devices."""
         return [
-            (each.gpu.uuid, name)
+            (each, name)
             for each in self._found.gpus
             for name in (*([each.gpu.name] if each.is_offered_whole else []), *each.partitions)
         ]
 
+    def _all_taints(self) -> dict[str, tuple[Taint, ...]]:
+        """By name of the device."""
+        return {device: self._taints(found, device) for found, device in self._offered()}
+
+    def _taints(self, found: FoundGpu, device: str) -> tuple[Taint, ...]:
+        own = self._monitor.taints(found.gpu.uuid, device)
+        if not self._is_started:
+            return own
+        if not self._recovery.is_swept(found):
+            return (*own, Taint(CLEAN_UP, "partition"))
+        return (*own, *self._clean_ups.taints(found, device))
+
     def _tainted(self, devices: Sequence[Device]) -> list[Device]:
-        uuids = {device: uuid for uuid, device in self._offered()}
-        return [replace(each, taints=self._monitor.taints(uuids[each.name], each.name)) for each in devices]
+        taints = self._all_taints()
+        return [replace(each, taints=taints[each.name]) for each in devices]
+
+    def _publish_changes(self) -> None:
+        if self._all_taints() != self._published:
+            self.context.publish()
 
     async def _discover(self) -> None:
-        """A GPU that is lost stays: its taint says so."""
-        found = await asyncio.to_thread(discover, self._nvml, self._options)
+        """A GPU that does not answer stays: its taint says so."""
+        try:
+            found = await asyncio.to_thread(discover, self._nvml, self._options)
+        except NvmlError as error:
+            self._monitor.failed("discovery", error)
+            raise
+        self._monitor.failed("discovery", None)
         there = {each.gpu.uuid for each in found.gpus}
         lost = [each for each in self._found.gpus if each.gpu.uuid in self._monitor.lost - there]
         gpus = sorted([*found.gpus, *lost], key=lambda each: each.gpu.minor)
@@ -186,30 +266,38 @@ class GpuDriver(Driver):
 
     async def _rediscover(self) -> None:
         """GPUs come late, and partitions are made by administrators."""
-        while True:
-            await asyncio.sleep(_DISCOVERY)
-            before = self._found
-            try:
-                await self._discover()
-            except DriverError as error:
-                self._log.warning("discovery", "GPUs cannot be looked for: %s", error)
-                continue
-            for each in self._found.left_out:
-                if each not in before.left_out:
-                    _logger.warning("left out: %s", each)
-            if self._found != before:
-                if self._options.health_check:
-                    await asyncio.to_thread(self._monitor.watch, self._found.gpus)
-                self.context.publish()
+        before = self._found
+        with suppress(NvmlError):
+            await self._discover()
+        known = {_gpu_of(each) for each in before.left_out}
+        for each in self._found.left_out:
+            if _gpu_of(each) not in known:
+                _logger.warning("left out: %s", each)
+        if self._found != before:
+            if self._options.health_check:
+                self._monitor.watch(self._found.gpus)
+            self.context.publish()
+        self._publish_changes()
+
+    async def _clean_up(self) -> None:
+        await self._clean_ups.retry()
+        await self._recovery.sweep(cut_gpus(self._found.gpus))
+        self._publish_changes()
 
     async def _supervise(self) -> None:
+        await self._recovery.supervise()
+
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(_SUPERVISION)
-            async with self._changing:
-                try:
-                    await finished(asyncio.to_thread(self._recovery.supervise))
-                except (DriverError, OSError) as error:
-                    self._log.warning("supervision", "MPS daemons cannot be looked after: %s", error)
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except (DriverError, OSError) as error:
+                self._log.warning(work, "the GPUs cannot be looked after: %s", error)
+
+
+def _gpu_of(left_out: str) -> str:
+    return left_out.partition(": ")[0]
 
 
 async def _minor_version(client: ApiClient) -> int:

@@ -1,46 +1,52 @@
-"""Health of GPUs: errors that NVML reports as events, GPUs that are gone, and their recovery.
+"""Health of GPUs: errors that NVML reports as events, GPUs that do not answer, and their recovery.
 
-An XID is the number of an error in the driver's log; some are the fault of the application that ran, and are shown
-without keeping anybody off. An uncorrectable memory error counts as XID 48. A GPU that was lost is healthy when it
-answers again; one with errors when none has come for some time, the driver asks for no reset, and no row of its
-memory waits to be replaced. `step` blocks and is called in a thread; what it found is read as taints and reports.
+A GPU is sick if a query that reaches the hardware fails: handle and UUID come from NVML's cache, also of a GPU that has
+fallen off the bus. A GPU that is lost, or answers with an unknown error, has the taint `gpu-lost`; any other failure is
+`nvml-error` with the number of the error, or `timeout`. All GPUs have it while there is no session with NVML. `xids`
+tells when errors are over. `step` blocks and is called in a thread; what it found is read as taints and reports.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
 from dray.driver import DeviceHealth, Health, Taint
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.discovery import FoundGpu
-from dray.drivers.gpu.nvml import Handle, Nvml, NvmlError, call, optional, uuid_of
+from dray.drivers.gpu.nvml import uuid_of
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call, optional
+from dray.drivers.gpu.nvml_session import Handle, Nvml
 from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.gpu.xids import APPLICATION_XIDS, UNCORRECTABLE, XidErrors
 
 XID: Final = f"{DRIVER}/xid"
 LOST: Final = f"{DRIVER}/gpu-lost"
+ERROR: Final = f"{DRIVER}/nvml-error"
 UNMONITORED: Final = f"{DRIVER}/unmonitored"
-APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
-_UNCORRECTABLE: Final = 48
 _WHOLE: Final = 0xFFFFFFFF
 _WAIT_MILLISECONDS: Final = 500
-_CHECK_SECONDS: Final = 5.0
+# A lost GPU that is attached again is seen by a new session alone; checks between two sessions.
+_RENEWAL: Final = 2
+# How many checks a GPU stays tainted after it has refused a call that a claim needed.
+_REFUSED: Final = 4
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Watched:
-    """`errors` has, by device name (empty for all of the GPU) and XID, when it came last."""
-
     found: FoundGpu
-    is_lost: bool = False
+    xids: XidErrors
+    fault: NvmlError | None = None
     is_monitored: bool = True
-    errors: dict[tuple[str, int], float] = field(default_factory=dict)
+    generation: int = -1
+    """The session in which its events were registered."""
 
 
 class HealthMonitor:
@@ -49,160 +55,241 @@ class HealthMonitor:
         self._now = now
         self._harmless = APPLICATION_XIDS | options.application_xids
         self._recovery = options.recovery_seconds
+        self._check_seconds = options.check_seconds
         self.is_informing = True
         """Whether taints are put that keep nobody off; API servers before 1.35 refuse them."""
+        self._failures: dict[str, NvmlError] = {}
+        """Why NVML cannot be used at all, by the part of the driver that found out."""
         self._watched: dict[str, _Watched] = {}
+        self._refusals: dict[str, tuple[NvmlError, float]] = {}
         self._events: Handle = None
+        self._events_generation = -1
+        self._reloads = 0
         self._checked = float("-inf")
+        self._checks = 0
 
     def watch(self, gpus: Iterable[FoundGpu]) -> None:
         """These from now on; what is known of GPUs that were watched before stays known."""
-        before, self._watched = self._watched, {}
-        if self._events is None:
-            self._events = call("events", pynvml.nvmlEventSetCreate)
+        before, watched = self._watched, {}
         for each in gpus:
             known = before.get(each.gpu.uuid)
             if known is not None:
                 known.found = each
-            self._watched[each.gpu.uuid] = known or self._register(_Watched(each))
+            watched[each.gpu.uuid] = known or _Watched(each, XidErrors(self._harmless, self._recovery))
+        self._watched = watched
 
     def close(self) -> None:
-        if self._events is not None:
-            call("events", pynvml.nvmlEventSetFree, self._events)
-            self._events = None
+        if self._events is not None and self._events_generation == self._nvml.generation:
+            with suppress(NvmlError):
+                call("events", pynvml.nvmlEventSetFree, self._events)
+        self._events = None
 
-    def step(self) -> bool:
-        """Waits for an event, not long; whether anything has changed."""
-        changed = self._wait()
-        if self._now() >= self._checked + _CHECK_SECONDS:
-            self._checked = self._now()
-            changed = any([self._check(each) for each in self._watched.values()]) or changed
-        return changed
+    def step(self) -> None:
+        """Waits for an event, not long, and checks the GPUs when that is due."""
+        try:
+            with self._nvml.opened():
+                self._follow_session()
+                if self._now() >= self._checked + self._check_seconds:
+                    self._checked = self._now()
+                    self._check_all()
+                self._wait()
+            self.failed("session", None)
+        except NvmlError as error:
+            self.failed("session", error)
+            time.sleep(_WAIT_MILLISECONDS / 1000)
+
+    def failed(self, part: str, error: NvmlError | None) -> None:
+        """A part of the driver cannot use NVML at all, or can use it again (None)."""
+        before = self._failures.get(part)
+        if error is None:
+            self._failures.pop(part, None)
+        else:
+            self._failures[part] = error
+        if error is not None and before is None:
+            _logger.error("%s: NVML cannot be used: %s", part, error)
+        if error is None and before is not None:
+            _logger.warning("%s: NVML can be used again", part)
+
+    def refused(self, uuids: Iterable[str], error: NvmlError) -> None:
+        """A GPU has refused a call that a claim needed."""
+        for uuid in uuids:
+            self._refusals[uuid] = error, self._now()
 
     @property
     def lost(self) -> set[str]:
         """UUIDs of GPUs that do not answer."""
-        return {uuid for uuid, each in self._watched.items() if each.is_lost}
+        return {uuid for uuid, each in self._watched.items() if each.fault is not None}
 
     def taints(self, uuid: str, device: str) -> tuple[Taint, ...]:
-        watched = self._watched.get(uuid)
+        fault, watched = self._fault(uuid), self._watched.get(uuid)
+        found = [] if fault is None else [_taint(fault)]
+        refusal = self._refusal(uuid)
+        if fault is None and refusal is not None and (self.is_informing or not refusal.is_absent):
+            found.append(Taint(ERROR, str(refusal.code), "None" if refusal.is_absent else "NoSchedule"))
         if watched is None:
-            return ()
-        found = []
-        if watched.is_lost:
-            found.append(Taint(LOST))
-        critical, harmless = self._errors(watched, device)
+            return tuple(found)
+        critical, harmless = watched.xids.of(device, watched.found.gpu.name)
         found += [Taint(XID, str(xid)) for xid in critical[-1:]]
         if self.is_informing:
             found += [Taint(XID, str(xid), "None") for xid in harmless[-1:]]
-            found += [] if watched.is_monitored else [Taint(UNMONITORED, effect="None")]
+            found += [] if watched.is_monitored or fault is not None else [Taint(UNMONITORED, effect="None")]
         return tuple(found)
 
     def report(self, pool: str, uuid: str, device: str) -> DeviceHealth:
         watched = self._watched.get(uuid)
-        if watched is None or not watched.is_monitored:
-            return DeviceHealth(pool, device, Health.UNKNOWN, "the GPU reports no errors" if watched else "")
-        critical, harmless = self._errors(watched, device)
+        fault = self._fault(uuid)
+        critical, harmless = watched.xids.of(device, watched.found.gpu.name) if watched else ([], [])
         told = [f"XID {xid}" for xid in critical]
-        if watched.is_lost:
-            told.insert(0, "the GPU does not answer any more")
+        if fault is not None:
+            told.insert(0, f"the GPU does not answer: {fault}" if self._failure is None else str(fault))
         if told:
             return DeviceHealth(pool, device, Health.UNHEALTHY, ", ".join(told))
+        if watched is None or not watched.is_monitored:
+            return DeviceHealth(pool, device, Health.UNKNOWN, "the GPU reports no errors" if watched else "")
         applications = ", ".join(f"XID {xid} of an application" for xid in harmless)
         return DeviceHealth(pool, device, Health.HEALTHY, applications)
 
-    def _errors(self, watched: _Watched, device: str) -> tuple[list[int], list[int]]:
-        """Those that the GPU has, and those of applications; the latest last."""
-        whole = device == watched.found.gpu.name
-        newest = sorted(watched.errors.items(), key=lambda item: item[1])
-        xids = [xid for (place, xid), _ in newest if whole or place in ("", device)]
-        return [xid for xid in xids if xid not in self._harmless], [xid for xid in xids if xid in self._harmless]
+    def _fault(self, uuid: str) -> NvmlError | None:
+        watched = self._watched.get(uuid)
+        return self._failure or (None if watched is None else watched.fault)
 
-    def _register(self, watched: _Watched) -> _Watched:
-        uuid = watched.found.gpu.uuid
-        doing = f"events of GPU {uuid}"
+    @property
+    def _failure(self) -> NvmlError | None:
+        return next(iter(self._failures.values()), None)
+
+    def _refusal(self, uuid: str) -> NvmlError | None:
+        error, since = self._refusals.get(uuid, (None, 0.0))
+        return error if self._now() < since + _REFUSED * self._check_seconds else None
+
+    def _follow_session(self) -> None:
+        """A new session needs a new set of events, in which all GPUs are registered again."""
+        if self._reloads != self._nvml.reloads:
+            # The kernel driver was reloaded, or NVML was released for a reset.
+            self._reloads = self._nvml.reloads
+            for each in list(self._watched.values()):
+                self._forget_xids(each)
+        if self._events is not None and self._events_generation == self._nvml.generation:
+            return
+        self._events = None
         try:
-            handle = self._nvml.find(uuid)
-            wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
-            wanted &= optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
-            watched.is_monitored = bool(wanted)
-            if watched.is_monitored:
-                call(doing, pynvml.nvmlDeviceRegisterEvents, handle, wanted, self._events)
+            self._events = call("events", pynvml.nvmlEventSetCreate)
+            self._events_generation = self._nvml.generation
         except NvmlError as error:
-            watched.is_lost = error.is_gone
-            watched.is_monitored = error.is_gone
-        return watched
+            self._unmonitored(error)
+        for each in list(self._watched.values()):
+            each.generation = -1
+        self._checked = float("-inf")
 
-    def _wait(self) -> bool:
+    def _register(self, watched: _Watched, handle: Handle) -> None:
+        """Asks for the events of a GPU, unless that was done in this session."""
+        if self._events is None or watched.generation == self._events_generation:
+            return
+        doing = f"events of GPU {watched.found.gpu.uuid}"
+        wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
         try:
-            event = call("events", pynvml.nvmlEventSetWait, self._events, _WAIT_MILLISECONDS)
+            wanted &= optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
+            if wanted:
+                call(doing, pynvml.nvmlDeviceRegisterEvents, handle, wanted, self._events)
+                watched.generation = self._events_generation
+            watched.is_monitored = bool(wanted)
+        except NvmlError as error:
+            self._tell_unmonitored(watched, error)
+
+    def _unmonitored(self, error: NvmlError) -> None:
+        for each in list(self._watched.values()):
+            self._tell_unmonitored(each, error)
+
+    def _tell_unmonitored(self, watched: _Watched, error: NvmlError) -> None:
+        if watched.is_monitored:
+            _logger.error("errors of %s are not reported: %s", watched.found.gpu.name, error)
+        watched.is_monitored = False
+
+    def _wait(self) -> None:
+        if self._events is None:
+            time.sleep(_WAIT_MILLISECONDS / 1000)
+            return
+        seconds = _WAIT_MILLISECONDS / 1000 + CALLS.seconds
+        try:
+            event = call("events", pynvml.nvmlEventSetWait, self._events, _WAIT_MILLISECONDS, seconds=seconds)
         except NvmlError as error:
             if not error.is_timeout:
-                # Which GPU it is, the check tells.
-                self._checked = float("-inf")
+                # The check tells which GPU it is. The set is made anew: it may be broken.
+                self._unmonitored(error)
+                self._events_generation = -1
                 time.sleep(_WAIT_MILLISECONDS / 1000)
-            return False
-        return self._take(event.device, event.eventType, int(event.eventData), event.gpuInstanceId)
+            return
+        self._take(event.device, event.eventType, int(event.eventData), event.gpuInstanceId)
 
-    def _take(self, handle: Handle, kind: int, data: int, instance: int) -> bool:
+    def _take(self, handle: Handle, kind: int, data: int, instance: int) -> None:
         try:
             watched = self._watched.get(uuid_of(handle))
-            if watched is None:
-                return False
-            device = self._device(handle, watched.found, instance)
         except NvmlError:
-            # It is lost meanwhile.
+            # The GPU is lost meanwhile.
             self._checked = float("-inf")
-            return False
-        xid = _UNCORRECTABLE if kind == pynvml.nvmlEventTypeDoubleBitEccError else data
-        known = (device, xid) in watched.errors
-        watched.errors[device, xid] = self._now()
+            return
+        if watched is None:
+            return
+        device = _device(handle, watched.found, instance)
+        xid = UNCORRECTABLE if kind == pynvml.nvmlEventTypeDoubleBitEccError else data
+        watched.xids.add(device, xid, self._now())
         _logger.warning("%s: XID %d", device or watched.found.gpu.name, xid)
-        return not known
 
-    def _device(self, handle: Handle, found: FoundGpu, instance: int) -> str:
-        """The partition that an event is about; empty for all of the GPU."""
-        if instance == _WHOLE:
-            return ""
-        places = [(each.profile_id, each.start) for each in nvml_mig.instances(handle) if each.id == instance]
-        names = [name for name, each in found.partitions.items() if (each.profile.id, each.start) in places]
-        return names[0] if names else ""
+    def _check_all(self) -> None:
+        self._checks += 1
+        for each in list(self._watched.values()):
+            self._check(each)
+        if self.lost and self._checks % _RENEWAL == 0:
+            self._nvml.renew()
 
-    def _check(self, watched: _Watched) -> bool:
-        uuid = watched.found.gpu.uuid
-        was_lost = watched.is_lost
+    def _check(self, watched: _Watched) -> None:
+        before = watched.fault
         try:
-            handle = self._nvml.find(uuid)
-            uuid_of(handle)
-            watched.is_lost = False
+            with CALLS.within(CALLS.seconds):
+                handle = self._nvml.find(watched.found.gpu.uuid)
+                uuid_of(handle)
+                query(handle)
         except NvmlError as error:
-            watched.is_lost = error.is_gone
-            if watched.is_lost != was_lost:
-                _logger.error("%s: %s", watched.found.gpu.name, error)
-            return watched.is_lost != was_lost
-        if was_lost:
+            watched.fault = error
+            if before is None or before.code != error.code:
+                _logger.error("%s does not answer: %s", watched.found.gpu.name, error)
+            return
+        watched.fault = None
+        if before is not None:
             _logger.warning("%s answers again", watched.found.gpu.name)
-            self._register(watched)
-        return self._recover(handle, watched) or was_lost
+            if before.is_gone:
+                # It was attached again or reset.
+                self._forget_xids(watched)
+                watched.generation = -1
+        self._register(watched, handle)
+        for device, xid in watched.xids.forget_old(handle, self._now()):
+            _logger.warning("%s has recovered from XID %d", device or watched.found.gpu.name, xid)
 
-    def _recover(self, handle: Handle, watched: _Watched) -> bool:
-        """Forgets errors that are over; whether there were any."""
-        limit = self._now() - self._recovery
-        old = [key for key, last in watched.errors.items() if self._recovery and last <= limit]
-        if not old or _needs_repair(handle):
-            return False
-        for key in old:
-            del watched.errors[key]
-            _logger.warning("%s has recovered from XID %d", key[0] or watched.found.gpu.name, key[1])
-        return True
+    def _forget_xids(self, watched: _Watched) -> None:
+        for device, xid in watched.xids.forget_all():
+            _logger.warning("%s was reset or attached again after XID %d", device or watched.found.gpu.name, xid)
 
 
-def _needs_repair(handle: Handle) -> bool:
-    """Whether the driver asks for a reset or a reboot, or memory waits to be replaced."""
-    field_id = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-    values: Sequence[Any] = optional("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
-    for each in values:
-        if each.nvmlReturn == pynvml.NVML_SUCCESS and each.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE:
-            return True
-    rows = optional("remapped rows", pynvml.nvmlDeviceGetRemappedRows, handle)
-    return rows is not None and bool(rows[2] or rows[3])
+def query(handle: Handle) -> None:
+    """Asks the hardware. Raises NvmlError if a query fails; queries that the GPU does not have do not count."""
+    for function in (pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlDeviceGetPerformanceState, pynvml.nvmlDeviceGetMigMode):
+        optional("query", function, handle)
+
+
+def _device(handle: Handle, found: FoundGpu, instance: int) -> str:
+    """The partition that an event is about; empty for all of the GPU, also if the partition is not known."""
+    if instance == _WHOLE:
+        return ""
+    try:
+        places = [(each.profile_id, each.start) for each in nvml_mig.instances(handle) if each.id == instance]
+    except NvmlError:
+        return ""
+    names = [name for name, each in found.partitions.items() if (each.profile.id, each.start) in places]
+    return names[0] if names else ""
+
+
+def _taint(fault: NvmlError) -> Taint:
+    if fault.is_hanging:
+        return Taint(ERROR, "timeout")
+    if fault.is_gone or fault.is_unknown:
+        return Taint(LOST)
+    return Taint(ERROR, str(fault.code))

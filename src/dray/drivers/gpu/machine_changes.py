@@ -1,23 +1,31 @@
 """Changes of the machine for a claim, as its state lists them: made, and taken back.
 
 Both may be done again at any time, after either has failed or its process has died. What another claim still needs is
-not taken back: two claims that share a GPU have the same time slices.
+not taken back: two claims that share a GPU have the same time slices. Taking back does not stop at the first failure:
+it does what it can, and returns the rest.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from dray.driver import ClaimFailed
-from dray.drivers.gpu.claim_state import ClaimState, RecordedState
+import msgspec
+
+from dray.driver import ClaimFailed, DriverError
+from dray.drivers.gpu.claim_state import ClaimState, MpsState, PartitionState, RecordedState, TimeSlicedGpu
 from dray.drivers.gpu.mps import MpsDaemons
-from dray.drivers.gpu.nvml import NvmlError
 from dray.drivers.gpu.nvml_mig import Part
 from dray.drivers.gpu.partitions import Partitions
 from dray.drivers.gpu.time_slices import TimeSlices
 
-_logger = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What could not be taken back, and why."""
+
+    state: ClaimState = field(default_factory=ClaimState)
+    reason: str = ""
 
 
 class MachineChanges:
@@ -35,23 +43,57 @@ class MachineChanges:
             self.mps.start(daemon)
         return made
 
-    def take_back(self, state: ClaimState, others: Iterable[RecordedState]) -> None:
-        kept = {each.uuid for other in others for each in other.state.time_sliced}
-        for daemon in state.mps:
-            self.mps.stop(daemon.id, daemon.gpus)
-        for sliced in state.time_sliced:
-            if sliced.uuid not in kept:
-                self._reset(sliced.uuid)
-        for partition in state.partitions:
-            self.partitions.destroy(partition)
+    def take_back(self, state: ClaimState, others: Sequence[RecordedState]) -> Rest:
+        attempts = _Attempts()
+        rest = ClaimState(
+            mps=tuple(self._stopped(attempts, state.mps, others)),
+            time_sliced=tuple(self._reset(attempts, state.time_sliced, others)),
+            partitions=tuple(self._destroyed(attempts, state.partitions, others)),
+        )
+        return Rest(rest, "; ".join(dict.fromkeys(attempts.reasons)))
 
-    def _reset(self, uuid: str) -> None:
+    def _stopped(
+        self, attempts: _Attempts, daemons: Iterable[MpsState], others: Sequence[RecordedState]
+    ) -> Iterable[MpsState]:
+        kept = {uuid for other in others for daemon in other.state.mps for uuid in daemon.gpus}
+        for daemon in daemons:
+            is_stopped = attempts.succeeds(self.mps.stop, daemon.id)
+            busy = [uuid for uuid in daemon.gpus if uuid not in kept and not attempts.succeeds(self.mps.free, uuid)]
+            if busy or not is_stopped:
+                yield msgspec.structs.replace(daemon, gpus=tuple(busy))
+
+    def _reset(
+        self, attempts: _Attempts, gpus: Iterable[TimeSlicedGpu], others: Sequence[RecordedState]
+    ) -> Iterable[TimeSlicedGpu]:
+        kept = {each.uuid for other in others for each in other.state.time_sliced}
+        for sliced in gpus:
+            if sliced.uuid not in kept and not attempts.succeeds(self._time_slices.reset, sliced.uuid):
+                yield sliced
+
+    def _destroyed(
+        self, attempts: _Attempts, partitions: Iterable[PartitionState], others: Sequence[RecordedState]
+    ) -> Iterable[PartitionState]:
+        """The MIG mode goes with the last partition, where it can be switched without a reset."""
+        kept = [each for other in others for each in other.state.partitions]
+        for each in partitions:
+            is_gone = each.is_destroyed or any(each.overlaps(other) for other in kept)
+            if not is_gone and not attempts.succeeds(self.partitions.destroy, each):
+                yield each
+            elif not each.keeps_mode and not attempts.succeeds(self.partitions.end_mode, each.gpu):
+                yield msgspec.structs.replace(each, is_destroyed=True)
+
+
+class _Attempts:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def succeeds(self, step: Callable[..., None], *arguments: object) -> bool:
         try:
-            self._time_slices.reset(uuid)
-        except NvmlError as error:
-            if not error.is_gone:
-                raise
-            _logger.warning("time slices of GPU %s are gone with it: %s", uuid, error)
+            step(*arguments)
+        except (DriverError, OSError) as error:
+            self.reasons.append(str(error))
+            return False
+        return True
 
 
 def check_agreement(state: ClaimState, others: Iterable[RecordedState]) -> None:

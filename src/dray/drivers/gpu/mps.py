@@ -18,7 +18,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -27,7 +27,8 @@ from dray.driver import DriverError, Mount
 from dray.driver.files import replace_file
 from dray.drivers.gpu.claim_state import MpsState
 from dray.drivers.gpu.driver_files import DriverFiles
-from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, Nvml, NvmlError, set_compute_mode
+from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, set_compute_mode
+from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.programs import run_program
 from dray.node.runtimes.shim import system
 
@@ -79,8 +80,9 @@ class MpsDaemons:
         if self.is_running(wanted.id):
             return
         self._end_processes(wanted.id)
-        for uuid in wanted.gpus:
-            set_compute_mode(self._nvml.find(uuid), EXCLUSIVE_PROCESS)
+        with self._nvml.opened():
+            for uuid in wanted.gpus:
+                set_compute_mode(self._nvml, uuid, EXCLUSIVE_PROCESS)
         directory = self._directory / wanted.id
         self._make(directory, wanted.gpus)
         environment = self._environment(directory)
@@ -94,26 +96,29 @@ class MpsDaemons:
             raise DriverError(f"the control daemon of MPS ended after it was started: see {directory / 'log'}")
         replace_file(directory / "log" / _STARTED, " ".join(map(str, processes)).encode())
 
-    def stop(self, daemon_id: str, gpus: Iterable[str]) -> None:
-        """Ends it, and gives the GPUs back to everybody."""
+    def stop(self, daemon_id: str) -> None:
+        """Ends it and removes its files. Raises DriverError or OSError, and can be called again."""
         directory = self._directory / daemon_id
         if self._processes(daemon_id):
             # A daemon that does not listen is ended otherwise.
             with suppress(DriverError):
-                self._tell("quit", self._environment(directory))
+                self._tell("quit", self._environment(directory), seconds=_END_PATIENCE)
         self._end_processes(daemon_id)
-        for uuid in gpus:
-            _free(self._nvml, uuid)
         for name in _SHARED:
             if os.path.ismount(directory / name):
                 system.unmount(str(directory / name))
         if directory.exists():
             _remove(directory)
 
-    def stop_unknown(self, daemon_id: str) -> None:
-        """A daemon whose claim has no record any more."""
+    def free(self, uuid: str) -> None:
+        """Gives the GPU back to all processes. Raises NvmlError."""
+        with self._nvml.opened():
+            set_compute_mode(self._nvml, uuid, DEFAULT_MODE)
+
+    def gpus_of(self, daemon_id: str) -> tuple[str, ...]:
+        """UUIDs of the GPUs that the daemon has for itself, of a daemon whose claim has no record any more."""
         listed = self._directory / daemon_id / "gpus"
-        self.stop(daemon_id, listed.read_text().split() if listed.exists() else ())
+        return tuple(listed.read_text().split()) if listed.exists() else ()
 
     def mounts(self, daemon_id: str) -> tuple[Mount, ...]:
         """What clients of the daemon need."""
@@ -150,8 +155,8 @@ class MpsDaemons:
                 return
         raise DriverError(f"the control daemon of MPS did not come up: see {directory / 'log'}")
 
-    def _tell(self, command: str, environment: dict[str, str]) -> None:
-        run_program([str(self._files.needed_program(_CONTROL))], environment, f"{command}\n")
+    def _tell(self, command: str, environment: dict[str, str], seconds: float = 20.0) -> None:
+        run_program([str(self._files.needed_program(_CONTROL))], environment, f"{command}\n", seconds=seconds)
 
     def _environment(self, directory: Path) -> dict[str, str]:
         return {
@@ -201,15 +206,6 @@ def _remove(directory: Path) -> None:
         shutil.rmtree(directory)
     except RecursionError:
         raise DriverError(f"{directory} is nested too deeply to be removed: remove it by hand") from None
-
-
-def _free(nvml: Nvml, uuid: str) -> None:
-    try:
-        set_compute_mode(nvml.find(uuid), DEFAULT_MODE)
-    except NvmlError as error:
-        # A GPU that is lost has no mode; when it is back, it has this one.
-        if not error.is_gone:
-            raise
 
 
 def _variables(process: str) -> list[bytes]:

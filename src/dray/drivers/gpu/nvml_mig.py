@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu.binding import pynvml
-from dray.drivers.gpu.nvml import Handle, NvmlError, call, optional, uuid_of
+from dray.drivers.gpu.nvml import uuid_of
+from dray.drivers.gpu.nvml_calls import NvmlError, call, change, optional
+from dray.drivers.gpu.nvml_session import Handle
 
 _PREFIX: Final = "MIG "
 
@@ -40,22 +42,33 @@ class Part:
 
 
 def mig_mode(gpu: Handle) -> bool | None:
-    """Whether it is on; None where the GPU has no MIG."""
+    """Returns whether it is on; None where the GPU has no MIG."""
     found = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
     return None if found is None else bool(found[0])
 
 
-def set_mig_mode(gpu: Handle, on: bool) -> None:
-    doing = f"switch MIG mode {'on' if on else 'off'} of GPU {uuid_of(gpu)}"
+def is_virtual(gpu: Handle) -> bool:
+    """Returns whether the GPU is a vGPU of this virtual machine: a guest cannot make partitions."""
+    mode = optional("virtualization mode", pynvml.nvmlDeviceGetVirtualizationMode, gpu)
+    return bool(mode == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU)
+
+
+def set_mig_mode(gpu: Handle, uuid: str, on: bool) -> None:
+    doing = f"switch MIG mode {'on' if on else 'off'} of GPU {uuid}"
     wanted = pynvml.NVML_DEVICE_MIG_ENABLE if on else pynvml.NVML_DEVICE_MIG_DISABLE
-    status = call(doing, pynvml.nvmlDeviceSetMigMode, gpu, wanted)
+    status = change(doing, pynvml.nvmlDeviceSetMigMode, gpu, wanted)
     if status:
         raise NvmlError(doing, status, "it needs a reset of the GPU, or a process still uses it")
 
 
 def profiles(gpu: Handle) -> tuple[MigProfile, ...]:
-    """All that the GPU can be cut into, by their ids on the GPU."""
-    return tuple(_profile(gpu, info) for info in _profile_infos(gpu))
+    """All that the GPU can be cut into, by their ids on the GPU; none where this process may not use MIG."""
+    try:
+        return tuple(_profile(gpu, info) for info in _profile_infos(gpu))
+    except NvmlError as error:
+        if not error.is_forbidden:
+            raise
+        return ()
 
 
 def _profile_infos(gpu: Handle) -> Iterator[Any]:
@@ -129,20 +142,20 @@ def parts(gpu: Handle) -> list[Part]:
     return found
 
 
-def create_instance(gpu: Handle, profile_id: int, start: int, size: int) -> Instance:
+def create_instance(gpu: Handle, uuid: str, profile_id: int, start: int, size: int) -> Instance:
     place = pynvml.c_nvmlGpuInstancePlacement_t(start, size)
-    doing = f"create a GPU instance of profile {profile_id} at slice {start} of GPU {uuid_of(gpu)}"
-    made = call(doing, pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, gpu, profile_id, ctypes.byref(place))
+    doing = f"create a GPU instance of profile {profile_id} at slice {start} of GPU {uuid}"
+    made = change(doing, pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, gpu, profile_id, ctypes.byref(place))
     return _instance(made)
 
 
 def create_compute_instance(gpu: Handle, instance: Instance) -> None:
     """The one that takes all of the GPU instance."""
-    slices = next(info.sliceCount for info in _profile_infos(gpu) if info.id == instance.profile_id)
+    slices = next((info.sliceCount for info in _profile_infos(gpu) if info.id == instance.profile_id), 0)
     doing = f"create a compute instance of {slices} slices in GPU instance {instance.id}"
     for info in _compute_profiles(instance):
         if info.sliceCount == slices:
-            call(doing, pynvml.nvmlGpuInstanceCreateComputeInstance, instance.handle, info.id)
+            change(doing, pynvml.nvmlGpuInstanceCreateComputeInstance, instance.handle, info.id)
             return
     raise NvmlError(doing, pynvml.NVML_ERROR_NOT_SUPPORTED, "the GPU has no profile for it")
 
@@ -154,8 +167,8 @@ def destroy_instance(instance: Instance) -> None:
         for info in _compute_profiles(instance):
             listing = pynvml.nvmlGpuInstanceGetComputeInstances
             for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
-                call(doing, pynvml.nvmlComputeInstanceDestroy, each)
-        call(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
+                change(doing, pynvml.nvmlComputeInstanceDestroy, each)
+        change(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
     except NvmlError as error:
         if not error.is_not_found:
             raise

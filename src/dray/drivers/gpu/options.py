@@ -24,6 +24,12 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """`numaNode` is a list."""
     ignored_xids: str = ""
     """Numbers of XID errors that are the fault of applications, beside those known to be."""
+    check_seconds: float = 5.0
+    """Between two checks of the health of GPUs, and between two attempts to clean up after claims."""
+    discovery_seconds: float = 10.0
+    """Between two looks at which GPUs and partitions there are."""
+    nvml_seconds: float = 5.0
+    """How long a call of NVML may take; calls that change a GPU may take four times as long."""
     recovery_seconds: int = 300
     """How long a GPU without new errors stays tainted; 0 for as long as the driver runs."""
     mps_shared_memory: Literal["private", "host"] = "private"
@@ -43,6 +49,8 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
             raise ValueError("ConsumableShares and DynamicMIG exclude each other: set ConsumableShares=disabled")
         if self.recovery_seconds < 0:
             raise ValueError("recoverySeconds must not be negative")
+        if min(self.check_seconds, self.discovery_seconds, self.nvml_seconds) <= 0:
+            raise ValueError("checkSeconds, discoverySeconds and nvmlSeconds must be positive")
         _ = self.application_xids
 
     @property
@@ -77,6 +85,14 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     @property
     def proc(self) -> Path:
         return Path(self.proc_root)
+
+    @property
+    def boot_id(self) -> str:
+        """Differs after each start of the machine; empty if the kernel does not tell."""
+        try:
+            return (self.proc / "sys/kernel/random/boot_id").read_text().strip()
+        except OSError:
+            return ""
 
     @property
     def dev(self) -> Path:

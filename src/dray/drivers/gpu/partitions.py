@@ -7,16 +7,11 @@ again.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
-
 from dray.driver import ClaimFailed
 from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.claim_state import PartitionState
-from dray.drivers.gpu.nvml import Handle, Nvml, NvmlError
 from dray.drivers.gpu.nvml_mig import Instance, Part
-
-_logger = logging.getLogger(__name__)
+from dray.drivers.gpu.nvml_session import Handle, Nvml
 
 
 class Partitions:
@@ -25,12 +20,16 @@ class Partitions:
 
     def make(self, wanted: PartitionState) -> Part:
         """Raises NvmlError where the GPU has no room for it."""
+        with self._nvml.opened():
+            return self._make(wanted)
+
+    def _make(self, wanted: PartitionState) -> Part:
         gpu = self._nvml.find(wanted.gpu)
         if not nvml_mig.mig_mode(gpu):
-            nvml_mig.set_mig_mode(gpu, True)
+            nvml_mig.set_mig_mode(gpu, wanted.gpu, True)
         instance = _find(gpu, wanted)
         if instance is None:
-            instance = nvml_mig.create_instance(gpu, wanted.profile_id, wanted.start, wanted.size)
+            instance = nvml_mig.create_instance(gpu, wanted.gpu, wanted.profile_id, wanted.start, wanted.size)
         part = _part(gpu, instance)
         if part is None:
             nvml_mig.create_compute_instance(gpu, instance)
@@ -40,55 +39,43 @@ class Partitions:
         return part
 
     def existing(self, gpu_uuid: str, profile_id: int, start: int) -> Part | None:
-        gpu = self._nvml.find(gpu_uuid)
-        for instance in nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else ():
-            if (instance.profile_id, instance.start) == (profile_id, start):
-                return _part(gpu, instance)
+        with self._nvml.opened():
+            gpu = self._nvml.find(gpu_uuid)
+            for instance in nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else ():
+                if (instance.profile_id, instance.start) == (profile_id, start):
+                    return _part(gpu, instance)
         return None
 
+    def listed(self, gpu_uuid: str) -> list[Instance] | None:
+        """All partitions of the GPU; None if its MIG mode is off."""
+        with self._nvml.opened():
+            gpu = self._nvml.find(gpu_uuid)
+            return nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else None
+
     def destroy(self, made: PartitionState) -> None:
-        """With the MIG mode, where it is the last one and the mode can be switched without a reset."""
-        try:
+        """Raises NvmlError where the GPU refuses. A partition that is gone is no error."""
+        with self._nvml.opened():
             gpu = self._nvml.find(made.gpu)
-            if not nvml_mig.mig_mode(gpu):
-                return
-            instance = _find(gpu, made)
+            instance = _find(gpu, made) if nvml_mig.mig_mode(gpu) else None
             if instance is not None:
                 nvml_mig.destroy_instance(instance)
-            self._end_mode(gpu, made.keeps_mode)
-        except NvmlError as error:
-            if not error.is_gone:
-                raise
-            _logger.warning("partition %s is gone with its GPU: %s", made.device, error)
+
+    def end_mode(self, gpu_uuid: str) -> None:
+        """Switches the MIG mode off, unless the GPU has partitions."""
+        with self._nvml.opened():
+            gpu = self._nvml.find(gpu_uuid)
+            if nvml_mig.mig_mode(gpu) and not nvml_mig.instances(gpu):
+                nvml_mig.set_mig_mode(gpu, gpu_uuid, False)
 
     def free_whole(self, gpu_uuid: str) -> None:
         """The GPU can be used as a whole. Raises ClaimFailed while it has partitions."""
-        gpu = self._nvml.find(gpu_uuid)
-        if not nvml_mig.mig_mode(gpu):
-            return
-        if nvml_mig.instances(gpu):
-            raise ClaimFailed(f"GPU {gpu_uuid} still has partitions, and cannot be used as a whole")
-        nvml_mig.set_mig_mode(gpu, False)
-
-    def destroy_unknown(self, gpu_uuid: str, kept: Iterable[PartitionState], keeps_mode: bool) -> list[str]:
-        """All partitions of the GPU but those that claims have; gives what it destroyed."""
-        gpu = self._nvml.find(gpu_uuid)
-        if not nvml_mig.mig_mode(gpu):
-            return []
-        known = [each for each in kept if each.gpu == gpu_uuid]
-        places = {(each.profile_id, each.start) for each in known}
-        destroyed = []
-        for instance in nvml_mig.instances(gpu):
-            if (instance.profile_id, instance.start) not in places:
-                nvml_mig.destroy_instance(instance)
-                destroyed.append(f"GPU instance {instance.id} of profile {instance.profile_id} at {instance.start}")
-        if not known:
-            self._end_mode(gpu, keeps_mode)
-        return destroyed
-
-    def _end_mode(self, gpu: Handle, keeps_mode: bool) -> None:
-        if not keeps_mode and not nvml_mig.instances(gpu):
-            nvml_mig.set_mig_mode(gpu, False)
+        with self._nvml.opened():
+            gpu = self._nvml.find(gpu_uuid)
+            if not nvml_mig.mig_mode(gpu):
+                return
+            if nvml_mig.instances(gpu):
+                raise ClaimFailed(f"GPU {gpu_uuid} still has partitions, and cannot be used as a whole")
+            nvml_mig.set_mig_mode(gpu, gpu_uuid, False)
 
 
 def _find(gpu: Handle, wanted: PartitionState) -> Instance | None:

@@ -1,76 +1,139 @@
 """Recovery: the machine is brought to what the records of claims say, after the driver or a daemon has died.
 
-A record that cannot be read may hold anything: while there is one, nothing that seems to belong to nobody is
-destroyed.
+Partitions and daemons that belong to no claim are cleaned up as if a claim had just been released, so that one that
+cannot be destroyed taints its GPU and is tried again. A record that cannot be read may hold anything: while there is
+one, nothing that seems to belong to nobody is destroyed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dray.driver import DriverError, RecordedClaims
-from dray.drivers.gpu.claim_state import RecordedState, recorded_states
+from dray.drivers.gpu.claim_state import ClaimState, MpsState, PartitionState, RecordedState, recorded_states
+from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.discovery import FoundGpu
 from dray.drivers.gpu.machine_changes import MachineChanges
 from dray.drivers.gpu.mps import claim_of
+from dray.node.runtimes.cancelling import finished
 
 _logger = logging.getLogger(__name__)
 
 
 class Recovery:
-    def __init__(self, changes: MachineChanges, recorded_claims: Callable[[], RecordedClaims]) -> None:
+    def __init__(
+        self,
+        changes: MachineChanges,
+        clean_ups: CleanUps,
+        locks: GpuLocks,
+        recorded_claims: Callable[[], RecordedClaims],
+    ) -> None:
         self._changes = changes
+        self._clean_ups = clean_ups
+        self._locks = locks
         self._recorded_claims = recorded_claims
+        self._swept: set[str] = set()
+        self._told: set[str] = set()
 
-    def recover(self, cut: Sequence[FoundGpu]) -> None:
-        """At the start; `cut` are the GPUs whose partitions are made for claims."""
-        records = self._recorded_claims()
+    async def sweep(self, cut: Iterable[FoundGpu]) -> None:
+        """Destroys partitions of no claim on GPUs whose partitions are made for claims, once for each GPU."""
+        waiting = [each for each in cut if each.gpu.uuid not in self._swept]
+        if not waiting:
+            return
+        records = await asyncio.to_thread(self._recorded_claims)
         if records.unreadable:
-            _logger.error("records of claims %s cannot be read: nothing is cleaned up", ", ".join(records.unreadable))
-        else:
-            self._destroy_partitions(cut, recorded_states(records.claims))
-        self.supervise()
+            named = ", ".join(records.unreadable)
+            self._tell_once(named, "records of claims %s cannot be read: nothing is cleaned up", named)
+            return
+        for found in waiting:
+            uuid, name = found.gpu.uuid, found.gpu.name
+            try:
+                async with self._locks.held([uuid]):
+                    unknown = await finished(asyncio.to_thread(self._unknown, found))
+            except (DriverError, OSError) as error:
+                self._tell_once(uuid, "%s: its partitions cannot be listed: %s", name, error)
+                continue
+            self._swept.add(uuid)
+            self._told.discard(uuid)
+            for each in unknown:
+                uid = f"{uuid}-{each.profile_id}-{each.start}"
+                rest = await self._clean_ups.release(uid, f"no claim ({each.device})", ClaimState(partitions=(each,)))
+                if rest.is_clean and not each.is_destroyed:
+                    _logger.warning("%s: destroyed %s, which belonged to no claim", name, each.device)
 
-    def supervise(self) -> None:
+    def is_swept(self, found: FoundGpu) -> bool:
+        return not found.is_cut or found.gpu.uuid in self._swept
+
+    def _unknown(self, found: FoundGpu) -> list[PartitionState]:
+        """Partitions of the GPU that no record has; a MIG mode that nobody needs counts as a partition destroyed."""
+        uuid, keeps_mode = found.gpu.uuid, found.gpu.model.keeps_mig_mode
+        instances = self._changes.partitions.listed(uuid)
+        if instances is None:
+            return []
+        states = recorded_states(self._recorded_claims().claims)
+        known = [each for other in states for each in other.state.partitions if each.gpu == uuid]
+        if not instances and not known and not keeps_mode:
+            return [PartitionState(found.gpu.name, uuid, 0, 0, 0, is_destroyed=True)]
+        places = {(each.profile_id, each.start) for each in known}
+        return [
+            PartitionState(
+                f"GPU instance {each.id} of profile {each.profile_id} at {each.start}",
+                uuid,
+                each.profile_id,
+                each.start,
+                each.size,
+                keeps_mode,
+            )
+            for each in instances
+            if (each.profile_id, each.start) not in places
+        ]
+
+    async def supervise(self) -> None:
         """Daemons of claims run, and no others. In a rolling update the other driver may be stopping one just now:
         if it is started again here, it is found to belong to nobody the next time."""
-        records = self._recorded_claims()
+        records = await asyncio.to_thread(self._recorded_claims)
         states = recorded_states(records.claims)
         if not records.unreadable:
-            self._stop_daemons({each.reference.uid for each in states})
-        self._restart_daemons(states)
+            await self._stop_daemons({each.reference.uid for each in states} | self._clean_ups.uids)
+        await asyncio.gather(*(self._restart_daemons(each) for each in states if each.is_complete))
 
-    def _restart_daemons(self, states: Sequence[RecordedState]) -> None:
+    async def _restart_daemons(self, state: RecordedState) -> None:
         """Clients of a daemon that died have lost their work, and can start anew."""
-        for each in states:
-            for daemon in each.state.mps if each.is_complete else ():
-                if self._changes.mps.is_running(daemon.id):
-                    continue
-                _logger.warning("the MPS daemon of claim %s has died: it is started again", each.reference)
-                try:
-                    self._changes.mps.start(daemon)
-                except (DriverError, OSError) as error:
-                    _logger.error("the MPS daemon of claim %s cannot be started: %s", each.reference, error)
-
-    def _destroy_partitions(self, cut: Sequence[FoundGpu], states: Sequence[RecordedState]) -> None:
-        kept = [partition for each in states for partition in each.state.partitions]
-        for found in cut:
-            try:
-                destroyed = self._changes.partitions.destroy_unknown(
-                    found.gpu.uuid, kept, found.gpu.model.keeps_mig_mode
-                )
-            except (DriverError, OSError) as error:
-                _logger.error("%s has partitions of no claim that cannot be destroyed: %s", found.gpu.name, error)
+        for daemon in state.state.mps:
+            if await asyncio.to_thread(self._changes.mps.is_running, daemon.id):
+                self._told.discard(daemon.id)
                 continue
-            for each in destroyed:
-                _logger.warning("%s: destroyed %s, which belonged to no claim", found.gpu.name, each)
+            async with self._locks.held(state.state.gpus):
+                await finished(asyncio.to_thread(self._restart, state, daemon))
 
-    def _stop_daemons(self, claims: set[str]) -> None:
-        for daemon_id in self._changes.mps.ids():
-            if claim_of(daemon_id) in claims:
+    def _restart(self, state: RecordedState, daemon: MpsState) -> None:
+        current = recorded_states(self._recorded_claims().claims)
+        is_wanted = any(each.is_complete and daemon in each.state.mps for each in current)
+        if not is_wanted or self._changes.mps.is_running(daemon.id):
+            return
+        if daemon.id not in self._told:
+            _logger.warning("the MPS daemon of claim %s has died: it is started again", state.reference)
+        try:
+            self._changes.mps.start(daemon)
+        except (DriverError, OSError) as error:
+            self._tell_once(daemon.id, "the MPS daemon of claim %s cannot be started: %s", state.reference, error)
+
+    async def _stop_daemons(self, claims: set[str]) -> None:
+        for daemon_id in await asyncio.to_thread(self._changes.mps.ids):
+            if claim_of(daemon_id) in claims or daemon_id in claims:
                 continue
-            try:
-                self._changes.mps.stop_unknown(daemon_id)
-            except (DriverError, OSError) as error:
-                _logger.error("MPS daemon %s belongs to no claim and cannot be stopped: %s", daemon_id, error)
+            gpus = await asyncio.to_thread(self._changes.mps.gpus_of, daemon_id)
+            state = ClaimState(mps=(MpsState(id=daemon_id, devices=gpus, gpus=gpus),))
+            await self._clean_ups.release(daemon_id, f"MPS daemon {daemon_id}, which belongs to no claim", state)
+
+    def _tell_once(self, cause: str, message: str, *arguments: object) -> None:
+        if cause not in self._told:
+            self._told.add(cause)
+            _logger.error(message, *arguments)
+
+
+def cut_gpus(gpus: Sequence[FoundGpu]) -> list[FoundGpu]:
+    """GPUs whose partitions are made for claims."""
+    return [each for each in gpus if each.is_cut]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dray.drivers.gpu.driver_files import DriverFiles
-from dray.drivers.gpu.nvml import DEFAULT_MODE, Nvml, set_compute_mode
+from dray.drivers.gpu.nvml import DEFAULT_MODE, set_compute_mode
+from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.programs import run_program
 
 DEFAULT_INTERVAL: Final = 0
@@ -18,12 +19,12 @@ class TimeSlices:
 
     def set(self, uuid: str, interval: int) -> None:
         """Processes share the GPU in slices of this length. Raises DriverError."""
-        set_compute_mode(self._nvml.find(uuid), DEFAULT_MODE)
+        with self._nvml.opened():
+            set_compute_mode(self._nvml, uuid, DEFAULT_MODE)
         self._set_policy(uuid, interval)
 
     def reset(self, uuid: str) -> None:
-        """Raises NvmlError where the GPU is gone, DriverError for anything else."""
-        self._nvml.find(uuid)
+        """Raises DriverError."""
         self._set_policy(uuid, DEFAULT_INTERVAL)
 
     def _set_policy(self, uuid: str, interval: int) -> None:

@@ -2,17 +2,26 @@
 #include "state.h"
 
 handle_t devices[GPUS], instances[GPUS][IDS], computes[GPUS][IDS], parts[GPUS][IDS];
+int session_seen;
+/* How often it is initialized, also in the file `opened`: while it is, the kernel module cannot be unloaded. */
+static int opened;
 
 int nvmlInitWithFlags(unsigned int flags) {
+    ENTER(-1);
     (void)flags;
     for (int gpu = 0; gpu < GPUS; gpu++) {
         devices[gpu] = (handle_t){gpu, -1, -1};
         for (int id = 0; id < IDS; id++) instances[gpu][id] = computes[gpu][id] = parts[gpu][id] = (handle_t){gpu, id, 0};
     }
-    if (!exists(-1, "driver")) return DRIVER_NOT_LOADED;
-    return failing("nvmlInit");
+    session_seen = number(-1, "session", 0);
+    replace_number(-1, "opened", ++opened);
+    return SUCCESS;
 }
-int nvmlShutdown(void) { return SUCCESS; }
+int nvmlShutdown(void) {
+    int refused = entered(__func__, -1);
+    if (opened) replace_number(-1, "opened", --opened);
+    return refused;
+}
 
 const char *nvmlErrorString(int error) {
     static char text[32];
@@ -29,44 +38,52 @@ const char *nvmlErrorString(int error) {
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
+    ENTER(-1);
     char text[TEXT];
     content(-1, "driver", text, sizeof text);
     snprintf(version, length, "%s", strtok(text, " "));
     return SUCCESS;
 }
 int nvmlSystemGetCudaDriverVersion(int *version) {
+    ENTER(-1);
     char text[TEXT];
     content(-1, "driver", text, sizeof text);
     *version = atoi(strchr(text, ' ') + 1);
     return SUCCESS;
 }
 
-int nvmlDeviceGetCount_v2(unsigned int *count) {
+static unsigned int gpu_count(void) {
     char name[32];
-    for (*count = 0; *count < GPUS; ++*count) {
-        snprintf(name, sizeof name, "gpus/%u", *count);
-        if (!exists(-1, name)) break;
+    for (unsigned int count = 0;; count++) {
+        snprintf(name, sizeof name, "gpus/%u", count);
+        if (count == GPUS || !exists(-1, name)) return count;
     }
+}
+int nvmlDeviceGetCount_v2(unsigned int *count) {
+    ENTER(-1);
+    *count = gpu_count();
     return SUCCESS;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, handle_t **device) {
-    unsigned int count;
-    nvmlDeviceGetCount_v2(&count);
-    if (index >= count) return INVALID_ARGUMENT;
+    ENTER((int)index);
+    if (index >= gpu_count()) return INVALID_ARGUMENT;
     *device = &devices[index];
     return gone(*device);
 }
 int nvmlDeviceGetHandleByUUID(const char *uuid, handle_t **device) {
-    unsigned int count;
     char text[TEXT];
-    nvmlDeviceGetCount_v2(&count);
+    unsigned int count = gpu_count();
     for (unsigned int gpu = 0; gpu < count; gpu++) {
         fact(gpu, "uuid", text);
-        if (!strcmp(text, uuid)) { *device = &devices[gpu]; return gone(*device); }
+        if (strcmp(text, uuid)) continue;
+        ENTER((int)gpu);
+        *device = &devices[gpu];
+        return gone(*device);
     }
     return NOT_FOUND;
 }
 int nvmlDeviceGetUUID(handle_t *device, char *uuid, unsigned int length) {
+    ENTER(device->gpu);
     char text[TEXT];
     instance_t found;
     if (device->gi >= 0) {
@@ -80,17 +97,20 @@ int nvmlDeviceGetUUID(handle_t *device, char *uuid, unsigned int length) {
     return SUCCESS;
 }
 int nvmlDeviceGetName(handle_t *device, char *name, unsigned int length) {
+    ENTER(device->gpu);
     char text[TEXT];
     fact(device->gpu, "name", text);
     snprintf(name, length, "%s", text);
     return SUCCESS;
 }
 int nvmlDeviceGetMinorNumber(handle_t *device, unsigned int *minor) {
+    ENTER(device->gpu);
     *minor = fact_number(device->gpu, "minor");
     return SUCCESS;
 }
 typedef struct { char legacy[16]; unsigned int domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
 int nvmlDeviceGetPciInfo_v3(handle_t *device, pci_t *pci) {
+    ENTER(device->gpu);
     if (gone(device)) return GPU_IS_LOST;
     memset(pci, 0, sizeof *pci);
     fact(device->gpu, "bus", pci->bus_id);
@@ -98,26 +118,41 @@ int nvmlDeviceGetPciInfo_v3(handle_t *device, pci_t *pci) {
     return SUCCESS;
 }
 int nvmlDeviceGetMemoryInfo(handle_t *device, unsigned long long *memory) {
+    ENTER(device->gpu);
     memory[0] = fact_number(device->gpu, "memory");
     memory[1] = memory[0];
     memory[2] = 0;
     return SUCCESS;
 }
+int nvmlDeviceGetPerformanceState(handle_t *device, int *state) {
+    ENTER(device->gpu);
+    *state = 0;
+    return gone(device);
+}
+int nvmlDeviceGetVirtualizationMode(handle_t *device, int *mode) {
+    ENTER(device->gpu);
+    *mode = number(device->gpu, "virtualization", 0);
+    return SUCCESS;
+}
 int nvmlDeviceGetBrand(handle_t *device, int *brand) {
+    ENTER(device->gpu);
     *brand = fact_number(device->gpu, "brand");
     return SUCCESS;
 }
 int nvmlDeviceGetArchitecture(handle_t *device, unsigned int *architecture) {
+    ENTER(device->gpu);
     *architecture = fact_number(device->gpu, "architecture");
     return SUCCESS;
 }
 int nvmlDeviceGetCudaComputeCapability(handle_t *device, int *major, int *minor) {
+    ENTER(device->gpu);
     char text[TEXT];
     fact(device->gpu, "capability", text);
     sscanf(text, "%d.%d", major, minor);
     return SUCCESS;
 }
 int nvmlDeviceGetAddressingMode(handle_t *device, unsigned int *mode) {
+    ENTER(device->gpu);
     char text[TEXT];
     fact(device->gpu, "addressing", text);
     if (!text[0]) return NOT_SUPPORTED;
@@ -126,14 +161,14 @@ int nvmlDeviceGetAddressingMode(handle_t *device, unsigned int *mode) {
 }
 
 int nvmlDeviceGetComputeMode(handle_t *device, int *mode) {
+    ENTER(device->gpu);
     *mode = number(device->gpu, "compute_mode", 0);
     return gone(device);
 }
 int nvmlDeviceSetComputeMode(handle_t *device, int mode) {
+    ENTER(device->gpu);
     if (gone(device)) return GPU_IS_LOST;
     note("SetComputeMode gpu-%d %d", device->gpu, mode);
-    int error = failing("nvmlDeviceSetComputeMode");
-    if (error) return error;
     replace_number(device->gpu, "compute_mode", mode);
     return SUCCESS;
 }

@@ -56,6 +56,7 @@ static void show(int gpu, int gi, int ci, int there) {
 }
 
 int nvmlDeviceGetMigMode(handle_t *device, unsigned int *current, unsigned int *pending) {
+    ENTER(device->gpu);
     if (gone(device)) return GPU_IS_LOST;
     if (!exists(device->gpu, "profiles")) return NOT_SUPPORTED;
     *current = *pending = number(device->gpu, "mig_mode", 0);
@@ -67,12 +68,15 @@ static int used(int gpu) {
     return 0;
 }
 int nvmlDeviceSetMigMode(handle_t *device, unsigned int mode, unsigned int *activation) {
+    ENTER(device->gpu);
     note("SetMigMode gpu-%d %u", device->gpu, mode);
     *activation = SUCCESS;
     if (!exists(device->gpu, "profiles")) return NOT_SUPPORTED;
-    int error = failing("nvmlDeviceSetMigMode");
-    if (error) return error;
     if (!mode && used(device->gpu)) return IN_USE;
+    if (!mode && exists(device->gpu, "mig_busy")) {
+        *activation = IN_USE;
+        return SUCCESS;
+    }
     replace_number(device->gpu, "mig_mode", mode);
     return SUCCESS;
 }
@@ -83,6 +87,7 @@ typedef struct {
     char name[TEXT];
 } profile_info_t;
 int nvmlDeviceGetGpuInstanceProfileInfoV(handle_t *device, unsigned int index, profile_info_t *info) {
+    ENTER(device->gpu);
     profile_t found;
     if (!profile_by(device->gpu, index, -1, &found)) return NOT_SUPPORTED;
     unsigned int version = info->version;
@@ -92,6 +97,7 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(handle_t *device, unsigned int index, p
     return SUCCESS;
 }
 int nvmlDeviceGetGpuInstancePossiblePlacements_v2(handle_t *device, unsigned int id, placement_t *places, unsigned int *count) {
+    ENTER(device->gpu);
     profile_t found;
     if (!profile_by(device->gpu, -1, id, &found)) return NOT_SUPPORTED;
     if (places && *count < (unsigned int)found.placements) return INSUFFICIENT_SIZE;
@@ -100,13 +106,12 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(handle_t *device, unsigned int
     return SUCCESS;
 }
 int nvmlDeviceCreateGpuInstanceWithPlacement(handle_t *device, unsigned int id, placement_t *wanted, handle_t **made) {
+    ENTER(device->gpu);
     int gpu = device->gpu, free = -1;
     unsigned int same = 0;
     profile_t profile;
     instance_t other;
     note("CreateGpuInstance gpu-%d %u %u:%u", gpu, id, wanted->start, wanted->size);
-    int error = failing("nvmlDeviceCreateGpuInstanceWithPlacement");
-    if (error) return error;
     if (!number(gpu, "mig_mode", 0)) return NOT_SUPPORTED;
     if (!profile_by(gpu, -1, id, &profile)) return INVALID_ARGUMENT;
     for (int gi = IDS - 1; gi > 0; gi--) {
@@ -125,6 +130,7 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(handle_t *device, unsigned int id, 
     return SUCCESS;
 }
 int nvmlGpuInstanceDestroy(handle_t *which) {
+    ENTER(which->gpu);
     instance_t found;
     char path[PATH], name[64];
     note("DestroyGpuInstance gpu-%d %d", which->gpu, which->gi);
@@ -136,6 +142,7 @@ int nvmlGpuInstanceDestroy(handle_t *which) {
     return SUCCESS;
 }
 int nvmlDeviceGetGpuInstances(handle_t *device, unsigned int id, handle_t **found, unsigned int *count) {
+    ENTER(device->gpu);
     instance_t each;
     *count = 0;
     for (int gi = 0; gi < IDS; gi++)
@@ -144,6 +151,7 @@ int nvmlDeviceGetGpuInstances(handle_t *device, unsigned int id, handle_t **foun
 }
 typedef struct { handle_t *device; unsigned int id, profile; placement_t place; } instance_info_t;
 int nvmlGpuInstanceGetInfo(handle_t *which, instance_info_t *info) {
+    ENTER(which->gpu);
     instance_t found;
     if (!instance(which->gpu, which->gi, &found)) return NOT_FOUND;
     *info = (instance_info_t){&devices[which->gpu], which->gi, found.profile, {found.start, found.size}};
@@ -155,6 +163,7 @@ typedef struct {
     char name[TEXT];
 } compute_profile_t;
 int nvmlGpuInstanceGetComputeInstanceProfileInfoV(handle_t *which, unsigned int index, unsigned int engines, compute_profile_t *info) {
+    ENTER(which->gpu);
     static const unsigned int slices[] = {1, 2, 3, 4, 7, 8, 6, 1};
     instance_t found;
     profile_t profile;
@@ -170,10 +179,9 @@ int nvmlGpuInstanceGetComputeInstanceProfileInfoV(handle_t *which, unsigned int 
     return SUCCESS;
 }
 int nvmlGpuInstanceCreateComputeInstance(handle_t *which, unsigned int profile, handle_t **made) {
+    ENTER(which->gpu);
     instance_t found;
     note("CreateComputeInstance gpu-%d %d %u", which->gpu, which->gi, profile);
-    int error = failing("nvmlGpuInstanceCreateComputeInstance");
-    if (error) return error;
     if (!instance(which->gpu, which->gi, &found)) return NOT_FOUND;
     if (found.ci >= 0) return INSUFFICIENT_RESOURCES;
     found.ci = profile;
@@ -183,6 +191,7 @@ int nvmlGpuInstanceCreateComputeInstance(handle_t *which, unsigned int profile, 
     return SUCCESS;
 }
 int nvmlGpuInstanceGetComputeInstances(handle_t *which, unsigned int profile, handle_t **found, unsigned int *count) {
+    ENTER(which->gpu);
     instance_t each;
     *count = 0;
     if (instance(which->gpu, which->gi, &each) && each.ci == (int)profile) found[(*count)++] = &computes[which->gpu][which->gi];
@@ -190,16 +199,16 @@ int nvmlGpuInstanceGetComputeInstances(handle_t *which, unsigned int profile, ha
 }
 typedef struct { handle_t *device, *instance; unsigned int id, profile; placement_t place; } compute_info_t;
 int nvmlComputeInstanceGetInfo_v2(handle_t *which, compute_info_t *info) {
+    ENTER(which->gpu);
     instance_t found;
     if (!instance(which->gpu, which->gi, &found) || found.ci < 0) return NOT_FOUND;
     *info = (compute_info_t){&devices[which->gpu], &instances[which->gpu][which->gi], 0, found.ci, {0, 0}};
     return SUCCESS;
 }
 int nvmlComputeInstanceDestroy(handle_t *which) {
+    ENTER(which->gpu);
     instance_t found;
     note("DestroyComputeInstance gpu-%d %d", which->gpu, which->gi);
-    int error = failing("nvmlComputeInstanceDestroy");
-    if (error) return error;
     if (!instance(which->gpu, which->gi, &found) || found.ci < 0) return NOT_FOUND;
     found.ci = -1;
     keep(which->gpu, which->gi, &found);
@@ -207,10 +216,12 @@ int nvmlComputeInstanceDestroy(handle_t *which) {
     return SUCCESS;
 }
 int nvmlDeviceGetMaxMigDeviceCount(handle_t *device, unsigned int *count) {
+    ENTER(device->gpu);
     *count = exists(device->gpu, "profiles") ? 7 : 0;
     return SUCCESS;
 }
 int nvmlDeviceGetMigDeviceHandleByIndex(handle_t *device, unsigned int index, handle_t **found) {
+    ENTER(device->gpu);
     instance_t each;
     unsigned int at = 0;
     for (int gi = 0; gi < IDS; gi++)
@@ -220,5 +231,11 @@ int nvmlDeviceGetMigDeviceHandleByIndex(handle_t *device, unsigned int index, ha
         }
     return NOT_FOUND;
 }
-int nvmlDeviceGetGpuInstanceId(handle_t *device, unsigned int *id) { *id = device->gi; return SUCCESS; }
-int nvmlDeviceGetComputeInstanceId(handle_t *device, unsigned int *id) { *id = 0; (void)device; return SUCCESS; }
+int nvmlDeviceGetGpuInstanceId(handle_t *device, unsigned int *id) {
+    ENTER(device->gpu);
+    *id = device->gi; return SUCCESS;
+}
+int nvmlDeviceGetComputeInstanceId(handle_t *device, unsigned int *id) {
+    ENTER(device->gpu);
+    *id = 0; (void)device; return SUCCESS;
+}

@@ -4,7 +4,14 @@
  * `facts` (lines of key and value), `profiles` (MIG), `mig_mode`, `compute_mode`, `recovery_action`, `instances/`. An instance
  * is a file, `<gi>`: profile, start, size, compute instance (-1 for none), UUID. Files are read at each call and replaced
  * as a whole, so that they outlive whoever is killed, and tests look at them and change them. Each call that changes
- * something appends a line to `calls`. A file `fail/<function>` has the error that the function gives.
+ * something appends a line to `calls`, and each function that is called leaves a file in `called`.
+ *
+ * Functions fail and hang while files say so: `fail/<function>` has the nvmlReturn_t that the function returns, and
+ * `hang/<function>` the seconds that it sleeps before it answers; a second number limits either to one GPU. `fail/all`
+ * and `hang/all` are for all functions. In the directory of a GPU, `sick` has the error of all calls for it, `deaf` that
+ * of all but its handle and UUID, which come from a cache;
+ * `mig_busy` says that another client keeps the MIG mode on. A session ends when the content of `session` changes: all
+ * calls return UNINITIALIZED until NVML is initialized again.
  */
 #pragma once
 #include <dirent.h>
@@ -19,7 +26,7 @@
 #include <unistd.h>
 
 enum {
-    SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
+    SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
     TIMEOUT = 10, GPU_IS_LOST = 15, IN_USE = 19, INSUFFICIENT_RESOURCES = 23
 };
 enum { GPUS = 16, IDS = 16, PATH = 600, TEXT = 96 };
@@ -105,11 +112,41 @@ static inline void note(const char *format, ...) {
     usleep(number(-1, "delay", 0) * 1000);
 }
 
-static inline int failing(const char *function) {
-    char name[128];
-    snprintf(name, sizeof name, "fail/%s", function);
-    return number(-1, name, SUCCESS);
+/* The number in the file of a function, or of all functions, if it is for this GPU. */
+static inline int ordered(const char *kind, const char *function, int gpu) {
+    const char *names[] = {function, "all"};
+    char name[128], text[64];
+    for (int at = 0; at < 2; at++) {
+        int value, only = -1;
+        snprintf(name, sizeof name, "%s/%s", kind, names[at]);
+        if (!content(-1, name, text, sizeof text) && sscanf(text, "%d %d", &value, &only) > 0 && (only < 0 || only == gpu)) return value;
+    }
+    return 0;
 }
+
+extern int session_seen;
+
+static inline int is_cached(const char *function) {
+    return !strncmp(function, "nvmlDeviceGetHandle", 19) || !strcmp(function, "nvmlDeviceGetUUID");
+}
+
+/* At the entry of each function: what it returns at once, if anything. `gpu` is -1 where a call is for no GPU. */
+static inline int entered(const char *function, int gpu) {
+    char path[PATH], name[128];
+    snprintf(name, sizeof name, "called/%s", function);
+    if (!exists(-1, name)) {
+        int file = open(place(path, -1, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        if (file >= 0) close(file);
+    }
+    for (int slept = 0; slept < 100 * ordered("hang", function, gpu); slept++) usleep(10000);
+    int error = ordered("fail", function, gpu);
+    if (error) return error;
+    if (!exists(-1, "driver")) return DRIVER_NOT_LOADED;
+    if (strncmp(function, "nvmlInit", 8) && number(-1, "session", 0) != session_seen) return UNINITIALIZED;
+    if (gpu >= 0 && (error = number(gpu, "sick", 0))) return error;
+    return gpu >= 0 && !is_cached(function) ? number(gpu, "deaf", 0) : SUCCESS;
+}
+#define ENTER(gpu) do { int refused = entered(__func__, gpu); if (refused) return refused; } while (0)
 
 static inline void fact(int gpu, const char *key, char *value) {
     char text[4096], *rest, *line;

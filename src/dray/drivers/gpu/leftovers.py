@@ -1,0 +1,112 @@
+"""Leftovers: what a released claim has left on the machine because it could not be undone, in a file for each claim.
+
+The files are in `leftovers` of the driver's directory, so that a driver that is started again goes on with them. After
+a restart of the machine nothing of them is left: modes, partitions and daemons do not survive it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dray.driver.files import remove_file, replace_file
+from dray.drivers.gpu.claim_state import ClaimState, PartitionState
+from dray.drivers.gpu.discovery import FoundGpu
+
+_SUFFIX: Final = ".json"
+_logger = logging.getLogger(__name__)
+
+
+class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`about` names the claim, or whatever it was that nobody owns; `reason` is why it is still there."""
+
+    uid: str
+    about: str
+    state: ClaimState
+    reason: str = ""
+    boot_id: str = ""
+
+    def blocks(self, wanted: ClaimState) -> bool:
+        """Whether a claim with this state must wait until the leftover is gone."""
+        whole = set(wanted.sharing)
+        if whole & {*(each.uuid for each in self.state.time_sliced), *self._exclusive()}:
+            return True
+        left = [each for each in self.state.partitions if not each.is_destroyed]
+        return any(each.gpu in whole or any(each.overlaps(other) for other in wanted.partitions) for each in left)
+
+    def problem(self, found: FoundGpu, device: str) -> str:
+        """What is left on this device, as the value of its taint; empty for nothing."""
+        uuid, is_whole = found.gpu.uuid, device == found.gpu.name
+        partition = found.partitions.get(device)
+        if self._exclusive() & {uuid, partition.uuid if partition is not None else uuid}:
+            return "mps"
+        if any(each.uuid == uuid for each in self.state.time_sliced):
+            return "time-slice"
+        for each in self.state.partitions:
+            if each.gpu != uuid:
+                continue
+            if each.is_destroyed and is_whole:
+                return "mig-mode"
+            if not each.is_destroyed and (is_whole or _lies_on(found, device, each)):
+                return "partition"
+        return ""
+
+    def _exclusive(self) -> set[str]:
+        return {uuid for each in self.state.mps for uuid in each.gpus or each.devices}
+
+
+def _lies_on(found: FoundGpu, device: str, left: PartitionState) -> bool:
+    partition = found.partitions.get(device)
+    if partition is None:
+        return False
+    place = PartitionState(device, left.gpu, partition.profile.id, partition.start, partition.profile.slices())
+    return place.overlaps(left)
+
+
+class Leftovers:
+    def __init__(self, directory: Path, boot_id: str) -> None:
+        self._directory = directory / "leftovers"
+        self._boot_id = boot_id
+        self._lock = threading.Lock()
+        self.known: dict[str, Leftover] = {}
+        """As they were last read or written, by uid. The dictionary is replaced as a whole: other threads read it."""
+
+    def read(self) -> None:
+        """Reads the files: the other instance of a rolling update may have written some."""
+        with self._lock:
+            found = [self._read(path) for path in sorted(self._directory.glob(f"*{_SUFFIX}"))]
+            self.known = {each.uid: each for each in found if each is not None}
+
+    def _read(self, path: Path) -> Leftover | None:
+        try:
+            leftover = msgspec.json.decode(path.read_bytes(), type=Leftover)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            _logger.error("%s cannot be read, and is removed: %s", path, error)
+            remove_file(path)
+            return None
+        if leftover.boot_id != self._boot_id:
+            remove_file(path)
+            return None
+        return leftover
+
+    def put(self, leftover: Leftover) -> None:
+        """Durable when it returns."""
+        stored = msgspec.structs.replace(leftover, boot_id=self._boot_id)
+        with self._lock:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            replace_file(self._path(leftover.uid), msgspec.json.encode(stored), durable=True)
+            self.known = {**self.known, leftover.uid: stored}
+
+    def remove(self, uid: str) -> None:
+        with self._lock:
+            remove_file(self._path(uid))
+            self.known = {other: each for other, each in self.known.items() if other != uid}
+
+    def _path(self, uid: str) -> Path:
+        return self._directory / f"{uid}{_SUFFIX}"
