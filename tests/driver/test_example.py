@@ -1,11 +1,15 @@
 """The example driver, served to a kubelet."""
 
+import asyncio
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
+from dray.testing.api_endpoint import ApiEndpoint
 from tests.driver.node import Node
+from tests.node.clusters import NODE, kubelet_on_cluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples/drivers/serial_ports.py"
 
@@ -57,3 +61,27 @@ async def test_a_container_gets_the_port_of_its_claim(kubelet_node: Node) -> Non
             return await devices() == [("ttyusb0", True), ("ttyusb1", False)]
 
         await kubelet_node.cluster.eventually(tainted)
+
+
+# The example as it is, in directories of the test.
+RUN = """
+import functools, runpy, sys
+from pathlib import Path
+import dray.driver as dra
+root = Path(sys.argv[2])
+dra.RunnerOptions = functools.partial(dra.RunnerOptions, kubelet_root=root, cdi_directory=root / "cdi")
+sys.argv = [sys.argv[1], *sys.argv[3:]]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+async def test_sigterm_ends_it_in_order_and_leaves_no_socket() -> None:
+    async with kubelet_on_cluster() as (cluster, kubelet), ApiEndpoint(cluster.application) as endpoint:
+        kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
+        ports = str(kubelet.root / "no-ports-*")
+        process = kubelet.start_driver([sys.executable, "-c", RUN, EXAMPLE, kubelet.root, NODE, ports])
+        await kubelet.registered("serial.example.com", within=30)
+        assert len(list(kubelet.root.rglob("*serial*/*.sock"))) + len(list(kubelet.root.rglob("*-reg.sock"))) == 2
+        assert await asyncio.to_thread(process.stop, 30) == 0, process.output()
+        assert list(kubelet.root.rglob("*serial*/*.sock")) == []
+        assert list(kubelet.root.rglob("*-reg.sock")) == []

@@ -31,7 +31,8 @@ class RunnerOptions:
     `pod_uid` is for a rolling update, in which two instances of the driver run side by side: it makes the names of
     the sockets differ, and locks are held across processes. `metadata_versions` switches metadata files on:
     `("v1beta1",)`. Directories that are empty are those of the kubelet in `kubelet_root`; `host_directory` is the
-    driver's directory as the kubelet sees it, where that differs, as in a container.
+    driver's directory as the kubelet sees it, where that differs, as in a container. Relative paths are made absolute:
+    they reach CDI files, which container runtimes read, and daemons with another working directory.
     """
 
     node_name: str = ""
@@ -51,6 +52,12 @@ class RunnerOptions:
     grace: float = 10.0
     boot_id_file: Path = field(default=Path("/proc/sys/kernel/random/boot_id"))
 
+    def __post_init__(self) -> None:
+        for name in ("kubelet_root", "registry_directory", "directory", "host_directory", "cdi_directory"):
+            path = getattr(self, name)
+            if path is not None:
+                object.__setattr__(self, name, path.absolute())
+
     def registry(self) -> Path:
         return self.registry_directory or self.kubelet_root / "plugins_registry"
 
@@ -64,7 +71,7 @@ class RunnerOptions:
     def endpoint(self, driver: str) -> str:
         """The path of the DRA socket that the kubelet is told."""
         socket = self.dra_socket(driver)
-        return str((self.host_directory or socket.parent).absolute() / socket.name)
+        return str((self.host_directory or socket.parent) / socket.name)
 
     def registration_socket(self, driver: str) -> Path:
         """In a rolling update, the first name that fits."""
@@ -81,8 +88,8 @@ class RunnerOptions:
 
 def _fitting(paths: list[Path]) -> Path:
     for path in paths:
-        if len(str(path.absolute()).encode()) <= _LONGEST_PATH:
-            return path.absolute()
+        if len(str(path).encode()) <= _LONGEST_PATH:
+            return path
     raise DriverError(
         f"{paths[-1]} is longer than the {_LONGEST_PATH} bytes of a socket's path: use shorter directories"
     )

@@ -36,6 +36,7 @@ from dray.driver.preparation import Preparation
 from dray.driver.prepared import DeviceMetadata
 from dray.driver.serialization import DriverLock
 from dray.driver.services import RegistrationService, add_services
+from dray.driver.sigterm import cancelled_by_sigterm
 from dray.driver.slices.publisher import Publisher
 from dray.driver.sockets import ServedSocket
 from dray.process.tasks import end_tasks
@@ -99,7 +100,7 @@ class DriverRunner:
         options, directory = self.options, self._directory
         if not options.metadata_versions:
             return None
-        seen = (options.host_directory or directory).absolute()
+        seen = options.host_directory or directory
         cdi = CdiDirectory(options.cdi_directory)
         return MetadataFiles(self.driver.name, directory, seen, cdi, options.metadata_versions)
 
@@ -126,9 +127,14 @@ class DriverRunner:
         await self._stop()
 
     async def run(self) -> None:
-        """Starts it, serves, and stops it when it is cancelled."""
-        async with self:
-            await self.serve()
+        """Starts the driver, serves, and stops it: when this task is cancelled, or when the process gets SIGTERM.
+
+        A process that ends without stopping leaves its registration socket behind, and the kubelet tries it for ever.
+        SIGTERM is left alone where the process handles it already, and in threads other than the main one.
+        """
+        with cancelled_by_sigterm():
+            async with self:
+                await self.serve()
 
     async def serve(self) -> None:
         """Until it is cancelled, or a part fails for good: then the process had better end and be started anew."""

@@ -21,6 +21,7 @@ from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
 from dray.testing.objects import claim, device_class, node, pod, request
 from tests.drivers.cpu.machines import machine, write_sysfs
+from tests.drivers.cpu.runc import allowed_cpus
 
 NODE = "worker"
 
@@ -244,27 +245,32 @@ def cgroup_root(kernel_cgroups, tmp_path):
     return tmp_path / "cgroup"
 
 
-async def test_containers_of_a_kubelet_are_held_to_their_cpus_and_others_kept_off(
-    kernel_cgroups, cgroup_root, two_cpus, start_process
-):
+async def test_containers_of_a_kubelet_are_held_to_their_cpus_and_others_kept_off(runc, cgroup_root, two_cpus):
     first, second = two_cpus
-    other = start_process()
-    everybody = frozenset(two_cpus)
-    kernel_cgroups.make(f"kubepods/besteffort/pod{uuid.uuid4()}/main", everybody).take(other.pid)
+    other = runc.start(uuid.uuid4(), "other", ["sleep", "1000"])
     async with world(cgroupRoot=str(cgroup_root), reservedCPUs=str(first)) as here:
         environment = await here.pod("a", cpus(1))
         uid = (await here.cluster.get("Pod", "a"))["metadata"]["uid"]
-        process = start_process(**environment)
-        kernel_cgroups.make(f"kubepods/pod{uid}/main", everybody).take(process.pid)
+        # A shell drops the variable of the claim: what the container was created with counts.
+        claiming = runc.start(uid, "claiming", ["sh", "-c", "exec sleep 1000"], environment)
 
         async def apart():
-            return process.seen() == {second} and other.seen() == {first}
+            return allowed_cpus(claiming) == {second} and allowed_cpus(other) == {first}
 
         await here.cluster.eventually(apart)
-        process.end()
+        await here.stop_driver()
+        await here.start_driver()
+        restarted = runc.start(uid, "restarted", ["sh", "-c", "exec sleep 1000"], environment)
+
+        async def pinned_again():
+            return allowed_cpus(restarted) == allowed_cpus(claiming) == {second}
+
+        await here.cluster.eventually(pinned_again)
+        runc.delete("claiming")
+        runc.delete("restarted")
         await here.kubelet.end_pod("a")
 
         async def given_back():
-            return other.seen() == everybody
+            return allowed_cpus(other) == set(two_cpus)
 
         await here.cluster.eventually(given_back)

@@ -1,20 +1,21 @@
-"""Containers of a kubelet held to CPUs: those with claims to theirs, all others to what no claim holds.
+"""Holds containers of a kubelet to CPUs: those with claims to the claimed ones, all others to what no claim holds.
 
 The published driver does this as a plugin of the container runtime. Here the driver looks through the cgroups of
-pods and writes cpusets itself, so that it needs nothing of the runtime. A container says by the variable that CDI put
-into its environment which claim it uses; it is believed only if the claim is prepared here and reserved for the pod
-whose cgroup it lives in, and it gets the CPUs that were recorded, not those it names. A sweep writes only what
-differs, so that it may run often. Containers start on shared CPUs and move at the next sweep.
+pods and writes cpusets itself, so that it needs nothing of the runtime. Which claim a container uses is in the
+environment that it was created with (`container_specs`), where CDI puts a variable. The variable counts only if the
+claim is prepared here and reserved for the pod of the container, and the container gets the CPUs that were recorded,
+not those in the variable. A sweep writes only what differs, so that it may run often. Containers start on shared CPUs
+and move at the next sweep.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
+from dray.drivers.cpu.container_specs import ContainerSpecs
 from dray.node.cpusets.cgroups import CgroupError, CpusetGroup, Hierarchy
 from dray.node.cpusets.lists import Cpuset
 from dray.node.cpusets.pinning import VARIABLE
@@ -46,18 +47,21 @@ class Sweep:
 class SharedPool:
     """`online` are all CPUs of the machine, reserved ones among them."""
 
-    def __init__(self, hierarchy: Hierarchy, online: Cpuset, proc: Path = Path("/proc")) -> None:
+    def __init__(self, hierarchy: Hierarchy, online: Cpuset, specs: ContainerSpecs | None = None) -> None:
         self._hierarchy = hierarchy
         self._online = online
-        self._proc = proc
+        self._specs = specs or ContainerSpecs()
+        # Containers without a spec at the last sweep. One that is just being created may have none yet.
+        self._without_spec: set[CpusetGroup] = set()
 
     def sweep(self, held: Mapping[str, HeldCpus]) -> Sweep:
         """Holds every container to its CPUs; `held` by uid of the claim."""
         done = Sweep()
+        before, self._without_spec = self._without_spec, set()
         shared = self._online.difference(*(each.cpus for each in held.values()))
         for pod, container in self._containers():
             try:
-                own = self._own(pod, container, held)
+                own = self._claimed_cpus(pod, container, held)
                 done.pinned += bool(own)
                 done.shared += not own
                 self._hold(container, own or shared or self._online, done)
@@ -65,6 +69,10 @@ class SharedPool:
                 # It may have ended meanwhile.
                 if container.directory.exists():
                     done.problems.append(str(error))
+        for container in self._without_spec & before:
+            done.problems.append(
+                f"{container.directory}: no OCI spec of this container is found, and its pod has a claim"
+            )
         return done
 
     def _hold(self, container: CpusetGroup, cpus: Cpuset, done: Sweep) -> None:
@@ -82,20 +90,24 @@ class SharedPool:
                 for container in pod.children():
                     yield uid, container
 
-    def _own(self, pod: str, container: CpusetGroup, held: Mapping[str, HeldCpus]) -> Cpuset:
-        named = {claim for pid in container.processes()[:1] for claim in self._claims(pid)}
-        believed = (held[claim] for claim in named if claim in held)
-        return frozenset().union(*(each.cpus for each in believed if each.pods is None or pod in each.pods))
+    def _claimed_cpus(self, pod: str, container: CpusetGroup, held: Mapping[str, HeldCpus]) -> Cpuset:
+        """Returns the CPUs of all claims that the container uses; empty if it uses none."""
+        of_pod = {uid: each.cpus for uid, each in held.items() if each.pods is None or pod in each.pods}
+        if not of_pod:
+            return frozenset()
+        environment = self._specs.environment(container)
+        if environment is None:
+            if container.processes():
+                self._without_spec.add(container)
+            return frozenset()
+        return frozenset().union(*(of_pod.get(uid, frozenset()) for uid in _named_claims(environment)))
 
-    def _claims(self, pid: int) -> Iterator[str]:
-        try:
-            environment = (self._proc / str(pid) / "environ").read_bytes()
-        except OSError:
-            return
-        prefix = VARIABLE.encode()
-        for entry in environment.split(b"\0"):
-            if entry.startswith(prefix):
-                yield entry.partition(b"=")[0].removeprefix(prefix).decode(errors="replace")
+
+def _named_claims(environment: Iterable[str]) -> Iterator[str]:
+    for entry in environment:
+        name = entry.partition("=")[0]
+        if name.startswith(VARIABLE):
+            yield name.removeprefix(VARIABLE)
 
 
 def _below(group: CpusetGroup, name: re.Pattern[str], depth: int) -> Iterator[CpusetGroup]:

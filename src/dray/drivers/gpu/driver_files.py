@@ -149,11 +149,11 @@ class DriverFiles:
 
 def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
     """Raises DriverError where no root has the management library."""
-    roots = [Path(root)] if root else [Path(each) for each in _ROOTS]
-    for each in roots:
-        for directory in _library_directories(each):
+    roots = [Path(root).absolute()] if root else [Path(each) for each in _ROOTS]
+    for found in roots:
+        for directory in _library_directories(found):
             if (directory / MANAGEMENT_LIBRARY).exists():
-                return DriverFiles(each, directory, Path(host_root or each))
+                return DriverFiles(found, directory, Path(host_root or found).absolute())
     where = f"below {root}" if root else f"in the system, nor below {', '.join(_ROOTS[1:])}"
     raise DriverError(f"there is no NVIDIA driver on this machine: no {MANAGEMENT_LIBRARY} {where}")
 

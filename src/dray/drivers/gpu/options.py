@@ -80,11 +80,11 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
     @property
     def sysfs(self) -> Path:
-        return Path(self.sysfs_root)
+        return Path(self.sysfs_root).absolute()
 
     @property
     def proc(self) -> Path:
-        return Path(self.proc_root)
+        return Path(self.proc_root).absolute()
 
     @property
     def boot_id(self) -> str:
@@ -97,4 +97,4 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     @property
     def dev(self) -> Path:
         """The directory of device files."""
-        return Path(self.dev_root) / "dev"
+        return Path(self.dev_root).absolute() / "dev"

@@ -85,8 +85,8 @@ class NicDriver(Driver):
             raise DriverError("interfaces can be moved into pods on Linux alone")
         if os.geteuid() != 0:
             raise DriverError("interfaces are moved by root alone: run the driver as root, in the network of the host")
-        await asyncio.to_thread(recover, self._attachments, self.context.directory.absolute())
-        self._guard = guard.start(self._options.state, self.context.directory.absolute())
+        await asyncio.to_thread(recover, self._attachments, self.context.directory)
+        self._guard = guard.start(self._options.state, self.context.directory)
         await self._ask_node()
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_cloud())]
 
@@ -124,7 +124,7 @@ class NicDriver(Driver):
 
     @property
     def _owner(self) -> str:
-        return str(self.context.directory.absolute())
+        return str(self.context.directory)
 
     def _discover(self) -> list[Found]:
         found = discover(read_interfaces(), self._options, self._node_addresses)
@@ -221,7 +221,7 @@ class NicDriver(Driver):
 
     def _hook(self, attachment: Attachment) -> Hook:
         path = self._options.hook_path or sys.executable
-        arguments = hook.arguments(self._options.state.absolute(), attachment.device, attachment.claim_uid)
+        arguments = hook.arguments(self._options.state, attachment.device, attachment.claim_uid)
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         environment = tuple(f"{name}={value}" for name, value in kept.items())
         return Hook("createRuntime", path, (path, *arguments), environment, _HOOK_SECONDS)

@@ -26,7 +26,7 @@ def start(state: Path, owner: Path) -> subprocess.Popen[bytes]:
     """For this process."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-m", __name__, str(os.getpid()), str(state.absolute()), str(owner)],
+        [sys.executable, "-m", __name__, str(os.getpid()), str(state), str(owner)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

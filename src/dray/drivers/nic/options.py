@@ -37,15 +37,15 @@ class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
     @property
     def sysfs(self) -> Path:
-        return Path(self.sysfs_root)
+        return Path(self.sysfs_root).absolute()
 
     @property
     def devices(self) -> Path:
-        return Path(self.device_root)
+        return Path(self.device_root).absolute()
 
     @property
     def state(self) -> Path:
-        return Path(self.state_directory)
+        return Path(self.state_directory).absolute()
 
     def offers(self, name: str) -> bool:
         return _matches(self.interfaces, name) and not _matches(self.exclude_interfaces, name)

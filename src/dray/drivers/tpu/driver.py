@@ -152,9 +152,9 @@ class TpuDriver(Driver):
         return str(Path("/dev") / file.relative_to(self._options.dev))
 
     def _mounts(self) -> tuple[Mount, ...]:
-        directory = self._options.log_directory
-        if not directory:
+        if not self._options.log_directory:
             return ()
+        directory = os.path.abspath(self._options.log_directory)
         Path(directory).mkdir(parents=True, exist_ok=True)
         found = os.lstat(directory)
         # By default it is in /tmp, where anybody could have made it, or a link to something else, first.

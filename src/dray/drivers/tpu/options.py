@@ -36,11 +36,11 @@ class TpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
     @property
     def sysfs(self) -> Path:
-        return Path(self.sysfs_root)
+        return Path(self.sysfs_root).absolute()
 
     @property
     def dev(self) -> Path:
-        return Path(self.dev_root)
+        return Path(self.dev_root).absolute()
 
 
 class TpuSlicesOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
