@@ -96,6 +96,28 @@ async def test_cdi_edits_are_applied(runtime, config, tmp_path):
     assert said(given.log_path) == ["tool of 7", "device"]
 
 
+@root_only
+async def test_device_files_that_the_host_lacks_are_made_from_their_numbers(runtime, config, tmp_path):
+    nodes = [
+        # As of a MIG capability: only the kernel knows the device.
+        {"path": "/dev/dray-caps/cap12", "type": "c", "major": 1, "minor": 5, "fileMode": 0o444, "permissions": "rw"},
+        {"path": "/dev/dray-other", "hostPath": "/dev/null", "type": "c", "major": 1, "minor": 5, "permissions": "rw"},
+        {"path": "/dev/dray-same", "hostPath": "/dev/null", "type": "c", "major": 1, "minor": 3, "permissions": "rw"},
+    ]
+    device = {"name": "gpu0", "containerEdits": {"deviceNodes": nodes}}
+    (tmp_path / "cdi").mkdir()
+    spec = {"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": [device]}
+    (tmp_path / "cdi/example.json").write_text(json.dumps(spec))
+    script = (
+        "head -c 2 /dev/dray-caps/cap12 | wc -c; stat -c %a /dev/dray-caps/cap12; "
+        "head -c 2 /dev/dray-other | wc -c; head -c 2 /dev/dray-same | wc -c"
+    )
+    given = config("sh", "-c", script, cdi_devices=("example.com/gpu=gpu0",))
+    state = await runtime.wait((await runtime.start(given)).id)
+    assert (state.exit_code, said(given.log_path)) == (0, ["2", "444", "2", "0"])
+    assert not Path("/dev/dray-caps").exists()
+
+
 async def test_a_device_that_is_not_found_names_the_files_that_cannot_be_read(runtime, config, tmp_path):
     (tmp_path / "cdi").mkdir()
     (tmp_path / "cdi/broken.json").write_text("{")

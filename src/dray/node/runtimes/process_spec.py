@@ -14,7 +14,7 @@ from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import Cgroup
 from dray.node.runtimes import log_rotation
-from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
+from dray.node.runtimes.cdi_edits import cpus_of, is_pipe, made_device
 from dray.node.runtimes.configs import ContainerConfig, Mount
 from dray.node.runtimes.interface import StartError
 
@@ -29,7 +29,8 @@ def container_spec(
         message = f"{problem} (container: {config.name}); give it a runAsUser that is not 0"
         raise StartError("CreateContainerConfigError", message)
     mounts = [*config.mounts, *map(_mount, edits.mounts), *_device_mounts(edits.device_nodes)]
-    last = {each.container_path: each for each in mounts}
+    last = {mount.container_path: _mount_spec(mount) for mount in mounts}
+    last |= _made_devices(edits.device_nodes)
     environment = {"PATH": _path(), "HOME": "/root" if config.user in (None, 0) else "/", "HOSTNAME": config.hostname}
     environment |= config.environment
     environment |= edits.environment
@@ -45,7 +46,7 @@ def container_spec(
         "environment": environment,
         "hostname": config.hostname,
         "working_dir": config.working_dir or _home(directory),
-        "mounts": [_mount_spec(each) for each in last.values()],
+        "mounts": list(last.values()),
         "stage": str(directory / "stage"),
         "cgroups": [str(each) for each in cgroup.directories],
         "cpus": sorted(cpus_of(edits)),
@@ -83,7 +84,21 @@ def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
     """Device files are those of the host; one that has another name in the container is mounted there."""
     for node in nodes:
         is_pipe(node)  # Raises for what is neither a device nor a pipe.
-    return [Mount(each.host_path, each.path) for each in nodes if (each.host_path or each.path) != each.path]
+    return [
+        Mount(node.host_path, node.path)
+        for node in nodes
+        if (node.host_path or node.path) != node.path and made_device(node) is None
+    ]
+
+
+def _made_devices(nodes: tuple[DeviceNode, ...]) -> dict[str, dict[str, Any]]:
+    """Device files that the shim makes in the container's own file system, by their paths."""
+    found = ((node.path, made_device(node)) for node in nodes)
+    return {
+        path: {"host_path": "", "container_path": path, "read_only": False, "device": asdict(device)}
+        for path, device in found
+        if device is not None
+    }
 
 
 def _mount_spec(mount: Mount) -> dict[str, Any]:

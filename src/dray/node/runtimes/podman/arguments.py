@@ -18,7 +18,7 @@ from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import cpu_quota, cpu_shares
 from dray.node.cpusets.lists import format_cpuset
-from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
+from dray.node.runtimes.cdi_edits import MadeDevice, cpus_of, is_pipe, made_device
 from dray.node.runtimes.configs import ContainerConfig, Limits, Mount, Security
 from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
@@ -63,7 +63,7 @@ def run_arguments(
         *("--log-driver", "k8s-file", "--log-opt", f"path={config.log_path}"),
         *_environment(config, edits, directory),
         *_mounts(config.mounts, edits),
-        *_devices(edits.device_nodes),
+        *_devices(edits.device_nodes, directory),
         *_resources(config.limits, edits),
         *_security(config.security),
         *_user(config, edits, image_user),
@@ -135,12 +135,28 @@ def _edited(mount: CdiMount) -> str:
     return _bind(mount.host_path, mount.container_path, options=options)
 
 
-def _devices(nodes: Iterable[DeviceNode]) -> list[str]:
+def _devices(nodes: Iterable[DeviceNode], directory: Path) -> list[str]:
     found: list[str] = []
-    for node in nodes:
-        if not is_pipe(node):
-            found += ["--device", f"{node.host_path or node.path}:{node.path}:{node.permissions or 'rwm'}"]
+    for index, node in enumerate(nodes):
+        if is_pipe(node):
+            continue
+        made = made_device(node)
+        host = node.host_path or node.path if made is None else _make(made, directory / f"device-{index}", node.path)
+        found += ["--device", f"{host}:{node.path}:{node.permissions or 'rwm'}"]
     return found
+
+
+def _make(device: MadeDevice, path: Path, named: str) -> str:
+    """Makes a file that podman reads the numbers of; the container gets one of its own."""
+    try:
+        path.unlink(missing_ok=True)
+        os.mknod(path, device.mode, device.number)
+        # Whatever the umask.
+        os.chmod(path, device.mode & 0o777)
+        os.chown(path, device.user, device.group)
+    except OSError as error:
+        raise StartError("CreateContainerError", f"device {named} cannot be made: {error.strerror}") from None
+    return str(path)
 
 
 def _resources(limits: Limits, edits: Edits) -> list[str]:

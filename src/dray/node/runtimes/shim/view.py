@@ -2,7 +2,7 @@
 
 Where a mount point does not exist on the host it is not made there: its nearest directory that exists is replaced, in
 this namespace, by a directory in memory that holds the same entries and the mount point. If that directory is the
-root, the process gets another root.
+root, the process gets another root. A device file that the host does not have is made in memory, and mounted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def enter(mounts: list[dict[str, object]], stage: str) -> str:
     system.mount("tmpfs", stage, "tmpfs", data="mode=755")
     view = _View(stage)
     for mount in sorted(mounts, key=lambda each: str(each["container_path"]).count("/")):
-        view.add(str(mount["host_path"]), str(mount["container_path"]), read_only=bool(mount["read_only"]))
+        device = mount.get("device")
+        source = view.make_device(device) if isinstance(device, dict) else str(mount["host_path"])
+        view.add(source, str(mount["container_path"]), read_only=bool(mount["read_only"]))
     return view.root
 
 
@@ -46,7 +48,17 @@ class _View:
     def __init__(self, stage: str) -> None:
         self._stage = stage
         self._replaced: set[str] = set()
+        self._devices = 0
         self.root = ""
+
+    def make_device(self, device: dict[str, int]) -> str:
+        path = os.path.join(self._stage, f"device{self._devices}")
+        self._devices += 1
+        os.mknod(path, device["mode"], device["number"])
+        # Whatever the umask.
+        os.chmod(path, device["mode"] & 0o777)
+        os.chown(path, device["user"], device["group"])
+        return path
 
     def add(self, source: str, target: str, *, read_only: bool) -> None:
         is_directory = os.path.isdir(source)
