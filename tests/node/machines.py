@@ -32,18 +32,24 @@ def shell(script, **more):
 
 
 class Machine:
-    """A cluster and an agent on this machine, which can be stopped and started again."""
+    """A cluster and an agent on this machine, which can be stopped and started again.
 
-    def __init__(self, cluster, root, **options):
+    `runtime` makes a runtime from a directory and that of the CDI specs; without it containers are processes.
+    """
+
+    def __init__(self, cluster, root, *, runtime=None, **options):
         self.cluster = cluster
         self.root = root
+        self._make_runtime = runtime or (
+            lambda root, cdi: ProcessRuntime(root, cdi_directories=[cdi], cgroups=Cgroups(Path("/none")))
+        )
         # However little this machine has left, unless the test is about that.
         self.options = {"timing": QUICK, "eviction": EvictionOptions(hard=()), **options}
         self.agent = None
         self._task = None
 
     async def start(self, client=None):
-        runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
+        runtime = self._make_runtime(self.root / "run", self.root / "cdi")
         client = client or self.cluster.client_of(node_user(NODE))
         self.agent = NodeAgent(client, AgentOptions(node=NODE, root=self.root, runtime=runtime, **self.options))
         self._task = asyncio.create_task(self.agent.run())
@@ -59,7 +65,7 @@ class Machine:
             await self._task
 
     async def clean(self):
-        for uid in {each.pod_uid for each in await self.agent.runtime.containers()}:
+        for uid in await self.agent.runtime.pods():
             await self.agent.runtime.remove_sandbox(uid)
 
     async def until(self, name, holds, within=20):

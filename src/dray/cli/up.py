@@ -163,6 +163,8 @@ def _node_options(
     import tempfile
 
     from dray.cli import machine
+    from dray.node import subpath_mounts
+    from dray.process import beneath
 
     def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
         own = machine.MachineOptions(name, root / "node", runtime or "process", keep_pods=keep_pods)
@@ -173,5 +175,10 @@ def _node_options(
     if data is not None or not (runtime or simulated):
         yield made((data or Path()).absolute(), keep_pods=True)
     else:
-        with tempfile.TemporaryDirectory(prefix="dray-", ignore_cleanup_errors=True) as root:
-            yield made(Path(root), keep_pods=False)
+        root = Path(tempfile.mkdtemp(prefix="dray-"))
+        try:
+            yield made(root, keep_pods=False)
+        finally:
+            # An agent that was killed may have left a volume of the machine mounted, which must not be emptied.
+            subpath_mounts.release_all(root / "node")
+            beneath.remove_tree(root)

@@ -1,17 +1,19 @@
 """Set-up of pods: from a pod and a container of it to what a runtime starts.
 
-<root>/pods/<uid>/volumes/...        volumes
-<root>/pods/<uid>/etc-hosts          names that the pod resolves
-<root>/pods/<uid>/resolv.conf        where it asks for others, if not where the machine does
-<root>/pods/<uid>/<container>/...    termination messages
+<root>/pods/<uid>/volumes/...                 volumes
+<root>/pods/<uid>/volume-subpaths/...         parts of volumes, while a container that mounts them starts
+<root>/pods/<uid>/etc-hosts                   names that the pod resolves
+<root>/pods/<uid>/resolv.conf                 where it asks for others, if not where the machine does
+<root>/pods/<uid>/containers/<container>/...  termination messages
 <root>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,14 +21,15 @@ from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.node.environment import environment, expanded, service_variables
-from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
 from dray.node.runtimes.configs import ContainerConfig, HostPort, Mount, SandboxConfig
 from dray.node.runtimes.interface import ContainerState
 from dray.node.security_context import groups_of, security_context, security_of
+from dray.node.subpath_mounts import SubpathMounts
 from dray.node.volumes import Volumes
+from dray.process import beneath
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
 _MESSAGE_BYTES: Final = 4096
@@ -56,6 +59,7 @@ class PodSetup:
         self._facts = {"status.hostIP": host_ip, "status.hostIPs": host_ip, "spec.nodeName": node}
         self._resources = {"cpu": str(os.cpu_count() or 1), "memory": str(_total_memory())}
         self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
+        self._subpaths = SubpathMounts(self._pods)
         self._logs.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._pods.mkdir(mode=0o750, parents=True, exist_ok=True)
         # Other users of the machine have no business with the tokens and Secrets in it.
@@ -72,9 +76,14 @@ class PodSetup:
 
     async def remove(self, pod_uid: str) -> None:
         self._objects.forget(pod_uid)
-        shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
-        for directory in self._logs.glob(f"*_{pod_uid}"):
-            shutil.rmtree(directory, ignore_errors=True)
+        self._subpaths.release(pod_uid)
+        for directory in (self._pods / pod_uid, *self._logs.glob(f"*_{pod_uid}")):
+            # A container may have made many files in it.
+            await asyncio.to_thread(beneath.remove_tree, directory)
+
+    def release_mounts(self, pod_uid: str) -> None:
+        """What a killed agent left mounted. To be called while no container of the pod is being started."""
+        self._subpaths.release(pod_uid)
 
     def uids(self) -> set[str]:
         """Of the pods that something is left of here."""
@@ -106,10 +115,23 @@ class PodSetup:
             ports=() if spec.get("hostNetwork") else _host_ports(spec),
         )
 
+    @asynccontextmanager
     async def container(
         self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
+    ) -> AsyncIterator[ContainerConfig]:
+        """What a runtime starts; its mounts are there until the end of the context, by when it has started.
+
+        Raises SetupError where the container asks for what is not there.
+        """
+        self._subpaths.release(uid_of(pod), str(container["name"]))
+        try:
+            yield await self._config(pod, container, attempt, pod_ip=pod_ip, cdi_devices=cdi_devices)
+        finally:
+            self._subpaths.release(uid_of(pod), str(container["name"]))
+
+    async def _config(
+        self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
     ) -> ContainerConfig:
-        """Raises SetupError where the container asks for what is not there."""
         namespace, name = key_of(pod)
         facts = {**self._facts, "status.podIP": pod_ip, "status.podIPs": pod_ip}
         values = await environment(pod, container, self._objects, facts, self._resources, self._services)
@@ -149,13 +171,13 @@ class PodSetup:
     ) -> tuple[Mount, ...]:
         found = []
         for mount in mappings(container.get("volumeMounts")):
-            path = self._volumes.path(pod, str(mount["name"]))
-            sub = str(mount.get("subPath") or "") or expanded(str(mount.get("subPathExpr") or ""), values)
-            if sub:
-                path = _below(path, sub)
+            volume = str(mount["name"])
+            path = self._volumes.path(pod, volume)
+            if sub := str(mount.get("subPath") or "") or expanded(str(mount.get("subPathExpr") or ""), values):
+                path = self._subpaths.make(uid_of(pod), str(container["name"]), path, sub)
             inside = str(mount["mountPath"])
-            automatic = inside == _ACCOUNT_PATH
-            found.append(Mount(str(path), inside, bool(mount.get("readOnly")), optional=automatic))
+            read_only = bool(mount.get("readOnly")) or self._volumes.is_read_only(pod, volume)
+            found.append(Mount(str(path), inside, read_only, optional=inside == _ACCOUNT_PATH))
         message = self._message_file(pod, container, attempt)
         message.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         message.touch(mode=0o666)
@@ -192,14 +214,15 @@ class PodSetup:
         return self._logs / f"{namespace}_{name}_{uid_of(pod)}" / container / f"{attempt}.log"
 
     def _message_file(self, pod: Object, container: Object, attempt: int) -> Path:
-        return self._pods / uid_of(pod) / str(container["name"]) / f"message-{attempt}"
+        return self._pods / uid_of(pod) / "containers" / str(container["name"]) / f"message-{attempt}"
 
     def termination_message(self, pod: Object, container: Object, run: ContainerState) -> str:
         """What the run wrote as its message, or the end of its log where it failed and its policy says so."""
         attempt = run.attempt
         try:
-            with open(self._message_file(pod, container, attempt), "rb") as file:
-                message = file.read(_MESSAGE_BYTES).decode(errors="replace")
+            message = beneath.read_start(self._message_file(pod, container, attempt), _MESSAGE_BYTES).decode(
+                errors="replace"
+            )
         except OSError:
             message = ""
         falls_back = container.get("terminationMessagePolicy") == "FallbackToLogsOnError" and run.exit_code
@@ -209,9 +232,9 @@ class PodSetup:
 
     def _end_of_log(self, path: Path) -> str:
         try:
-            with open(path, "rb") as file:
+            with beneath.open_regular(path) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * _FALLBACK_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
+                lines = file.read(4 * _FALLBACK_BYTES).decode(errors="replace").splitlines()
         except OSError:
             return ""
         texts = [line.split(" ", 3)[3] for line in lines[-_FALLBACK_LINES:] if line.count(" ") >= 3]
@@ -247,15 +270,6 @@ def _host_ports(spec: Object) -> tuple[HostPort, ...]:
         )
         for each in ports
     )
-
-
-def _below(path: Path, sub: str) -> Path:
-    found = Path(os.path.normpath(path / sub))
-    if not found.is_relative_to(path) or (found.exists() and not found.resolve().is_relative_to(path.resolve())):
-        raise SetupError("CreateContainerConfigError", f"subPath {sub} leads out of the volume")
-    if not found.exists():
-        found.mkdir(mode=0o750, parents=True)
-    return found
 
 
 def _total_memory() -> int:

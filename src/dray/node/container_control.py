@@ -75,10 +75,10 @@ class ContainerControl:
     async def _start_once(self, record: ContainerRecord) -> None:
         pod, parts = self.pod(), self.parts
         devices = parts.dra.cdi_ids(pod, record.spec)
-        config = await parts.setup.container(
+        async with parts.setup.container(
             pod, record.spec, record.attempt + 1, pod_ip=self.state.pod_ip, cdi_devices=devices
-        )
-        state = await parts.runtime.start(config)
+        ) as config:
+            state = await parts.runtime.start(config)
         previous = record.last
         record.began(state)
         self.state.waiting.discard(record.name)

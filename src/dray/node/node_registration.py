@@ -23,6 +23,7 @@ from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.interface import PatchType, WriteOptions
 from dray.node.eviction.signals import memory
 from dray.node.runtimes.interface import Image
+from dray.process import beneath
 
 _logger = logging.getLogger(__name__)
 NODES: Final = built_in("v1", "Node")
@@ -223,7 +224,7 @@ def remove_volumes(directory: Path, names: Sequence[str]) -> None:
     """The directories of volumes that were made here; a name that leads elsewhere is none of them."""
     for name in names:
         if name.startswith("pvc-") and "/" not in name:
-            shutil.rmtree(directory / name, ignore_errors=True)
+            beneath.remove_tree(directory / name)
 
 
 def _images(images: Sequence[Image]) -> list[Object]:

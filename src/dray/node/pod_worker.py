@@ -173,7 +173,9 @@ class PodWorker:
 
     async def _find_containers(self) -> None:
         """Runs that an earlier agent started."""
-        for found in sorted(await self._parts.runtime.containers(), key=lambda each: each.attempt):
+        containers = await self._parts.runtime.containers()
+        self._parts.setup.release_mounts(uid_of(self.pod))
+        for found in sorted(containers, key=lambda each: each.attempt):
             if found.pod_uid == uid_of(self.pod) and (record := self.records.find(found.name)) is not None:
                 record.began(found)
                 if not found.running:

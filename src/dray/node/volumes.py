@@ -3,36 +3,30 @@
     <pod directory>/volumes/<name>
 
 emptyDir, hostPath, persistentVolumeClaim (a symbolic link to the directory of its volume), configMap, secret,
-downwardAPI and projected (with service account tokens). Files that follow objects of the API server are written to a
-directory of their own, and a symbolic link is moved to it, so that a container sees all new files or all old ones.
+downwardAPI and projected (with service account tokens). The last four follow objects of the API server, and containers
+mount them read-only, whatever the pod says.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
 from dray.node.errors import SetupError
 from dray.node.field_references import field_value, resource_value
 from dray.node.pod_objects import PodObjects
 from dray.node.security_context import common_user
+from dray.node.volume_files import File, write_files
+from dray.process import beneath
 
-_DATA: Final = "..data"
 _FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
 _FAILED: Final = "FailedMount"
 _REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
-
-
-class File(NamedTuple):
-    content: bytes
-    mode: int
-    user: int | None = None
-    """Whose it is, if not the agent's; only root can give files away."""
 
 
 class Volumes:
@@ -51,11 +45,13 @@ class Volumes:
             if not following or any(kind in volume for kind in _FOLLOWING):
                 await self._make(pod, volume)
 
+    def is_read_only(self, pod: Object, name: str) -> bool:
+        """Whether containers never write to the volume, even where their mounts do not say so."""
+        return any(kind in _volume(pod, name) for kind in _FOLLOWING)
+
     def path(self, pod: Object, name: str) -> Path:
         """Where a volume is."""
-        volume = next((each for each in mappings(spec_of(pod).get("volumes")) if each["name"] == name), None)
-        if volume is None:
-            raise SetupError("CreateContainerConfigError", f"volume {name} is not in the pod")
+        volume = _volume(pod, name)
         if host := mapping(volume.get("hostPath")):
             return Path(str(host["path"]))
         place = self.directory(uid_of(pod)) / name
@@ -90,7 +86,8 @@ class Volumes:
             raise SetupError(_FAILED, f"volume {name} ({kind}): {_REFUSED}")
         group = mapping(spec_of(pod).get("securityContext")).get("fsGroup")
         if group is not None and "hostPath" not in volume and os.geteuid() == 0:
-            _give_to_group(place, int(group))
+            # A container may have made many files in it.
+            await asyncio.to_thread(_give_to_group, place, int(group))
 
     async def _files(self, pod: Object, volume: Object) -> dict[str, File]:
         if "projected" in volume:
@@ -152,7 +149,15 @@ def _make_for_all(source: Object) -> None:
     path = Path(str(source["path"]))
     if source.get("type") == "DirectoryOrCreate" and not path.exists():
         path.mkdir(parents=True)
-        path.chmod(0o777)
+        with beneath.opened(path) as made:
+            os.fchmod(made, 0o777)
+
+
+def _volume(pod: Object, name: str) -> Object:
+    volume = next((each for each in mappings(spec_of(pod).get("volumes")) if each["name"] == name), None)
+    if volume is None:
+        raise SetupError("CreateContainerConfigError", f"volume {name} is not in the pod")
+    return volume
 
 
 def _is_claimed(volume: Object) -> bool:
@@ -160,58 +165,18 @@ def _is_claimed(volume: Object) -> bool:
 
 
 def _give_to_group(place: Path, group: int) -> None:
-    """The group may use what is in the volume, and has what is made in it later."""
-    for path in (place, *place.rglob("*")):
-        if not path.is_symlink():
-            os.chown(path, -1, group)
-            path.chmod(path.stat().st_mode | (0o2070 if path.is_dir() else 0o060))
+    """The group may use what is in the volume, and gets what is made in it later."""
+    with beneath.opened(place) as root:
+        beneath.give_to_group(root, ".", group, 0o060, 0o2070)
+        for directory, entry in beneath.walk(root):
+            # A container may remove or rename it meanwhile.
+            with suppress(FileNotFoundError):
+                beneath.give_to_group(directory, entry.name, group, 0o060, 0o2070)
 
 
 def _mode(source: Object, name: str, default: int) -> int:
     given = source.get(name)
     return default if given is None else int(given)
-
-
-def write_files(place: Path, files: Mapping[str, File]) -> None:
-    """Puts them in the place of whatever files were there, all at once; nothing is written where nothing changed."""
-    current = place / _DATA
-    if current.is_dir() and _as_they_are(current, files):
-        return
-    made = Path(tempfile.mkdtemp(prefix="..", dir=place))
-    made.chmod(0o755)
-    for name, file in files.items():
-        path = _inside(made, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content)
-        path.chmod(file.mode)
-        if file.user is not None and os.geteuid() == 0:
-            os.chown(path, file.user, -1)
-    before = os.readlink(current) if current.is_symlink() else ""
-    link = place / "..data_tmp"
-    link.unlink(missing_ok=True)
-    link.symlink_to(made.name)
-    link.rename(current)
-    tops = {name.partition("/")[0] for name in files}
-    for top in tops:
-        if not (place / top).is_symlink():
-            (place / top).symlink_to(f"{_DATA}/{top}")
-    for each in place.iterdir():
-        if not each.name.startswith("..") and each.name not in tops:
-            each.unlink()
-    if before:
-        shutil.rmtree(place / before, ignore_errors=True)
-
-
-def _inside(root: Path, name: str) -> Path:
-    path = Path(os.path.normpath(root / name))
-    if not path.is_relative_to(root):
-        raise SetupError(_FAILED, f"path {name} leads out of the volume")
-    return path
-
-
-def _as_they_are(current: Path, files: Mapping[str, File]) -> bool:
-    there = {str(each.relative_to(current)) for each in current.rglob("*") if each.is_file()}
-    return there == set(files) and all((current / name).read_bytes() == file.content for name, file in files.items())
 
 
 def _make_directory(path: Path) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from dray.api import pod_requests
 from dray.api.objects import Object, mapping, mappings, spec_of
 from dray.api.quantity import Quantity
+from dray.process import beneath
 
 _RESOURCE = "ephemeral-storage"
 
@@ -20,13 +22,15 @@ def size(paths: Iterable[Path]) -> int:
     """Bytes on the disk of everything below; what vanishes meanwhile counts nothing."""
     total = 0
     for path in paths:
-        for directory, _, files in os.walk(path):
-            for name in files:
-                try:
-                    total += os.lstat(os.path.join(directory, name)).st_blocks * 512
-                except OSError:
-                    continue
+        with suppress(OSError), beneath.opened(path) as root:
+            for _, entry in beneath.walk(root):
+                with suppress(OSError):
+                    total += 0 if entry.is_dir(follow_symlinks=False) else _blocks(entry)
     return total
+
+
+def _blocks(entry: os.DirEntry[str]) -> int:
+    return entry.stat(follow_symlinks=False).st_blocks * 512
 
 
 def is_limited(pod: Object) -> bool:

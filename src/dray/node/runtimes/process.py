@@ -15,7 +15,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -43,6 +42,7 @@ from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartEr
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
 from dray.node.runtimes.shim_server import ShimServer
+from dray.process import beneath
 
 _logger = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
@@ -115,7 +115,7 @@ class ProcessRuntime:
         self._cgroups.find(pod_uid, "").kill()
         self._cgroups.remove_pod(pod_uid)
         process_network.remove(self._pods / pod_uid)
-        shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
+        beneath.remove_tree(self._pods / pod_uid)
 
     # Containers
 
@@ -124,7 +124,7 @@ class ProcessRuntime:
         edits = edits_of(config, self._cdi_directories)
         container_id = f"{config.pod_uid}.{config.name}.{config.attempt}"
         directory = self._containers / container_id
-        shutil.rmtree(directory, ignore_errors=True)
+        beneath.remove_tree(directory)
         (directory / "stage").mkdir(mode=0o700, parents=True)
         self._starting.add(container_id)
         try:
@@ -147,7 +147,7 @@ class ProcessRuntime:
             started = await finished(self._launch(directory, lock))
         except StartError:
             cgroup.remove()
-            shutil.rmtree(directory, ignore_errors=True)
+            beneath.remove_tree(directory)
             raise
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
         return self._state(directory, started)
@@ -182,7 +182,7 @@ class ProcessRuntime:
             if not shim_lock.is_held(directory):
                 # The shim may have written it just before it ended.
                 if (started := shim_client.read_json(directory / "state.json")) is None:
-                    shutil.rmtree(directory, ignore_errors=True)
+                    beneath.remove_tree(directory)
                 return started
             await asyncio.sleep(_PAUSE)
         return started
@@ -212,7 +212,8 @@ class ProcessRuntime:
             cgroup = self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}")
             cgroup.kill()
             cgroup.remove()
-        shutil.rmtree(directory, ignore_errors=True)
+        # A container may have made many files in its working directory.
+        await asyncio.to_thread(beneath.remove_tree, directory)
 
     # Looking in
 

@@ -1,0 +1,114 @@
+"""Files of a volume that follow objects of the API server: configMap, secret, downwardAPI and projected.
+
+    <volume>/..<random>/<file>          the files
+    <volume>/..data -> ..<random>       moved to other files at once, so a container sees all old or all new ones
+    <volume>/<file> -> ..data/<file>
+
+Containers mount these volumes read-only. What is in the volume is still not believed: every step works on descriptors
+and follows no symbolic link but those that stay in the volume.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dray.node.errors import SetupError
+from dray.process import beneath
+
+_DATA: Final = "..data"
+_NEW_DATA: Final = "..data_tmp"
+
+
+class File(NamedTuple):
+    content: bytes
+    mode: int
+    user: int | None = None
+    """The owner, if not the agent's user; only root can give files away."""
+
+
+def write_files(volume: Path, files: Mapping[str, File]) -> None:
+    """Replaces all files of the volume at once; writes nothing where nothing changed."""
+    for name in files:
+        _check(name)
+    with beneath.opened(volume) as place:
+        if _is_current(place, files):
+            return
+        made = f"..{secrets.token_hex(8)}"
+        os.mkdir(made, 0o755, dir_fd=place)
+        with beneath.opened(made, parent=place) as directory:
+            os.fchmod(directory, 0o755)
+            _write(directory, files)
+        _link(place, _NEW_DATA, made)
+        if not _target(place, _DATA):
+            beneath.remove_tree(_DATA, parent=place)
+        os.rename(_NEW_DATA, _DATA, src_dir_fd=place, dst_dir_fd=place)
+        tops = {name.partition("/")[0] for name in files}
+        for top in tops:
+            if _target(place, top) != f"{_DATA}/{top}":
+                _link(place, top, f"{_DATA}/{top}")
+        _remove_others(place, {made, _DATA, *tops})
+
+
+def _check(name: str) -> None:
+    """The names that Kubernetes takes: relative, without "..", and the first directory does not begin with it."""
+    if name.startswith(("/", "..")) or ".." in name.split("/") or not name.strip("/."):
+        raise SetupError("FailedMount", f"path {name} leads out of the volume")
+
+
+def _write(directory: int, files: Mapping[str, File]) -> None:
+    for name, file in files.items():
+        parent, _, last = name.rpartition("/")
+        holder = beneath.make_directories(directory, parent, 0o755)
+        try:
+            user = file.user if file.user is not None and os.geteuid() == 0 else -1
+            beneath.write_new(holder, last, file.content, file.mode, user)
+        finally:
+            os.close(holder)
+
+
+def _is_current(place: int, files: Mapping[str, File]) -> bool:
+    """Whether the volume has these files and no others. No more is read of a file than it should have."""
+    try:
+        data = beneath.open_beneath(place, _DATA, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        there = sum(not entry.is_dir(follow_symlinks=False) for _, entry in beneath.walk(data))
+        return there == len(files) and all(_has(data, name, file.content) for name, file in files.items())
+    finally:
+        os.close(data)
+
+
+def _has(data: int, name: str, content: bytes) -> bool:
+    parent, _, last = name.rpartition("/")
+    with suppress(OSError):
+        holder = beneath.open_beneath(data, parent, os.O_RDONLY | os.O_DIRECTORY, links=False)
+        try:
+            return beneath.read_regular(last, len(content), directory=holder) == content
+        finally:
+            os.close(holder)
+    return False
+
+
+def _target(place: int, name: str) -> str:
+    """Where the link leads; empty for what is no link."""
+    try:
+        return os.readlink(name, dir_fd=place)
+    except OSError:
+        return ""
+
+
+def _link(place: int, name: str, target: str) -> None:
+    beneath.remove_tree(name, parent=place)
+    os.symlink(target, name, dir_fd=place)
+
+
+def _remove_others(place: int, kept: Iterable[str]) -> None:
+    """Files that are no longer wanted, and directories of earlier writes, whatever the link said about them."""
+    for name in set(os.listdir(place)) - set(kept):
+        beneath.remove_tree(name, parent=place)

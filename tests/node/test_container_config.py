@@ -1,0 +1,53 @@
+"""Directories of pods and their containers on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from dray.process import beneath
+from tests.node.machines import pod, ready, shell, states
+
+
+async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):
+    names = ("etc-hosts", "resolv-conf", "volumes", "containers", "volume-subpaths")
+    containers = [shell("echo said > /dev/termination-log; sleep 0.1; exit 1", name=name) for name in names]
+    await machine.cluster.create(
+        pod("p", *containers, restartPolicy="Never", volumes=[{"name": "scratch", "emptyDir": {}}])
+    )
+    found = await machine.phase("p", "Failed")
+    assert {each["terminated"]["reason"] for each in states(found).values()} == {"Error"}
+    assert set(states(found)) == set(names)
+
+
+@pytest.fixture
+def cleaned(tmp_path):
+    """Directories as deep as these would stay where a test fails: pytest cannot remove them."""
+    yield
+    for name in ("pods", "run"):
+        beneath.remove_tree(tmp_path / name)
+
+
+async def test_a_pod_whose_directories_are_deeper_than_python_recurses_is_removed(cleaned, machine):
+    program = "import os, time\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    command = [sys.executable, "-c", f"{program}print('made', flush=True)\ntime.sleep(1000)"]
+    volumes = [{"name": "scratch", "emptyDir": {}}]
+    mounts = [{"name": "scratch", "mountPath": "/scratch"}]
+    containers = [{"command": command}, {"command": command, "workingDir": "/scratch", "volumeMounts": mounts}]
+    # Without root nothing may be mounted here; the working directory of a container is enough then.
+    await machine.cluster.create(pod("p", *containers[: 2 if os.geteuid() == 0 else 1], volumes=volumes))
+    found = await machine.until("p", ready)
+    await machine.cluster.eventually(lambda: has_said(machine, found))
+    await machine.cluster.delete("Pod", "p", grace=0)
+    await machine.until("p", None)
+    await machine.cluster.eventually(lambda: is_removed(machine))
+
+
+async def has_said(machine, found):
+    return all(machine.log(found, each) == ["made"] for each in states(found))
+
+
+async def is_removed(machine):
+    return not [each for place in ("pods", "run/pods", "run/containers") for each in (machine.root / place).iterdir()]
