@@ -1,6 +1,7 @@
 """Records of claims on disk: versions, checksums, restarts of the driver and of the machine, damage."""
 
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 
 from dray.driver.checkpoint import Checkpoint
 from dray.driver.claims import AllocatedDevice, ClaimReference
-from dray.driver.errors import CheckpointCorrupt, ClaimFailed
+from dray.driver.errors import CheckpointCorrupt, ClaimFailed, DriverError
+from tests.damage import DAMAGES
 from tests.driver.node import NAME, Lamps, Node
 
 CLAIM = ClaimReference("ns", "claim", "u-1")
@@ -82,6 +84,48 @@ def test_a_damaged_record_says_where_it_is_and_what_to_do(directory: Path, kind:
     with pytest.raises(CheckpointCorrupt, match=r"claims/u-1\.json cannot be read .* then remove the file"):
         checkpoint.read("u-1")
     assert list(checkpoint.readable()) == []
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_record_that_was_replaced_is_never_a_missing_one(directory: Path, kind: str) -> None:
+    checkpoint = opened(directory)
+    checkpoint.begin(CLAIM, DEVICES, "a", None)
+    DAMAGES[kind](directory / "u-1.json")
+    with pytest.raises(CheckpointCorrupt, match=r"claims/u-1\.json cannot be read .* then remove the file"):
+        checkpoint.read("u-1")
+    assert checkpoint.recorded_claims().unreadable == ("u-1",)
+
+
+def test_the_record_of_another_claim_is_not_believed(directory: Path) -> None:
+    checkpoint = opened(directory)
+    checkpoint.begin(CLAIM, DEVICES, "a", None)
+    (directory / "u-1.json").rename(directory / "u-2.json")
+    with pytest.raises(CheckpointCorrupt, match="it is that of claim u-1"):
+        checkpoint.read("u-2")
+
+
+@pytest.mark.parametrize("kind", ["truncated", "directory", "link to nothing"])
+async def test_a_driver_starts_beside_a_damaged_record_and_names_it(
+    kubelet_node: Node, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, other = await kubelet_node.claim("lamp-0"), await kubelet_node.claim("lamp-1")
+    async with kubelet_node.plugin(Lamps()) as plugin:
+        await plugin.prepare(broken, other)
+    path = kubelet_node.root / "plugins" / NAME / "claims" / f"{broken['uid']}.json"
+    DAMAGES[kind](path)
+    (path.parent / ".left.tmp").mkdir()
+    async with kubelet_node.plugin(Lamps()) as plugin:
+        assert f"claim {broken['uid']}: the record {path} cannot be read" in caplog.text
+        answered = await plugin.unprepare(broken, other)
+        assert "then remove the file" in answered[broken["uid"]].error
+        assert answered[other["uid"]].error == ""
+    assert os.path.lexists(path)
+
+
+def test_a_file_in_the_place_of_the_records_is_told(directory: Path) -> None:
+    directory.touch()
+    with pytest.raises(DriverError, match="claims is not a directory: the records of claims belong there"):
+        opened(directory)
 
 
 @pytest.mark.parametrize("uid", ["", "../u", ".hidden", "a/b"])

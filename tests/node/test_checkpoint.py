@@ -1,6 +1,7 @@
 """The checkpoint of the DRA manager: the kubelet's form, byte for byte where it is known."""
 
 import json
+import os
 import zlib
 
 import pytest
@@ -9,6 +10,7 @@ from dray.driver.claims import ClaimReference
 from dray.node.checkpoint import Checkpoint, ClaimState, DriverState, decode, encode
 from dray.node.devices import PreparedDevice
 from dray.node.errors import CheckpointError
+from tests.damage import DAMAGES
 
 EMPTY = (
     rb'{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",'
@@ -102,3 +104,25 @@ def test_a_corrupt_file_is_refused_with_a_way_out(tmp_path, content, said):
         Checkpoint(path).load()
     assert "drain this node, remove the file and start again" in str(caught.value)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_never_an_empty_one(tmp_path, damage):
+    path = tmp_path / "dra_manager_state"
+    Checkpoint(path).save([STATE])
+    DAMAGES[damage](path)
+    before = os.lstat(path)
+    with pytest.raises(CheckpointError, match="drain this node, remove the file and start again"):
+        Checkpoint(path).load()
+    assert os.lstat(path) == before
+
+
+async def test_an_agent_with_a_damaged_checkpoint_says_so_and_goes_on_once_it_is_repaired(machine):
+    await machine.stop()
+    path = machine.root / "dra_manager_state"
+    path.rename(machine.root / "kept")
+    path.symlink_to("nothing")
+    with pytest.raises(CheckpointError, match="dra_manager_state cannot be read \\(is a symbolic link\\)"):
+        await machine.start()
+    (machine.root / "kept").rename(path)
+    await machine.start()

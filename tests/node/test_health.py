@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 
 import pytest
 
 from dray._proto import kubelet_pb2 as messages
 from dray.node.health_cache import HEALTHY, UNHEALTHY, DeviceHealth, HealthCache
+from tests.damage import DAMAGES
 
 from .clusters import bound_pod, kubelet_on_cluster
 from .scripted_driver import BOTH, DRIVER, scripted_driver
@@ -108,8 +110,22 @@ def test_health_survives_a_restart(tmp_path):
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"d": {"Devices": {"a": 1}}}'])
+REPORT = {"PoolName": "p", "DeviceName": "a", "Health": "Healthy", "LastUpdated": "2026-01-01T00:00:00Z"}
+TOO_LONG = json.dumps({"d": {"Devices": {"a": {**REPORT, "HealthCheckTimeout": 10**400}}}}).encode()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"d": {"Devices": {"a": 1}}}', TOO_LONG])
 def test_a_state_that_cannot_be_read_is_passed_over(tmp_path, content):
     path = tmp_path / "dra_health_state"
     path.write_bytes(content)
     assert HealthCache(path).expire(0.0) == {}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_state_that_was_replaced_is_passed_over_and_reports_are_still_taken(tmp_path, damage, caplog):
+    path = tmp_path / "dra_health_state"
+    HealthCache(path).update("d", [healthy("a")], 1.0)
+    DAMAGES[damage](path)
+    cache = HealthCache(path)
+    assert f"device health in {path} is not used" in caplog.text
+    assert cache.update("d", [healthy("b")], 1.0) == {("pool", "b")}

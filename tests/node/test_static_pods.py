@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
 from dray.client.api import ApiClient
+from dray.client.clock import SystemTime
 from dray.client.errors import ConnectionFailed
-from dray.node.static_pods import StaticPodError, static_pod
+from dray.node.static_pods import StaticPodError, StaticPods, static_pod
 from dray.server.security.users import node_user
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import QUICK
@@ -140,3 +142,26 @@ def test_what_is_no_pod_is_refused(tmp_path, text, said):
     (tmp_path / "web.yaml").write_text(text)
     with pytest.raises(StaticPodError, match=said):
         static_pod(tmp_path / "web.yaml", NODE, "2026-01-01T00:00:00Z")
+
+
+def test_pipes_links_to_nothing_and_huge_files_are_told_about_once_and_hold_up_no_other(tmp_path, caplog):
+    write(tmp_path, "true")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "link.yaml").symlink_to("nothing")
+    (tmp_path / "around.yaml").symlink_to("around.yaml")
+    (tmp_path / "directory.yaml").mkdir()
+    with open(tmp_path / "huge.yaml", "wb") as file:
+        file.truncate(1 << 40)
+    found = {}
+    static = StaticPods(tmp_path, NODE, found.update, SystemTime())
+    for _ in range(3):
+        static.scan()
+    assert [each["metadata"]["name"] for each in found.values()] == [NAME]
+    told = {record.args[0].name: record.args[1] for record in caplog.records}
+    assert told == {
+        "pipe.yaml": "is not a regular file",
+        "link.yaml": "No such file or directory",
+        "around.yaml": "Too many levels of symbolic links",
+        "huge.yaml": "has more than 1048576 bytes",
+    }
+    assert len(caplog.records) == len(told)

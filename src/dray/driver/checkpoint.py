@@ -4,8 +4,8 @@ A record is written before a device is touched (begun), and again when the claim
 when the claim is unprepared. A first record and a state that the driver records are durable when the call returns; of
 later writes a loss of power may leave the one before, and of a removal nothing. A file holds the record under the name
 of its version, with a CRC-32 of it, so that a newer format can stand beside the one an older release reads. A file
-that cannot be read fails its own claim and no other. Two instances of a driver share the directory in a rolling
-update: nothing is cached, and `attempt` tells whose record it is.
+that cannot be read fails its own claim and no other, and is named in the log when the driver starts. Two instances of
+a driver share the directory in a rolling update: nothing is cached, and `attempt` tells whose record it is.
 
 A machine that was started anew has none of what was prepared on it, so a record from before is not complete.
 """
@@ -13,21 +13,25 @@ A machine that was started anew has none of what was prepared on it, so a record
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from dray.driver.claims import AllocatedDevice, ClaimReference, PreparedClaim, RecordedClaims
-from dray.driver.errors import CheckpointCorrupt, ClaimFailed
+from dray.driver.errors import CheckpointCorrupt, ClaimFailed, DriverError
 from dray.driver.files import remove_file, replace_file
+from dray.process.beneath import read_regular
 
 _VERSION: Final = "v1"
 _SUFFIX: Final = ".json"
+_LARGEST: Final = 16 << 20
+_logger = logging.getLogger(__name__)
 
 
 class RecordedDevice(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,10 +80,19 @@ class Checkpoint:
         self._boot_id = boot_id
 
     def open(self) -> None:
-        self._directory.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError:
+            raise DriverError(f"{self._directory} is not a directory: the records of claims belong there") from None
         # What a crash left of an unfinished write.
         for path in self._directory.glob(".*.tmp"):
-            remove_file(path)
+            with suppress(IsADirectoryError):
+                remove_file(path)
+        for uid in self.recorded_claims().unreadable:
+            try:
+                self.read(uid)
+            except CheckpointCorrupt as error:
+                _logger.error("claim %s: %s", uid, error)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -123,16 +136,12 @@ class Checkpoint:
         """None where there is none."""
         path = self._path(uid)
         try:
-            content = path.read_bytes()
+            record = _decoded(read_regular(path, _LARGEST))
+            if record.uid != uid:
+                raise ValueError(f"it is that of claim {record.uid}")
         except FileNotFoundError:
             return None
-        try:
-            stored = msgspec.json.decode(content, type=dict[str, Any])
-            known = msgspec.convert(stored[_VERSION], _Stored)
-            if zlib.crc32(known.data.encode()) != known.checksum:
-                raise ValueError("the checksum differs")
-            record = msgspec.json.decode(known.data, type=Record)
-        except (KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError, RecursionError) as error:
             raise CheckpointCorrupt(
                 f"the record {path} cannot be read ({type(error).__name__}: {error}): "
                 "see that the claim's devices are free of what was prepared, then remove the file"
@@ -171,3 +180,12 @@ class Checkpoint:
         if not uid or "/" in uid or uid[0] == ".":
             raise ClaimFailed(f"{uid!r} is not the uid of a claim")
         return self._directory / f"{uid}{_SUFFIX}"
+
+
+def _decoded(content: bytes) -> Record:
+    """Raises KeyError, ValueError, or RecursionError."""
+    stored = msgspec.json.decode(content, type=dict[str, Any])
+    known = msgspec.convert(stored[_VERSION], _Stored)
+    if zlib.crc32(known.data.encode()) != known.checksum:
+        raise ValueError("the checksum differs")
+    return msgspec.json.decode(known.data, type=Record)

@@ -28,10 +28,12 @@ from dray.driver.errors import ClaimFailed, DriverError
 from dray.driver.files import replace_file
 from dray.driver.injection import AnsweredDevice
 from dray.driver.prepared import DeviceMetadata, Prepared
+from dray.process.beneath import read_regular
 
 VERSIONS: Final = ("v1beta1", "v1alpha1")
 """The newest first."""
 _IN_CONTAINER: Final = "/var/run/kubernetes.io/dra-device-attributes"
+_LARGEST: Final = 16 << 20
 _logger = logging.getLogger(__name__)
 
 
@@ -156,9 +158,9 @@ def _generation(path: Path, uid: str, body: Object) -> int:
 def _read(path: Path) -> Object | None:
     """The newest document of a file, without version and kind; None where there is none that could be ours."""
     try:
-        document = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=Object)
+        document = msgspec.json.decode(read_regular(path, _LARGEST).partition(b"\n")[0], type=Object)
         if not document["metadata"]["uid"] or not isinstance(document["metadata"]["generation"], int):
             return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}

@@ -16,6 +16,7 @@ from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDe
 from dray.driver.cdi.sandbox import SANDBOX_HOOKS
 from dray.driver.cdi.spec import Spec, SpecDevice, check
 from dray.driver.errors import InvalidSpec
+from dray.process.beneath import read_regular
 
 DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _LARGEST = 16 << 20
@@ -99,14 +100,14 @@ def _devices(
 def read(path: Path) -> Spec:
     """Raises CdiError where the file is no CDI spec."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise CdiError(f"{path}: larger than {_LARGEST >> 20} MiB")
-        data = path.read_bytes()
+        data = read_regular(path, _LARGEST, links=True)
         content = msgspec.json.decode(data) if path.suffix == ".json" else _yaml(data)
         spec = msgspec.convert(content, Spec)
         check(spec)
         return spec
-    except (OSError, ValueError, msgspec.MsgspecError, InvalidSpec) as error:
+    except OSError as error:
+        raise CdiError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError, msgspec.MsgspecError, InvalidSpec) as error:
         raise CdiError(f"{path}: {error}") from None
 
 

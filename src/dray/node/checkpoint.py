@@ -3,7 +3,8 @@
     {"Data": "<a JSON document as text>", "Checksum": <CRC-32 of that text>}
 
 A missing file is an empty state. A file that cannot be read, or whose checksum is wrong, is an error and not an empty
-state: the devices of running pods would be handed out again.
+state: the devices of running pods would be handed out again. A symbolic link is such an error too: where it leads to
+nothing, the state would be lost.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from dray.driver.claims import ClaimReference
 from dray.driver.files import replace_file
 from dray.node.devices import PreparedDevice
 from dray.node.errors import CheckpointError
+from dray.process.beneath import read_regular
 
 FILE_NAME: Final = "dra_manager_state"
 _KIND: Final = "DRACheckpoint"
 _API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
+# About a hundred thousand claims.
+_LARGEST: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +90,15 @@ class Checkpoint:
 
     def load(self) -> list[ClaimState]:
         try:
-            content = self._path.read_bytes()
+            return decode(read_regular(self._path, _LARGEST))
         except FileNotFoundError:
             self.save([])
             return []
         except OSError as error:
-            raise CheckpointError(f"cannot read checkpoint {self._path}: {error.strerror or error}") from None
-        try:
-            return decode(content)
-        except ValueError as error:
-            raise CheckpointError(
-                f"checkpoint {self._path} is corrupt ({error}): drain this node, remove the file and start again"
-            ) from None
+            problem = f"cannot be read ({error.strerror or error})"
+        except (ValueError, RecursionError) as error:
+            problem = f"is corrupt ({error})"
+        raise CheckpointError(f"checkpoint {self._path} {problem}: drain this node, remove the file and start again")
 
     def save(self, claims: Iterable[ClaimState]) -> None:
         try:
@@ -112,7 +113,7 @@ def encode(claims: Iterable[ClaimState]) -> bytes:
 
 
 def decode(content: bytes) -> list[ClaimState]:
-    """Raises ValueError."""
+    """Raises ValueError, and RecursionError for a document that is nested too deeply."""
     file = _decode_file(content)
     if zlib.crc32(file.Data.encode()) != file.Checksum:
         raise ValueError("its checksum is wrong")

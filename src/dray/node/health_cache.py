@@ -19,6 +19,7 @@ import msgspec
 
 from dray.client.clock import micro_timestamp, moment
 from dray.driver.files import replace_file
+from dray.process.beneath import read_regular
 
 HEALTHY: Final = "Healthy"
 UNHEALTHY: Final = "Unhealthy"
@@ -27,6 +28,7 @@ UNKNOWN: Final = "Unknown"
 MAX_DEVICES: Final = 16384
 """Of one driver; further ones are not kept."""
 MAX_MESSAGE: Final = 1024
+_LARGEST: Final = 256 << 20
 _NANOSECONDS: Final = 1_000_000_000
 _logger = logging.getLogger(__name__)
 
@@ -128,18 +130,22 @@ class HealthCache:
             driver: _Driver({f"{pool}/{device}": _stored(report) for (pool, device), report in kept.items()})
             for driver, kept in self._drivers.items()
         }
-        replace_file(self._path, msgspec.json.encode(document))
+        try:
+            replace_file(self._path, msgspec.json.encode(document))
+        except OSError as error:
+            # What is known is in memory, and drivers report anew after a restart.
+            _logger.warning("device health is not kept in %s: %s", self._path, error.strerror)
 
     def _load(self, path: Path) -> None:
         try:
-            drivers = _decode(path.read_bytes())
+            drivers = _decode(read_regular(path, _LARGEST))
             self._drivers = {
                 name: {(each.PoolName, each.DeviceName): _report(each) for each in driver.Devices.values()}
                 for name, driver in drivers.items()
             }
         except FileNotFoundError:
             pass
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ArithmeticError, RecursionError) as error:
             _logger.warning("device health in %s is not used: %s", path, error)
 
 

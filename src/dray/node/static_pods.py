@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import stat
 from collections.abc import Callable, Mapping
 from hashlib import md5
 from pathlib import Path
@@ -23,6 +24,7 @@ from dray.api.pod_references import api_objects
 from dray.api.pods import HASH_ANNOTATION
 from dray.client.clock import TimeOfDay, timestamp
 from dray.node.errors import NodeError
+from dray.process.beneath import read_regular
 from dray.yaml.documents import parse
 from dray.yaml.text import ManifestError
 
@@ -30,6 +32,7 @@ _SOURCE: Final = "kubernetes.io/config.source"
 _SEEN: Final = "kubernetes.io/config.seen"
 _POD: Final = built_in("v1", "Pod")
 _LARGEST: Final = 1 << 20
+_UNREADABLE: Final = (0, 0, 0)
 _logger = logging.getLogger(__name__)
 
 
@@ -62,30 +65,35 @@ class StaticPods:
             _logger.warning("static pods: %s: %s", self._directory, error.strerror)
             return
         before = {uid_of(pod) for _, pod in self._files.values() if pod is not None}
-        self._files = {path: self._file(path) for path in paths if path.is_file()}
+        self._files = {path: self._file(path) for path in paths}
         pods = {uid_of(pod): pod for _, pod in self._files.values() if pod is not None}
         if pods.keys() != before:
             self._changed(pods)
 
     def _file(self, path: Path) -> tuple[tuple[int, int, int], Object | None]:
         """What identifies the content of the file, and its pod."""
+        known = self._files.get(path)
         try:
-            stat = path.stat()
-            mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            known = self._files.get(path)
+            found = path.stat()
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if stat.S_ISDIR(found.st_mode):
+                return mark, None
             if known is not None and known[0] == mark:
                 return known
             return mark, static_pod(path, self._node, timestamp(self._time.now()))
-        except (OSError, StaticPodError) as error:
+        except StaticPodError as error:
             _logger.error("static pods: %s: %s", path, error)
-            return (mark if isinstance(error, StaticPodError) else (0, 0, 0)), None
+            return mark, None
+        except OSError as error:
+            # It is tried again at every look, and told about once.
+            if known is None or known[0] != _UNREADABLE:
+                _logger.error("static pods: %s: %s", path, error.strerror)
+            return _UNREADABLE, None
 
 
 def static_pod(path: Path, node: str, now: str) -> Object:
-    """The pod of a file, as it runs on the node; raises StaticPodError."""
-    if path.stat().st_size > _LARGEST:
-        raise StaticPodError(f"larger than {_LARGEST >> 20} MiB")
-    content = path.read_bytes()
+    """The pod of a file, as it runs on the node; raises StaticPodError, and OSError where it cannot be read."""
+    content = read_regular(path, _LARGEST, links=True)
     try:
         documents = [each.value for each in parse(content) if each.value is not None]
     except ManifestError as error:

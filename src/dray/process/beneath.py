@@ -32,6 +32,9 @@ _MOST_LINKS: Final = 40
 _LONGEST_PATH: Final = 4096
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+PROCESS_BYTES: Final = 8 << 20
+"""More than the arguments and the environment of a new process can have; later it may claim to have any number."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -21,6 +21,7 @@ from dray.drivers.nic.links import netlink, read_links
 from dray.drivers.nic.options import NicOptions
 from dray.drivers.nic.recovery import recover, release
 from dray.node.network_namespaces import number
+from tests.damage import DAMAGES
 from tests.drivers.nic.networks import interfaces, ip, make_interface, seen
 
 CLAIM = "0000-claim"
@@ -403,10 +404,11 @@ def test_what_another_driver_left_is_brought_back_once_nobody_cares_for_it(desk,
     assert desk.attachments.all() == []
 
 
-def test_a_record_that_cannot_be_read_says_what_to_do(desk, pod_network, caplog):
+@pytest.mark.parametrize("damage", ["truncated", "nested", "directory", "link to nothing"])
+def test_a_record_that_cannot_be_read_says_what_to_do(desk, pod_network, caplog, damage):
     make_interface("nic0")
     desk.plan("nic0")
-    (desk.attachments.directory / "nic0.json").write_text("{")
+    DAMAGES[damage](desk.attachments.directory / "nic0.json")
     with pytest.raises(AttachmentError, match="see that the interface of nic0 is on the host, then remove the file"):
         desk.attach("nic0", pod_network())
     assert desk.attachments.all() == []

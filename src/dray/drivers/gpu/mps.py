@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -31,6 +30,7 @@ from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, set_compute_m
 from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.programs import run_program
 from dray.node.runtimes.shim import system
+from dray.process import beneath
 
 PIPE_DIRECTORY: Final = "CUDA_MPS_PIPE_DIRECTORY"
 CONTAINER_PIPE: Final = "/tmp/nvidia-mps"
@@ -138,7 +138,7 @@ class MpsDaemons:
             _mount_shared(directory)
         # What a daemon that died has left, its process id among it. The directory stays: containers have it mounted.
         for path in (directory / "pipe").iterdir():
-            path.unlink()
+            beneath.remove_tree(path)
         # Clients in containers run as any user.
         (directory / "pipe").chmod(0o777)
 
@@ -202,10 +202,8 @@ def _mount_shared(directory: Path) -> None:
 
 
 def _remove(directory: Path) -> None:
-    try:
-        shutil.rmtree(directory)
-    except RecursionError:
-        raise DriverError(f"{directory} is nested too deeply to be removed: remove it by hand") from None
+    if not beneath.remove_tree(directory):
+        raise DriverError(f"{directory} cannot be removed: remove it by hand")
 
 
 def _variables(process: str) -> list[bytes]:
@@ -213,7 +211,7 @@ def _variables(process: str) -> list[bytes]:
     try:
         if os.readlink(_PROCESSES / process / "ns/pid") != os.readlink(_PROCESSES / "self/ns/pid"):
             return []
-        return (_PROCESSES / process / "environ").read_bytes().split(b"\0")
+        return beneath.read_start(_PROCESSES / process / "environ", beneath.PROCESS_BYTES).split(b"\0")
     except OSError:
         return []
 

@@ -28,9 +28,11 @@ from dray.drivers.devices.nic import Nic
 from dray.drivers.nic.config import NetworkConfig
 from dray.drivers.nic.snapshot import Snapshot
 from dray.node import network_namespaces
+from dray.process.beneath import read_regular
 
 _logger = logging.getLogger(__name__)
 _SUFFIX: Final = ".json"
+_LARGEST: Final = 16 << 20
 
 
 class AttachmentError(Exception):
@@ -102,10 +104,10 @@ class Attachments:
     def read(self, device: str) -> Attachment | None:
         path = self.directory / f"{device}{_SUFFIX}"
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=Attachment)
+            found = msgspec.json.decode(read_regular(path, _LARGEST), type=Attachment)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise AttachmentError(
                 f"{path} cannot be read ({error}): see that the interface of {device} is on the host, "
                 "then remove the file"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from dray.node.server.log_entries import LogOptions, Rendering, ends_line
+from dray.process.beneath import open_regular
 
 _CHUNK: Final = 64 * 1024
 _LOOK_SECONDS: Final = 0.2
@@ -54,7 +55,7 @@ class LogFiles:
         found: dict[int, BinaryIO] = {}
         for path in self._paths():
             try:
-                file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+                file = open_regular(path)
             except FileNotFoundError:
                 continue
             inode = _inode(file)

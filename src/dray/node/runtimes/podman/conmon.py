@@ -17,6 +17,7 @@ from typing import Final
 
 from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
+from dray.process.beneath import PROCESS_BYTES, read_start
 from dray.process.tasks import end_tasks
 
 _PACKET: Final = 64 * 1024
@@ -27,7 +28,7 @@ _STREAMS: Final = {2: 1, 3: 2}
 def is_alive(pid: int, container_id: str) -> bool:
     """Whether it is the container's conmon, and no other process that has its number by now."""
     try:
-        return pid > 0 and container_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return pid > 0 and container_id.encode() in read_start(f"/proc/{pid}/cmdline", PROCESS_BYTES)
     except OSError:
         return False
 

@@ -12,7 +12,6 @@ import contextlib
 import os
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from dray.node.cgroups import cgroup_at
@@ -21,6 +20,7 @@ from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.podman.command import Podman
 from dray.node.runtimes.podman.found import FoundContainer
+from dray.process.beneath import PROCESS_BYTES, read_start
 
 _MARK: Final = "DRAY_EXEC"
 _PAUSE: Final = 0.05
@@ -61,7 +61,7 @@ def _kill(cgroup: str, mark: str) -> bool:
     found = False
     for pid in cgroup_at(cgroup).processes():
         with contextlib.suppress(OSError):
-            if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if mark.encode() in read_start(f"/proc/{pid}/environ", PROCESS_BYTES).split(b"\0"):
                 found = True
                 os.kill(pid, 9)
     return found

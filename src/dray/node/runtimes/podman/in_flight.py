@@ -10,6 +10,7 @@ from typing import Final
 
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.process_end import ended
+from dray.process.beneath import PROCESS_BYTES, read_start
 
 _logger = logging.getLogger(__name__)
 _SECONDS: Final = 60.0
@@ -29,7 +30,7 @@ def _commands(label: str) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
+                words = read_start(entry / "cmdline", PROCESS_BYTES).split(b"\0")
             except OSError:
                 continue
             if words[0].endswith(b"podman") and b"run" in words and label.encode() in words:
