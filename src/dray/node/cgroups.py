@@ -8,12 +8,12 @@ and usage is what their processes tell.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL
 
 from dray.node.runtimes.configs import Limits
 from dray.node.runtimes.interface import Usage
@@ -21,6 +21,8 @@ from dray.node.runtimes.interface import Usage
 _PERIOD = 100_000
 _CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
 _ROOT = Path("/sys/fs/cgroup")
+_REMOVALS = 100
+_REMOVAL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +48,21 @@ class Cgroup:
     def oom_killed(self) -> bool:
         return bool(self._of_stat("memory.events", "oom_kill") or self._of_stat("memory.oom_control", "oom_kill"))
 
-    def kill(self) -> None:
+    def members(self) -> set[int]:
         """All processes in it and in groups below it."""
+        found: set[int] = set()
         for directory in self.directories:
             for procs in directory.glob("**/cgroup.procs"):
                 with contextlib.suppress(OSError):
-                    for pid in map(int, procs.read_text().split()):
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(pid, SIGKILL)
+                    found.update(map(int, procs.read_text().split()))
+        return found
 
     def processes(self) -> list[int]:
         return [int(each) for each in self._read("cgroup.procs").split()]
 
-    def remove(self) -> None:
-        for directory in self.directories:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
+    def remove(self) -> bool:
+        """With those below it, as far as they have no processes; whether nothing is left."""
+        return _remove(self.directories)
 
     def _read(self, name: str) -> str:
         for directory in self.directories:
@@ -98,12 +99,24 @@ def cgroup_at(path: str, root: Path = _ROOT) -> Cgroup:
 
 def remove_below(path: str, root: Path = _ROOT) -> bool:
     """Empty groups at the path and below it, in all hierarchies; whether nothing is left."""
-    tops = [each / path for each in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())]
-    for top in [each for each in tops if each.is_dir()]:
+    return _remove([each / path for each in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())])
+
+
+async def removed(remove: Callable[[], bool]) -> None:
+    """Tries until nothing is left, for some seconds: a process leaves its group a moment after it has ended."""
+    for _ in range(_REMOVALS):
+        if remove():
+            return
+        await asyncio.sleep(_REMOVAL_SECONDS)
+
+
+def _remove(tops: Iterable[Path]) -> bool:
+    found = [each for each in tops if each.is_dir()]
+    for top in found:
         for directory, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
-    return not any(each.is_dir() for each in tops)
+    return not any(each.is_dir() for each in found)
 
 
 def _settings(limits: Limits) -> dict[str, str]:
@@ -127,7 +140,8 @@ class Cgroups:
     def usable(self) -> bool:
         return bool(self._parents)
 
-    def find(self, pod_uid: str, name: str) -> Cgroup:
+    def find(self, pod_uid: str, name: str = "") -> Cgroup:
+        """Of a container, or without a name of the whole pod."""
         return Cgroup(tuple(each / pod_uid / name for each in self._parents))
 
     def make(self, pod_uid: str, name: str) -> Cgroup:
@@ -137,14 +151,6 @@ class Cgroups:
             _delegate(directory.parent)
             directory.mkdir(exist_ok=True)
         return cgroup
-
-    def remove_pod(self, pod_uid: str) -> None:
-        for parent in self._parents:
-            with contextlib.suppress(OSError):
-                for each in (parent / pod_uid).iterdir():
-                    if each.is_dir():
-                        each.rmdir()
-                (parent / pod_uid).rmdir()
 
 
 def _hierarchies(root: Path) -> Iterable[Path]:

@@ -1,4 +1,4 @@
-"""Descriptors that somebody else makes readable: sockets, pipes, terminals."""
+"""Descriptors that somebody else makes readable or writable: sockets, pipes, terminals."""
 
 from __future__ import annotations
 
@@ -15,3 +15,14 @@ async def readable(descriptor: int | socket.socket) -> None:
         await ready.wait()
     finally:
         loop.remove_reader(descriptor)
+
+
+async def writable(descriptor: int | socket.socket) -> None:
+    """Returns when something can be written."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(descriptor)

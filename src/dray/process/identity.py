@@ -17,6 +17,14 @@ def started_at(pid: int) -> str:
     return "" if words[0] == "Z" else words[19]
 
 
+def is_exiting(pid: int) -> bool:
+    """Whether the process is gone or about to be: its memory is given back, though others may not have seen its end."""
+    try:
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return True
+
+
 def age() -> float:
     """Seconds since this process began; none where that cannot be told."""
     try:

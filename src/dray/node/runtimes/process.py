@@ -24,10 +24,11 @@ from typing import Any, Final
 
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
-from dray.node.cgroups import Cgroups
+from dray.node.cgroups import Cgroup, Cgroups, removed
 from dray.node.runtimes import (
     pod_network,
     process_images,
+    process_kill,
     process_network,
     process_usage,
     shim_client,
@@ -38,15 +39,18 @@ from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
+from dray.node.runtimes.executions import Executions
 from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
 from dray.node.runtimes.shim_server import ShimServer
 from dray.process import beneath
+from dray.process.ending import end_all
 
 _logger = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
 _PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 0.5
 
 
 class ProcessRuntime:
@@ -73,6 +77,7 @@ class ProcessRuntime:
         self._unknown_images_wait = unknown_images_wait
         self._starting: set[str] = set()
         self._shims = ShimServer()
+        self._executions = Executions()
         for directory in (root, self._pods, self._containers):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -108,14 +113,27 @@ class ProcessRuntime:
         process_network.remove(self._pods / pod_uid)
 
     async def remove_sandbox(self, pod_uid: str) -> None:
-        for directory in self._containers.glob(f"{pod_uid}.*"):
-            await self._started(directory)
-            await self.stop(directory.name, 0)
-            await self.remove(directory.name)
-        self._cgroups.find(pod_uid, "").kill()
-        self._cgroups.remove_pod(pod_uid)
+        directories = list(self._containers.glob(f"{pod_uid}.*"))
+        await asyncio.gather(*(self._stop_and_remove(each) for each in directories))
+        cgroup = self._cgroups.find(pod_uid)
+        await end_all(cgroup.members, called=f"pod {pod_uid}")
+        await removed(cgroup.remove)
         process_network.remove(self._pods / pod_uid)
         beneath.remove_tree(self._pods / pod_uid)
+
+    async def _stop_and_remove(self, directory: Path) -> None:
+        try:
+            async with asyncio.timeout(stopping.OBEY_SECONDS):
+                while directory.name in self._starting:
+                    await asyncio.sleep(_PAUSE)
+                started = await self._started(directory)
+        except TimeoutError:
+            # Its start hangs.
+            await self.kill(directory.name)
+            started = await self._started(directory)
+        if started is not None:
+            await self.stop(directory.name, 0)
+            await self.remove(directory.name)
 
     # Containers
 
@@ -144,13 +162,22 @@ class ProcessRuntime:
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
+        except BaseException:
+            await self._forget(directory)
+            raise
+        try:
             started = await finished(self._launch(directory, lock))
         except StartError:
-            cgroup.remove()
-            beneath.remove_tree(directory)
+            await self._forget(directory)
             raise
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
-        return self._state(directory, started)
+        return await self._state(directory, started)
+
+    async def _forget(self, directory: Path) -> None:
+        """A container that was not started leaves nothing."""
+        await removed(self._cgroup(directory).remove)
+        # A container may have made many files in its working directory.
+        await asyncio.to_thread(beneath.remove_tree, directory)
 
     async def _launch(self, directory: Path, lock: int) -> dict[str, Any]:
         try:
@@ -158,6 +185,7 @@ class ProcessRuntime:
                 # It has the lock of the directory from its first moment to its last.
                 told = json.loads(await self._shims.start(directory, lock) or b"{}")
         except TimeoutError:
+            await self.kill(directory.name)
             raise StartError("CreateContainerError", f"not started within {_START_SECONDS:g} s") from None
         except OSError as error:
             raise StartError("CreateContainerError", f"no shim can be started: {error}") from None
@@ -171,31 +199,39 @@ class ProcessRuntime:
         for directory in sorted(self._containers.iterdir()):
             started = await self._started(directory)
             if started is not None:
-                found.append(self._state(directory, started))
+                found.append(await self._state(directory, started))
         return found
 
     async def _started(self, directory: Path) -> dict[str, Any] | None:
         """How a container was started; None where it was not. One that a killed agent was starting is waited for."""
+        end = time.monotonic() + _START_SECONDS
         while (started := shim_client.read_json(directory / "state.json")) is None:
             if directory.name in self._starting:
                 return None
             if not shim_lock.is_held(directory):
                 # The shim may have written it just before it ended.
                 if (started := shim_client.read_json(directory / "state.json")) is None:
-                    beneath.remove_tree(directory)
+                    await self._forget(directory)
                 return started
+            if time.monotonic() > end:
+                await self.kill(directory.name)
             await asyncio.sleep(_PAUSE)
         return started
 
     async def wait(self, container_id: str) -> ContainerState:
-        directory = self._containers / container_id
+        """Once nothing of it runs any more, commands that were executed in it included."""
+        directory, pause = self._containers / container_id, _PAUSE
         while True:
             await shim_client.ended(directory)
             if (directory / "exit.json").exists() or not shim_lock.is_held(directory):
                 break
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
         started = shim_client.read_json(directory / "state.json") or {}
-        return self._state(directory, started, ended=True)
+        state = await self._state(directory, started, ended=True)
+        await end_all(self._cgroup(directory).members, called=container_id)
+        await self._executions.end(container_id)
+        return state
 
     async def signal(self, container_id: str, number: int) -> None:
         await shim_client.send_signal(self._containers / container_id, number)
@@ -203,17 +239,18 @@ class ProcessRuntime:
     async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
         return await stopping.stop(self, container_id, grace, number)
 
+    async def kill(self, container_id: str) -> None:
+        """Kills all its processes and its shim, without the shim's help."""
+        directory = self._containers / container_id
+        await process_kill.kill(directory, self._cgroup(directory))
+
     async def remove(self, container_id: str) -> None:
         directory = self._containers / container_id
         spec = shim_client.read_json(directory / "spec.json") or {}
         hooks = [Hook(**each) for each in spec.get("poststop", ())]
         await run_hooks(hooks, ("poststop",), container_id, directory)
-        if spec:
-            cgroup = self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}")
-            cgroup.kill()
-            cgroup.remove()
-        # A container may have made many files in its working directory.
-        await asyncio.to_thread(beneath.remove_tree, directory)
+        await end_all(self._cgroup(directory).members, called=container_id)
+        await self._forget(directory)
 
     # Looking in
 
@@ -225,7 +262,8 @@ class ProcessRuntime:
         started = shim_client.read_json(directory / "state.json")
         if spec is None or started is None or (directory / "exit.json").exists():
             raise StartError("ContainerNotRunning", "the container is not running")
-        return await ExecProcess(directory, spec, started["pid"]).run(command, streams, tty=tty, stdin=stdin)
+        execution = ExecProcess(directory, spec, started["pid"])
+        return await self._executions.run(container_id, execution.run(command, streams, tty=tty, stdin=stdin))
 
     async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
         try:
@@ -234,18 +272,15 @@ class ProcessRuntime:
             raise StartError("ContainerNotRunning", "the container is not running") from None
 
     async def resize(self, container_id: str, limits: Limits) -> None:
-        pod_uid, name, attempt = container_id.rsplit(".", 2)
         with contextlib.suppress(OSError):
-            self._cgroups.find(pod_uid, f"{name}-{attempt}").limit(limits)
+            self._cgroup(self._containers / container_id).limit(limits)
 
     async def usage(self, container_id: str) -> Usage | None:
-        spec = shim_client.read_json(self._containers / container_id / "spec.json")
-        if spec is None:
-            return None
-        counted = self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").usage()
+        directory = self._containers / container_id
+        counted = self._cgroup(directory).usage()
         if counted is not None:
             return counted
-        started = shim_client.read_json(self._containers / container_id / "state.json") or {}
+        started = shim_client.read_json(directory / "state.json") or {}
         return process_usage.usage(int(started.get("shim", 0)))
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -253,13 +288,17 @@ class ProcessRuntime:
             return await pod_network.connect(namespace, port)
         return await asyncio.open_connection("127.0.0.1", port)
 
-    def _state(self, directory: Path, started: dict[str, Any], *, ended: bool = False) -> ContainerState:
+    def _cgroup(self, directory: Path) -> Cgroup:
+        pod_uid, name, attempt = directory.name.rsplit(".", 2)
+        return self._cgroups.find(pod_uid, f"{name}-{attempt}")
+
+    async def _state(self, directory: Path, started: dict[str, Any], *, ended: bool = False) -> ContainerState:
         spec = shim_client.read_json(directory / "spec.json") or {}
         pod_uid, name, attempt = directory.name.rsplit(".", 2)
         end = shim_client.read_json(directory / "exit.json")
         if end is None and (ended or not shim_lock.is_held(directory)):
             # The shim may have written the end and gone since the file was looked for.
-            end = shim_client.read_json(directory / "exit.json") or self._killed(directory)
+            end = shim_client.read_json(directory / "exit.json") or await self._killed(directory)
         state = ContainerState(
             directory.name, pod_uid, name, int(attempt), started.get("started_at", 0.0), image=spec.get("image", "")
         )
@@ -275,16 +314,17 @@ class ProcessRuntime:
             float(end["finished_at"]),
             code if code >= 0 else 128 - code,
             -code if code < 0 else 0,
-            code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
+            code == -SIGKILL and self._cgroup(directory).oom_killed(),
             state.image,
         )
 
-    def _killed(self, directory: Path) -> dict[str, Any]:
+    async def _killed(self, directory: Path) -> dict[str, Any]:
         """Whoever killed the shim killed the container's first process with it, and the others go now."""
-        pod_uid, name, attempt = directory.name.rsplit(".", 2)
-        self._cgroups.find(pod_uid, f"{name}-{attempt}").kill()
+        await process_kill.end_left(directory, self._cgroup(directory))
         end = {"code": -SIGKILL, "finished_at": time.time()}
-        _write_private(directory / "exit.json", end)
+        # Somebody may have removed the container meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            _write_private(directory / "exit.json", end)
         return end
 
 

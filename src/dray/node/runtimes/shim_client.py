@@ -8,12 +8,14 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.shim import frames
 from dray.process.tasks import end_tasks
+
+_LAST_WORDS_SECONDS: Final = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -24,9 +26,19 @@ async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader
     try:
         yield reader, writer
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
+        await _close(writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """What was written still arrives, unless the shim does not read it."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_LAST_WORDS_SECONDS):
             await writer.wait_closed()
+    except OSError:
+        pass
+    finally:
+        writer.transport.abort()
 
 
 async def ended(directory: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.shim.terminal import resize
-from dray.process.descriptors import readable
+from dray.process.descriptors import readable, writable
 
 _CHUNK: Final = 64 * 1024
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
@@ -89,7 +89,9 @@ async def _until_ended(
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-            await process.wait()
+        # A pipe whose end was not read, because the client did not take what came before, stays open otherwise.
+        process._transport.close()  # type: ignore[attr-defined]
+        await process.wait()
         for each in filter(None, (output, extra)):
             each.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
@@ -137,7 +139,7 @@ async def _feed_terminal(descriptor: int, streams: Streams) -> None:
             try:
                 data = data[os.write(descriptor, data) :]
             except BlockingIOError:
-                await asyncio.sleep(0.01)
+                await writable(descriptor)
     with contextlib.suppress(OSError):
         os.write(descriptor, b"\x04")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def connect(directory: Path, name: str, kind: socket.SocketKind) -> socket.socket:
-    """To the socket of that name, without blocking from then on; raises OSError where nobody listens."""
+    """To the socket of that name. Never blocks; raises OSError where nobody listens, or nobody accepts any more."""
     # By way of a descriptor: the path of a socket may have 107 bytes.
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     found = socket.socket(socket.AF_UNIX, kind)
     try:
-        found.connect(f"/proc/self/fd/{opened}/{name}")
         found.setblocking(False)
+        found.connect(f"/proc/self/fd/{opened}/{name}")
         return found
     except OSError:
         found.close()

@@ -17,6 +17,7 @@ from typing import Final
 
 from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
+from dray.process import ending
 from dray.process.beneath import PROCESS_BYTES, read_start
 from dray.process.tasks import end_tasks
 
@@ -31,6 +32,11 @@ def is_alive(pid: int, container_id: str) -> bool:
         return pid > 0 and container_id.encode() in read_start(f"/proc/{pid}/cmdline", PROCESS_BYTES)
     except OSError:
         return False
+
+
+def kill(pid: int, container_id: str) -> None:
+    """Kills the container's conmon, if that is still the process with this number."""
+    ending.kill([pid], lambda: [pid] if is_alive(pid, container_id) else [])
 
 
 def open_log_again(directory: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from signal import SIGTERM, Signals
 from typing import Any, Final
 
+from dray.node.cgroups import cgroup_at
 from dray.node.runtimes.interface import ContainerState
 from dray.node.runtimes.podman import labels
 
@@ -40,6 +41,10 @@ class FoundContainer:
     def id(self) -> str:
         """As podman knows it."""
         return self.state.id.removeprefix(SCHEME)
+
+    def processes(self) -> set[int]:
+        """Those in its control group; none where podman does not name a group that is its own."""
+        return cgroup_at(self.cgroup).members() if self.id in self.cgroup else set()
 
 
 def found_container(inspected: dict[str, Any], image_id: str = "") -> FoundContainer | None:

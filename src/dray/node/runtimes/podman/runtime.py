@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -22,11 +21,12 @@ from signal import SIGKILL, SIGTERM
 from typing import Final
 
 from dray.node import cdi
-from dray.node.cgroups import Cgroups, cgroup_at, remove_below
+from dray.node.cgroups import Cgroups, cgroup_at, remove_below, removed
 from dray.node.runtimes import log_rotation, pod_network, sandbox_hooks, stopping
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
+from dray.node.runtimes.executions import Executions
 from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.podman import conmon
 from dray.node.runtimes.podman.arguments import run_arguments
@@ -38,11 +38,13 @@ from dray.node.runtimes.podman.images import Images, LocalImage
 from dray.node.runtimes.podman.registry import Registry
 from dray.node.runtimes.podman.sandboxes import Sandboxes
 from dray.node.runtimes.process_end import ended
+from dray.process.ending import end_all
+from dray.process.identity import is_exiting
+from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 _ROTATE_SECONDS: Final = 10.0
-_REMOVALS: Final = 20
-_REMOVAL_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 2.0
 # By podman where the runtime below it could not run the command, such as one that is not in the image.
 _NOT_RUN: Final = (126, 127)
 
@@ -70,6 +72,7 @@ class PodmanRuntime:
         self._images = Images(self._podman)
         self._sandboxes = Sandboxes(self._podman, self._root)
         self._registry = Registry(self._podman, self._root, self._sandboxes, ends_with)
+        self._executions = Executions()
         self._draining: set[asyncio.Task[None]] = set()
 
     async def version(self) -> str:
@@ -124,14 +127,8 @@ class PodmanRuntime:
             shutil.rmtree(directory, ignore_errors=True)
         shutil.rmtree(self._root / "bundles" / pod_uid, ignore_errors=True)
         self._sandboxes.forget(pod_uid)
-        await self._remove_cgroups(pod_uid)
-
-    async def _remove_cgroups(self, pod_uid: str) -> None:
-        """Podman leaves those above its own, and each conmon ends shortly after its container."""
-        for _ in range(_REMOVALS):
-            if remove_below(f"dray/{pod_uid}"):
-                return
-            await asyncio.sleep(_REMOVAL_SECONDS)
+        # Podman leaves those above its own, and each conmon ends shortly after its container.
+        await removed(lambda: remove_below(f"dray/{pod_uid}"))
 
     # Containers
 
@@ -187,20 +184,23 @@ class PodmanRuntime:
             return ContainerState(container_id, "", "", 0, 0.0, time.time(), 128 + SIGKILL)
         if self._registry.running(container_id):
             await ended(found.monitor)
-        return (await self._registry.renewed(found)).state
+        state = (await self._registry.renewed(found)).state
+        await self._executions.end(container_id)
+        return state
 
     async def signal(self, container_id: str, number: int) -> None:
         await self._registry.load()
         found = self._registry.running(container_id)
         if found is None:
             return
+        if number == SIGKILL:
+            await self._executions.end(container_id)
         try:
             await self._podman.run("kill", "--signal", str(number), found.id)
         except PodmanError as error:
             if number == SIGKILL and self._registry.running(container_id):
                 _logger.warning("container %s is killed without podman: %s", found.id, error)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(found.pid, SIGKILL)
+                await end_all(found.processes, called=container_id)
 
     async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
         await self._registry.load()
@@ -209,6 +209,13 @@ class PodmanRuntime:
             # The image may name another signal than the usual one.
             number = found.stop_signal
         return await stopping.stop(self, container_id, grace if found is not None else 0, number)
+
+    async def kill(self, container_id: str) -> None:
+        """Kills all its processes and its conmon, without the help of podman."""
+        if (found := self._registry.running(container_id)) is not None:
+            await self._executions.end(container_id)
+            await end_all(found.processes, called=container_id)
+            conmon.kill(found.monitor, found.id)
 
     async def remove(self, container_id: str) -> None:
         if (found := self._registry.get(container_id)) is not None:
@@ -223,7 +230,23 @@ class PodmanRuntime:
     async def exec(
         self, container_id: str, command: Sequence[str], streams: Streams, *, tty: bool = False, stdin: bool = False
     ) -> int:
-        return await execute(self._podman, await self._running(container_id), command, streams, tty=tty, stdin=stdin)
+        found = await self._running(container_id)
+        work = execute(self._podman, found, command, streams, tty=tty, stdin=stdin)
+        watching = asyncio.create_task(self._end_commands_with(found))
+        try:
+            return await self._executions.run(container_id, work)
+        finally:
+            await end_tasks((watching,))
+
+    async def _end_commands_with(self, found: FoundContainer) -> None:
+        """Ends commands in a container whose first process ends.
+
+        The kernel lets the first process of a PID namespace end after all others were waited for. The conmon of a
+        command does not wait for it while the client of the command does not read its output.
+        """
+        while not is_exiting(found.pid):
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self._executions.end(found.state.id)
 
     async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
         found = await self._running(container_id)

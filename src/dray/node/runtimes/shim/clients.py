@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 
-from dray.node.runtimes.shim import frames
+from dray.node.runtimes.shim import frames, poll
 
 # What a client that does not read may pile up; then it is cut off, and the container goes on.
 _MOST_UNREAD = 4 << 20
+_CHUNK = 64 * 1024
 
 
 class Client:
@@ -16,8 +17,25 @@ class Client:
         self.connection = connection
         self.attached = False
         self.sent_input = False
+        self.paused = False
+        """True while the container has to take input before more is read from this client."""
         self.reader = frames.Reader()
         self._unsent = bytearray()
+
+    @property
+    def wanted(self) -> int:
+        """What its connection is watched for."""
+        return (0 if self.paused else poll.READ) | (poll.WRITE if self._unsent else 0)
+
+    def receive(self) -> None:
+        """Raises OSError where the client is gone."""
+        try:
+            data = self.connection.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            raise OSError("the client left")
+        self.reader.add(data)
 
     def send(self, data: bytes) -> None:
         """Raises OSError where the client is gone or does not read."""
@@ -25,10 +43,6 @@ class Client:
         self.flush()
         if len(self._unsent) > _MOST_UNREAD:
             raise OSError("the client does not read")
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._unsent)
 
     def flush(self) -> None:
         while self._unsent:
@@ -38,10 +52,10 @@ class Client:
                 return
             del self._unsent[:sent]
 
-    def close(self) -> None:
-        # The end of the container reaches also those who read slowly, if that is quick.
+    def close(self, seconds: float) -> None:
+        """A client that reads slowly gets the rest if that takes no longer than this."""
         try:
-            self.connection.settimeout(1)
+            self.connection.settimeout(seconds)
             self.connection.sendall(self._unsent)
         except OSError:
             pass

@@ -7,7 +7,6 @@ From the shim: `o` standard output, `e` standard error, `x` how the container en
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 ATTACH, INPUT, END_OF_INPUT, RESIZE, SIGNAL = b"a", b"i", b"c", b"r", b"s"
 OUTPUT, ERRORS, EXIT = b"o", b"e", b"x"
@@ -33,13 +32,19 @@ class Reader:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def add(self, data: bytes) -> None:
         self._data += data
-        while len(self._data) >= HEAD_SIZE:
-            letter, length = head(bytes(self._data[:HEAD_SIZE]))
-            end = HEAD_SIZE + length
-            if len(self._data) < end:
-                return
-            body = bytes(self._data[HEAD_SIZE:end])
-            del self._data[:end]
-            yield letter, body
+
+    def next(self) -> tuple[bytes, int]:
+        """Letter and length of the next frame, which may not be here completely; no letter where there is none."""
+        return head(bytes(self._data[:HEAD_SIZE])) if len(self._data) >= HEAD_SIZE else (b"", 0)
+
+    def take(self) -> bytes | None:
+        """The content of the next frame; None where it is not here completely."""
+        letter, length = self.next()
+        end = HEAD_SIZE + length
+        if not letter or len(self._data) < end:
+            return None
+        body = bytes(self._data[HEAD_SIZE:end])
+        del self._data[:end]
+        return body

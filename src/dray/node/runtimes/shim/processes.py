@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
+
+_GROUP_SECONDS = 10.0
+_PAUSE = 0.01
 
 
 def descendants(pid: int) -> list[int]:
@@ -40,3 +44,24 @@ def end_all() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def end_groups(cgroups: list[str]) -> None:
+    """Kills every process in these control groups and in those below them, and waits until they are empty.
+
+    It gives up after some seconds: a process that hangs in the kernel is left to the agent.
+    """
+    end = time.monotonic() + _GROUP_SECONDS
+    while (found := [pid for each in cgroups for pid in _members(each)]) and time.monotonic() < end:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+
+
+def _members(cgroup: str) -> list[int]:
+    found: list[int] = []
+    for directory, _, _ in os.walk(cgroup):
+        with contextlib.suppress(OSError), open(os.path.join(directory, "cgroup.procs")) as file:
+            found += map(int, file.read().split())
+    return found

@@ -11,38 +11,37 @@ import errno
 import json
 import os
 import pty
-import selectors
 import signal
-import socket
 import time
 from functools import partial
 from typing import Any
 
-from dray.node.runtimes.shim import child, frames, processes, system
-from dray.node.runtimes.shim.clients import Client
+from dray.node.runtimes.shim import child, frames, poll, processes, system
+from dray.node.runtimes.shim.container_input import ContainerInput
+from dray.node.runtimes.shim.control import Control
 from dray.node.runtimes.shim.log import Log
-from dray.node.runtimes.shim.terminal import resize
+from dray.node.runtimes.shim.poll import Poll
 
 _CHUNK = 64 * 1024
 _TURN = 16
-_MOST_INPUT = 1 << 20
 
 
 class Supervisor:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._spec = spec
-        self._selector = selectors.DefaultSelector()
-        self._clients: list[Client] = []
-        self._input = bytearray()
-        self._input_ended = False
+        self._poll = Poll()
+        self._control = Control(self._poll, tty=spec["tty"], stdin_once=spec["stdin_once"])
         self._stdin = -1
+        """Our end of the container's input."""
         self._outputs: dict[int, int] = {}
         self._pid = 0
         self._wakeups: tuple[int, int] = (-1, -1)
 
     def run(self) -> int:
         system.become_subreaper()
-        listener = self._listen()
+        # The agent can end the container by this also where its start hangs.
+        _write_json("shim.json", {"shim": os.getpid()}, lasting=False)
+        self._control.listen()
         self._watch_children()
         problem = self._start()
         if problem:
@@ -51,7 +50,8 @@ class Supervisor:
         state = {"pid": self._pid, "shim": os.getpid(), "started_at": time.time()}
         _write_json("state.json", state)
         self._log = Log(self._spec["log_path"], size=self._spec["log_size"], files=self._spec["log_files"])
-        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._input = ContainerInput(self._stdin, tty=self._spec["tty"])
+        self._control.serve(self._input, self._watch_input)
         self._end_with(self._spec["ends_with"])
         self._tell_agent(state)
         self._supervise()
@@ -59,23 +59,13 @@ class Supervisor:
 
     # Starting
 
-    def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.setblocking(False)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink("control.sock")
-        listener.bind("control.sock")
-        os.chmod("control.sock", 0o600)
-        listener.listen(16)
-        return listener
-
     def _watch_children(self) -> None:
         self._wakeups = os.pipe()
         for end in self._wakeups:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._wakeups[1], warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(self._wakeups[0], selectors.EVENT_READ, self._woken)
+        self._poll.watch(self._wakeups[0], poll.READ, self._woken)
 
     def _start(self) -> str:
         """Starts the process; what kept it from starting, or ""."""
@@ -103,7 +93,7 @@ class Supervisor:
             self._stdin = ours
             self._outputs = {ours: 1}
             os.set_blocking(ours, False)
-            self._selector.register(ours, selectors.EVENT_READ, self._copy)
+            self._poll.watch(ours, poll.READ, partial(self._copy, ours))
             return theirs, theirs, theirs
         output, errors = self._output(1), self._output(2)
         if not self._spec["stdin"]:
@@ -117,7 +107,7 @@ class Supervisor:
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
         self._outputs[ours] = stream
-        self._selector.register(ours, selectors.EVENT_READ, self._copy)
+        self._poll.watch(ours, poll.READ, partial(self._copy, ours))
         return theirs
 
     def _use_streams(self, ends: tuple[int, int, int]) -> None:
@@ -142,12 +132,14 @@ class Supervisor:
         if not pid:
             return
         try:
-            self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, self._bereft)
+            opened = os.pidfd_open(pid)
         except ProcessLookupError:
             processes.send(signal.SIGKILL)
+        else:
+            self._poll.watch(opened, poll.READ, partial(self._bereft, opened))
 
-    def _bereft(self, descriptor: Any, _mask: int) -> None:
-        self._selector.unregister(descriptor)
+    def _bereft(self, descriptor: int, _mask: int) -> None:
+        self._poll.forget(descriptor)
         processes.send(signal.SIGKILL)
         # Nobody is left to end the network of the pod.
         with contextlib.suppress(OSError):
@@ -159,19 +151,18 @@ class Supervisor:
     def _supervise(self) -> None:
         status = None
         while status is None:
-            for key, mask in self._selector.select():
-                key.data(key.fileobj, mask)
+            self._poll.wait()
+            self._control.resume()
             status = self._reap()
         processes.end_all()
-        while any([self._copy(end, selectors.EVENT_READ) for end in list(self._outputs)]):
+        # Commands that were executed in the container are children of the agent.
+        processes.end_groups(self._spec["cgroups"])
+        while any([self._copy(end, poll.READ) for end in list(self._outputs)]):
             pass
         self._log.close()
         ended = {"code": os.waitstatus_to_exitcode(status), "finished_at": time.time()}
         _write_json("exit.json", ended)
-        for client in self._clients:
-            with contextlib.suppress(OSError):
-                client.send(frames.frame(frames.EXIT, json.dumps(ended).encode()))
-            client.close()
+        self._control.close(json.dumps(ended).encode())
 
     def _reap(self) -> int | None:
         found = None
@@ -184,16 +175,16 @@ class Supervisor:
                     found = status
         return found
 
-    def _woken(self, end: Any, _mask: int) -> None:
+    def _woken(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            while os.read(end, 512):
+            while os.read(self._wakeups[0], 512):
                 pass
 
-    def _copy(self, end: Any, mask: int) -> bool:
+    def _copy(self, end: int, mask: int) -> bool:
         """From the container to log and clients. True if there may be more: others wait too, such as for a signal to a
         container that never stops writing."""
-        if mask & selectors.EVENT_WRITE:
-            self._write_input()
+        if mask & poll.WRITE:
+            self._write_input(mask)
         stream = self._outputs[end]
         for _ in range(_TURN):
             try:
@@ -205,111 +196,40 @@ class Supervisor:
                     raise
                 data = b""
             if not data:
-                self._selector.unregister(end)
+                self._poll.forget(end)
                 del self._outputs[end]
                 return False
             self._log.write(stream, data)
-            letter = frames.OUTPUT if stream == 1 else frames.ERRORS
-            for client in [each for each in self._clients if each.attached]:
-                self._try(client, partial(_send, frame=frames.frame(letter, data)))
+            self._control.output(frames.OUTPUT if stream == 1 else frames.ERRORS, data)
         return True
 
-    # Clients
+    # Input
 
-    def _accept(self, listener: Any, _mask: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            client = Client(listener.accept()[0])
-            self._clients.append(client)
-            self._selector.register(client.connection, selectors.EVENT_READ, lambda _, mask: self._serve(client, mask))
-
-    def _try(self, client: Client, act: Any) -> None:
-        try:
-            act(client)
-        except (OSError, ValueError):
-            self._drop(client)
-            return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.waiting else 0)
-        self._selector.modify(client.connection, wanted, self._selector.get_key(client.connection).data)
-
-    def _drop(self, client: Client) -> None:
-        self._selector.unregister(client.connection)
-        self._clients.remove(client)
-        client.connection.close()
-        if client.sent_input and self._spec["stdin_once"]:
-            self._end_input()
-
-    def _serve(self, client: Client, mask: int) -> None:
-        if mask & selectors.EVENT_WRITE:
-            self._try(client, Client.flush)
-        if mask & selectors.EVENT_READ and client in self._clients and len(self._input) < _MOST_INPUT:
-            self._try(client, self._read)
-
-    def _read(self, client: Client) -> None:
-        try:
-            data = client.connection.recv(_CHUNK)
-        except BlockingIOError:
-            return
-        if not data:
-            raise OSError("the client left")
-        for letter, body in client.reader.feed(data):
-            self._obey(client, letter, body)
-
-    def _obey(self, client: Client, letter: bytes, body: bytes) -> None:
-        if letter == frames.ATTACH:
-            client.attached = True
-        elif letter == frames.SIGNAL:
-            processes.send(int(body))
-        elif letter == frames.RESIZE and self._spec["tty"]:
-            columns, rows = json.loads(body)
-            resize(self._stdin, columns, rows)
-        elif letter == frames.INPUT and self._stdin >= 0:
-            client.sent_input = True
-            self._input += body
-            self._write_input()
-        elif letter == frames.END_OF_INPUT and self._stdin >= 0:
-            self._end_input()
-
-    def _write_input(self, *_: Any) -> None:
-        """To the container, as much as it takes now; the rest once it reads."""
-        while self._input:
-            try:
-                written = os.write(self._stdin, self._input)
-            except BlockingIOError:
-                break
-            except OSError:
-                self._input.clear()
-                break
-            del self._input[:written]
-        registered = self._stdin in self._selector.get_map()
+    def _watch_input(self) -> None:
+        """Waits for the container to take what is left of its input."""
+        descriptor, waiting = self._input.descriptor, self._input.is_waiting
         if self._spec["tty"]:
-            if registered:
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._input else 0)
-                self._selector.modify(self._stdin, wanted, self._copy)
-            return
-        if self._input and not registered:
-            self._selector.register(self._stdin, selectors.EVENT_WRITE, self._write_input)
-        elif not self._input and registered:
-            self._selector.unregister(self._stdin)
-        if not self._input and self._input_ended:
-            os.close(self._stdin)
+            if self._poll.watches(descriptor):
+                wanted = poll.READ | (poll.WRITE if waiting else 0)
+                self._poll.watch(descriptor, wanted, partial(self._copy, descriptor))
+        elif waiting:
+            self._poll.watch(descriptor, poll.WRITE, self._write_input)
+        else:
+            self._poll.forget(self._stdin)
+        if not self._input.is_open:
+            # Another descriptor may have this number from now on.
             self._stdin = -1
 
-    def _end_input(self) -> None:
-        if self._spec["tty"]:
-            # A terminal has no end of input; the character says so.
-            self._input += b"\x04"
-        self._input_ended = True
-        if self._stdin >= 0:
-            self._write_input()
+    def _write_input(self, _mask: int) -> None:
+        self._input.write()
+        self._watch_input()
 
 
-def _send(client: Client, frame: bytes) -> None:
-    client.send(frame)
-
-
-def _write_json(name: str, content: dict[str, Any]) -> None:
+def _write_json(name: str, content: dict[str, Any], *, lasting: bool = True) -> None:
+    """What is lasting is there after a loss of power too."""
     with open(f"{name}.new", "w") as file:
         json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
     os.rename(f"{name}.new", name)

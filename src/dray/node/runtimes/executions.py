@@ -1,0 +1,39 @@
+"""Commands that are executed in running containers, of every runtime: they end with their container."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from signal import SIGKILL
+from typing import Any, Final
+
+from dray.process.tasks import end_tasks
+
+_LAST_WORDS_SECONDS: Final = 1.0
+
+
+class Executions:
+    """Also commands whose clients do not read what they write end with their container."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, set[asyncio.Task[int]]] = {}
+
+    async def run(self, container_id: str, work: Coroutine[Any, Any, int]) -> int:
+        """The exit code of a command; that of a killed one if its container ends before it."""
+        task = asyncio.create_task(work)
+        tasks = self._running.setdefault(container_id, set())
+        tasks.add(task)
+        try:
+            await asyncio.wait((task,))
+            return 128 + SIGKILL if task.cancelled() else task.result()
+        finally:
+            await end_tasks((task,))
+            tasks.discard(task)
+            if not tasks:
+                self._running.pop(container_id, None)
+
+    async def end(self, container_id: str) -> None:
+        """Returns when no command runs in the container, which has ended or is about to be killed."""
+        if tasks := list(self._running.get(container_id, ())):
+            await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
+            await end_tasks(tasks)
