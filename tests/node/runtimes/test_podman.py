@@ -218,4 +218,6 @@ async def test_containers_may_end_with_a_process_and_commands_of_a_killed_agent_
     async with asyncio.timeout(30):
         while uid in await PodmanRuntime(root).pods():
             await asyncio.sleep(0.2)
+        while [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]:
+            await asyncio.sleep(0.2)
     await runtime.remove_sandbox(uid)

@@ -8,6 +8,8 @@ import json
 import os
 import signal
 import time
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -312,3 +314,23 @@ async def test_a_removed_pod_leaves_no_control_groups(runtime, config):
     assert inner.running
     await runtime.remove_sandbox(UIDS["process"])
     assert not [each for each in runtime._cgroups.find(UIDS["process"], "").directories if each.exists()]
+
+
+@process_only
+@root_only
+async def test_containers_that_end_with_a_killed_cluster_leave_no_control_groups(tmp_path, config):
+    owner = await asyncio.create_subprocess_exec("sleep", "1000")
+    uid = str(uuid.uuid4())
+    runtime = ProcessRuntime(tmp_path / "run", cdi_directories=[], ends_with=owner.pid)
+    if not runtime._cgroups.usable:
+        pytest.skip("needs control groups that this user may write")
+    await runtime.create_sandbox(SandboxConfig(pod_uid=uid, namespace="default", name="p"))
+    states = [await runtime.start(replace(config("sleep", "1000"), pod_uid=uid)) for _ in range(2)]
+    groups = runtime._cgroups.find(uid).directories
+    assert all(each.is_dir() for each in groups)
+    owner.kill()
+    await owner.wait()
+    async with asyncio.timeout(20):
+        assert [(await runtime.wait(each.id)).exit_code for each in states] == [137, 137]
+        while any(each.exists() for each in groups):
+            await asyncio.sleep(0.05)

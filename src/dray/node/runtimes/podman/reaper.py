@@ -1,4 +1,4 @@
-"""Reaper: removes the containers of a runtime once a process has ended, however it ended.
+"""Reaper: removes the containers and control groups of a runtime once a process has ended, however it ended.
 
 For clusters whose pods end with them: whoever is killed removes nothing. It is a process of its own, in a session of
 its own; where one waits already for the same directory, the next one leaves.
@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import dray
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import Podman
 
 _PROGRAM: Final = """
 import fcntl, os, select, subprocess, sys, time
-pid, lock, count = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-podman, listing = sys.argv[4 : 4 + count], sys.argv[4 + count :]
+pid, lock, source, count = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+podman, listing = sys.argv[5 : 5 + count], sys.argv[5 + count :]
 held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
 try:
     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -27,22 +28,31 @@ try:
     select.select([os.pidfd_open(pid)], [], [])
 except ProcessLookupError:
     pass
-for again in range(3):
-    ids = subprocess.run([*podman, *listing], capture_output=True, text=True).stdout.split()
-    if ids:
+sys.path.insert(0, source)
+from dray.node.cgroups import remove_below
+pods = set()
+for again in range(5):
+    lines = subprocess.run([*podman, *listing], capture_output=True, text=True).stdout.splitlines()
+    found = [each.split() for each in lines]
+    pods.update(words[1] for words in found if len(words) > 1)
+    if found:
+        ids = [words[0] for words in found]
         subprocess.run([*podman, "rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids])
     time.sleep(1)
+    for uid in pods:
+        remove_below(f"dray/{uid}")
 """
 
 
 def start(podman: Podman, root: Path, pid: int) -> None:
     """For the containers of the runtime with that directory and the process with that id."""
     command = podman.arguments()
-    listing = ["ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={labels.ROOT}={root}"]
+    shown = f'{{{{.ID}}}} {{{{index .Labels "{labels.POD_UID}"}}}}'
+    listing = ["ps", "--all", "--no-trunc", "--format", shown, "--filter", f"label={labels.ROOT}={root}"]
     reaper = subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(pid), str(root / "reaper.lock")),
-            *(str(len(command)), *command, *listing),
+            *(str(Path(dray.__file__).parent.parent), str(len(command)), *command, *listing),
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -59,6 +59,16 @@ def end_groups(cgroups: list[str]) -> None:
         time.sleep(_PAUSE)
 
 
+def remove_groups(cgroups: list[str]) -> None:
+    """Removes the control groups of a container and those below them; with the last one of a pod, that of the pod."""
+    for cgroup in cgroups:
+        for directory, _, _ in os.walk(cgroup, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(cgroup))
+
+
 def _members(cgroup: str) -> list[int]:
     found: list[int] = []
     for directory, _, _ in os.walk(cgroup):

@@ -36,6 +36,8 @@ class Supervisor:
         self._outputs: dict[int, int] = {}
         self._pid = 0
         self._wakeups: tuple[int, int] = (-1, -1)
+        self._is_bereft = False
+        """Whether the process that the container ends with has ended: nobody clears up after the container then."""
 
     def run(self) -> int:
         system.become_subreaper()
@@ -134,12 +136,14 @@ class Supervisor:
         try:
             opened = os.pidfd_open(pid)
         except ProcessLookupError:
+            self._is_bereft = True
             processes.send(signal.SIGKILL)
         else:
             self._poll.watch(opened, poll.READ, partial(self._bereft, opened))
 
     def _bereft(self, descriptor: int, _mask: int) -> None:
         self._poll.forget(descriptor)
+        self._is_bereft = True
         processes.send(signal.SIGKILL)
         # Nobody is left to end the network of the pod.
         with contextlib.suppress(OSError):
@@ -162,6 +166,8 @@ class Supervisor:
         self._log.close()
         ended = {"code": os.waitstatus_to_exitcode(status), "finished_at": time.time()}
         _write_json("exit.json", ended)
+        if self._is_bereft:
+            processes.remove_groups(self._spec["cgroups"])
         self._control.close(json.dumps(ended).encode())
 
     def _reap(self) -> int | None:
