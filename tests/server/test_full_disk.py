@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from dray.store.interface import StoreError
+from dray.store.retention import Retention
 from tests.server.process import listening
 from tests.server.test_running import fetch
 
@@ -30,6 +32,13 @@ def create(server, name, size=200_000, **metadata):
 def names(server):
     found = {each["metadata"]["name"] for each in json.loads(fetch(f"{server.url}{MAPS}")[1])["items"]}
     return found - {"kube-root-ca.crt"}
+
+
+def become_ready(server):
+    end = time.monotonic() + 20
+    while fetch(f"{server.url}/readyz")[0] != 200:
+        assert time.monotonic() < end, fetch(f"{server.url}/readyz")
+        time.sleep(0.1)
 
 
 def test_a_full_disk(disk, caplog):
@@ -60,11 +69,31 @@ def test_a_full_disk(disk, caplog):
     with listening(data=directory / "data") as server:
         assert names(server) == kept
         enlarge()
-        end = time.monotonic() + 20
-        while fetch(f"{server.url}/readyz")[0] != 200:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        become_ready(server)
         assert create(server, "more")[0] == 201
         assert names(server) == {*kept, "more"}
     assert "Traceback" not in caplog.text
     assert caplog.text.count("no space left on device") <= 2
+
+
+def test_a_disk_that_was_full_is_ready_again_when_objects_are_deleted(disk, caplog):
+    directory, _ = disk
+    with listening(data=directory / "data", retention=Retention(interval=0.2)) as server:
+        made = [f"m{number}" for number in range(40) if create(server, f"m{number}")[0] == 201]
+        assert fetch(f"{server.url}/readyz")[0] == 500
+        for name in made:
+            assert fetch(f"{server.url}{MAPS}/{name}", method="DELETE")[0] == 200
+        become_ready(server)
+        assert create(server, "more")[0] == 201
+        assert names(server) == {"more"}
+    assert "Traceback" not in caplog.text
+
+
+def test_a_file_system_that_is_read_only_is_not_called_full(disk, caplog):
+    directory, _ = disk
+    with listening(data=directory / "data"):
+        pass
+    subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+    with pytest.raises(StoreError) as refused, listening(data=directory / "data"):
+        pass
+    assert "no space left" not in str(refused.value) + caplog.text

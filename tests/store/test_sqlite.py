@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -474,6 +475,42 @@ async def test_it_recovers_by_itself(tmp_path, monkeypatch, caplog):
     assert (tmp_path / "store.ballast").stat().st_size
     assert "can be written to again" in caplog.text
     await store.create("/big", text("x" * 100_000))
+    await store.close()
+
+
+async def test_room_within_the_file_ends_it_too(tmp_path, monkeypatch):
+    store = SqliteStore(tmp_path)
+    monkeypatch.setattr(store._ballast, "is_light", lambda: False)
+    for number in range(5):
+        await store.create(f"/big/{number}", lambda revision: b"x" * 500_000)
+    fill_up(store, spare=2)
+    with pytest.raises(NoSpace):
+        await store.create("/more", lambda revision: b"x" * 1_000_000)
+    monkeypatch.setattr("dray.store.journal.free", lambda directory: 0)
+    store._next_try = 0.0
+    assert store.trouble
+    for number in range(5):
+        await store.delete(f"/big/{number}")
+    await store.compact(0)
+    store._next_try = 0.0
+    assert not store.trouble
+    await store.create("/more", lambda revision: b"x" * 1_000_000)
+    await store.close()
+
+
+async def test_a_full_disk_that_becomes_read_only_is_not_called_full(tmp_path, monkeypatch):
+    store = SqliteStore(tmp_path)
+    fill_up(store, spare=2)
+    with pytest.raises(NoSpace):
+        await store.create("/big", text("x" * 100_000))
+
+    def refuse(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    store._next_try = 0.0
+    assert store.trouble.endswith("Read-only file system")
+    assert "no space" not in store.trouble
     await store.close()
 
 

@@ -1,11 +1,12 @@
 """Room on the disk that is kept back, so that something can still be deleted when there is no other.
 
 A file of some size that holds nothing. It is given up for as long as it takes to write what frees space, and taken
-again at once: nobody else gets its room.
+again at once: nobody else gets its room. Any other reason not to write, such as a read-only file system, is raised.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,9 @@ _LEAST: Final = 64 << 10
 _SHARE: Final = 4
 # More than this beside it, and the disk is not full.
 _ENOUGH: Final = 1 << 20
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+# Answers of file systems that keep no room for a file.
+_UNABLE: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class Ballast:
@@ -26,7 +30,7 @@ class Ballast:
         self._size = _wanted(path.parent)
 
     def hold(self) -> bool:
-        """Takes the room, or as much of it as there is; whether that is all."""
+        """Takes the room, or as much of it as there is, and says whether that is all; raises OSError."""
         size = self._size
         while size >= _LEAST:
             if self._take(size):
@@ -35,25 +39,33 @@ class Ballast:
         return False
 
     def is_light(self) -> bool:
-        """Whether there is room again beside it."""
-        return self.hold() and free(self._path.parent) >= min(_ENOUGH, self._size)
+        """Whether there is room again beside it; raises OSError."""
+        return self.hold() and free(self._path.parent) >= self.enough
+
+    @property
+    def enough(self) -> int:
+        """The bytes that make a disk not full."""
+        return min(_ENOUGH, self._size)
 
     def release(self) -> None:
         with suppress(OSError):
             self._path.unlink()
 
     def _take(self, size: int) -> bool:
+        descriptor = -1
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return False
-        try:
             os.posix_fallocate(descriptor, 0, size)
-        except OSError:
+        except OSError as error:
+            if descriptor >= 0 and error.errno in _UNABLE:
+                return True
             self.release()
-            return False
+            if error.errno in FULL:
+                return False
+            raise
         finally:
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
         return True
 
 

@@ -10,7 +10,6 @@ between the newest row and the reservation is a gap at which nobody can resume.
 
 from __future__ import annotations
 
-import errno
 import logging
 import shutil
 import sqlite3
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from dray.store.ballast import free
+from dray.store.ballast import FULL, free
 from dray.store.directory import Directory
 from dray.store.interface import Event, EventType, Record, StoreError
 from dray.store.log import Gaps, Log
@@ -131,6 +130,18 @@ class Journal:
             if pages * size - self.path.stat().st_size < free(self.path.parent):
                 execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
+    def has_room(self, enough: int) -> bool:
+        """Whether so many bytes fit, with what the files have free within them: rows that were removed leave pages."""
+        execute, log = self._connection.execute, Path(f"{self.path}-wal")
+        try:
+            pages, size = execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
+            disk = free(self.path.parent)
+            # The write-ahead log begins anew in its own room once it is moved into the database.
+            logged = log.stat().st_size if log.exists() else 0
+        except (sqlite3.Error, OSError):
+            return False
+        return pages * size + disk >= enough and logged + disk >= enough
+
     def be_sparing(self, sparing: bool) -> None:
         """Whether the write-ahead log is moved by `make_room` only: begun in vain, that takes what room is left."""
         self._connection.execute(f"PRAGMA wal_autocheckpoint = {0 if sparing else _CHECKPOINT_PAGES}")
@@ -212,7 +223,7 @@ class Journal:
 def out_of_space(error: Exception) -> bool:
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 def _bare_row(event: Event) -> tuple[int, str, int, bool, bytes]:

@@ -5,7 +5,8 @@ return and watches see them. The commit runs in the loop: no thread, and no ackn
 every write of the turn is undone and raises; the next turn tries anew.
 
 If it fails because the disk is full, deletions have room that was kept back (`ballast`); other writes are tried once a
-second, and all of them again when there is room. `trouble` says so meanwhile.
+second, and all of them again when there is room: on the disk, or in the file, since what is deleted leaves room there.
+Former versions are not kept on a full disk, so that this happens soon. `trouble` says so meanwhile.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class SqliteStore(MemoryStore):
         self._ballast = Ballast(directory / "store.ballast")
         self._trouble = ""
         self._tight = False
+        # Whether less room is kept back for deletions than is wanted.
+        self._light = False
         # Whether what waits for the commit needs room.
         self._needs_room = False
         # When a write that needs room may be tried next.
@@ -52,8 +55,7 @@ class SqliteStore(MemoryStore):
         except Exception as error:
             self._journal.abandon()
             raise StoreError(f"cannot read {self._journal.path}: {error}") from error
-        if not self._ballast.hold():
-            self._tighten()
+        self._hold()
         self._waiters: list[Future[None]] = []
         self._unsaved_gaps: Gaps = []
         self._garbage: deque[int] = deque()
@@ -94,7 +96,7 @@ class SqliteStore(MemoryStore):
         self._garbage.extend(self._log.compact(revision))
 
     async def compact(self, revision: int) -> None:
-        self._forget(revision)
+        self._forget(max(revision, self._log.published) if self._tight else revision)
         while True:
             rows = list(islice(self._garbage, _STRIDE))
             try:
@@ -107,6 +109,8 @@ class SqliteStore(MemoryStore):
             for _ in rows:
                 self._garbage.popleft()
             if not self._garbage:
+                if self._light:
+                    self._hold()
                 return
             await sleep(0)
 
@@ -170,6 +174,17 @@ class SqliteStore(MemoryStore):
             self._journal.be_sparing(True)
         self._note_trouble(f"no space left on device: cannot write to {self._journal.path}")
 
+    def _hold(self) -> None:
+        """Keeps back room for deletions, as much as there is."""
+        try:
+            self._light = not self._ballast.hold()
+        except OSError as error:
+            self._light = True
+            self._note_trouble(f"cannot write to {self._journal.path}: {error}")
+            return
+        if self._light and not self._journal.has_room(self._ballast.enough):
+            self._tighten()
+
     @contextmanager
     def _giving_way(self) -> Iterator[None]:
         """What frees space has the room that is kept back."""
@@ -181,7 +196,8 @@ class SqliteStore(MemoryStore):
             yield
         finally:
             self._journal.make_room()
-            self._ballast.hold()
+            with suppress(OSError):
+                self._light = not self._ballast.hold()
 
     def _succeeded(self) -> None:
         if not self._tight:
@@ -192,14 +208,26 @@ class SqliteStore(MemoryStore):
 
     def _look_again(self) -> None:
         self._next_try = monotonic() + _PAUSE
+        if self._tight and not self._has_room():
+            return
         if self._tight:
-            if not self._ballast.is_light():
-                return
             self._tight = False
             self._journal.be_sparing(False)
         with suppress(sqlite3.Error):
             self._journal.try_out()
             self._end_trouble()
+
+    def _has_room(self) -> bool:
+        """Whether a disk that was full is not any more; notes it if something else is the matter."""
+        try:
+            if self._ballast.is_light():
+                self._light = False
+                return True
+        except OSError as error:
+            self._note_trouble(f"cannot write to {self._journal.path}: {error}")
+            return False
+        self._journal.make_room()
+        return self._journal.has_room(self._ballast.enough)
 
     def _note_trouble(self, why: str) -> None:
         if why != self._trouble:
