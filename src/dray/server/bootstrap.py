@@ -12,10 +12,13 @@ from dray.server.authorization import ADMIN
 from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.parameters import WriteOptions
+from dray.server.security import certificates
+from dray.server.security.authority import AUTHORITY_LIFETIME, utc_now
 from dray.server.security.builtin_roles import bootstrap as built_in_roles
 from dray.server.security.users import DEVICE_DRIVER, SYSTEM_NAMESPACE
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_LEGACY_TOKENS = "kube-apiserver-legacy-service-account-token-tracking"
 _BY = WriteOptions(field_manager="dray-apiserver")
 
 
@@ -28,6 +31,9 @@ async def bootstrap(context: Context) -> None:
         metadata = {"name": name, "namespace": namespace}
         await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     await _publish_root(context)
+    # A kube-controller-manager reads from which day on the use of legacy tokens is noted, and deletes tokens that were
+    # not used for a year. The use is not noted here, so each start begins anew.
+    await publish(context, SYSTEM_NAMESPACE, _LEGACY_TOKENS, {"since": context.now()[:10]})
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})
@@ -52,9 +58,28 @@ async def _publish_root(context: Context) -> None:
     if context.security.authority is not None:
         await publish(context, *place, data)
         # Where programs that serve an API of their own look up who signs the certificates of clients.
-        await publish(context, SYSTEM_NAMESPACE, "extension-apiserver-authentication", {"client-ca-file": data[KEY]})
+        clients = {"client-ca-file": data[KEY], **_front_proxy()}
+        await publish(context, SYSTEM_NAMESPACE, "extension-apiserver-authentication", clients)
     else:
         await create(context, _config_map(*place, data))
+
+
+def _front_proxy() -> dict[str, str]:
+    """Whose certificate makes programs believe the name of a user in a header: nobody's.
+
+    dray passes no requests on to other API servers. Programs of Kubernetes want an authority all the same, so each
+    start makes one and throws its key away.
+    """
+    key = certificates.new_key()
+    authority = certificates.make_authority(key, "dray-front-proxy", now=utc_now(), lifetime=AUTHORITY_LIFETIME)
+    return {
+        "requestheader-client-ca-file": certificates.encode_certificate(authority).decode(),
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }
 
 
 async def create(context: Context, document: Object) -> None:
