@@ -266,13 +266,6 @@ def test_discovery(api):
         assert api.raw("GET", path, accept=PROTOBUF).content_type == "application/json"
 
 
-def test_cbor_is_not_spoken(api):
-    assert api.refusal("GET", MAPS, accept="application/cbor")[0] == 406
-    code, document = api.ask("POST", MAPS, b"\xa0", content_type="application/cbor")
-    assert (code, document["reason"]) == (415, "UnsupportedMediaType")
-    assert document["message"].endswith("application/json, application/yaml, application/vnd.kubernetes.protobuf")
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -12,6 +12,8 @@ from dray.server import status
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+# Read and not written: clients that send it take JSON as well.
+CBOR = "application/cbor"
 # In the order in which they are offered to a client that takes any.
 MEDIA_TYPES = (JSON, YAML, PROTOBUF)
 PROTOBUF_WATCH = f"{PROTOBUF};stream=watch"

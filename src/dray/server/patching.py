@@ -26,13 +26,12 @@ Change = Callable[[Object], Object]
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 
 async def patch(call: Call) -> tuple[bytes, bool]:
     """The document as it is stored, and whether the patch created it."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
-    if media == APPLY_PATCH:
+    if media in bodies.APPLIED:
         return await apply(call)
     change = change_of(call)
     options = write_options(call.request, call.query, "PatchOptions")
@@ -53,7 +52,7 @@ def change_of(call: Call) -> Change:
 
 
 def _change(resource: Resource, media: str, request: Request) -> Callable[[Object], Any]:
-    supported = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE] if resource.strategic else []), APPLY_PATCH]
+    supported = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE] if resource.strategic else []), bodies.APPLY_YAML]
     if media not in supported:
         raise status.unsupported_media_type(supported)
     try:

@@ -24,7 +24,7 @@ from dray.server.part_kinds import SCALE, PartKind
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.patches.strategic import strategic_merge
-from dray.server.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE
+from dray.server.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE
 from dray.server.requests import Answer, document
 from dray.server.resources import Resource
 
@@ -57,12 +57,12 @@ async def patch(call: Call) -> Answer:
     options = write_options(call.request, call.query, "PatchOptions")
     supported = [media for media in _PATCHES if call.resource.strategic or media != STRATEGIC_MERGE]
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
-    if media == APPLY_PATCH:
+    if media in bodies.APPLIED:
         patching.require_manager(options)
         applied = await bodies.read_applied(call.context, call.request)
         return await _write(call, _Scaling(call, options, lambda scale: applied, applies=True), "patch")
     if media not in supported:
-        raise status.unsupported_media_type([*supported, APPLY_PATCH])
+        raise status.unsupported_media_type([*supported, bodies.APPLY_YAML])
     try:
         given = call.request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
