@@ -38,7 +38,7 @@ class Api:
         self.context = context
         self.server = ApiServer(context, provided=provided)
         self.server.custom_kinds.cleanup.pause = 0.01
-        self.warnings = []
+        self.warnings, self.annotations = [], {}
         self.user = ADMIN
         runner.run(self.server.start())
 
@@ -47,7 +47,7 @@ class Api:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = Request(method, unquote(parts.path), parts.query, named, body, self.user)
         answer = self.runner.run(self.server.handle(request))
-        self.warnings = request.warnings
+        self.warnings, self.annotations = request.warnings, request.annotations
         return answer
 
     def ask(self, method, path, body=None, **headers):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Of the prefix of a range of Service addresses: room for a few of them, and no more than can be counted.
 _FEWEST_BITS, _MOST_BITS = 8, 28
-_OPTIONAL_PLUGINS: Final = frozenset({"ServiceAccount"})
+_OPTIONAL_PLUGINS: Final = frozenset({"PodSecurity", "ServiceAccount"})
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -118,8 +118,9 @@ def serving(command: Command) -> Command:
             "disabled_plugins",
             default="",
             callback=parse_plugins,
-            metavar="ServiceAccount",
-            help="Admit pods whose service account does not exist, and give none a token.",
+            metavar="NAME,...",
+            help="ServiceAccount: admit pods whose service account does not exist, and give none a token. "
+            "PodSecurity: do not hold pods to the pod-security labels of their namespace.",
         ),
         click.option(
             "--audit-log",

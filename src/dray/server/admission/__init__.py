@@ -16,6 +16,7 @@ from dray.server.admission import (
     core_kinds,
     custom_definitions,
     limit_ranges,
+    pod_security,
     priority,
     quota,
     rights,
@@ -92,6 +93,9 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
         (_API_SERVICE, stored_kinds.mark_available),
+        ("Namespace", pod_security.check_namespace),
+        ("Pod", pod_security.check_pod),
+        (pod_security.WORKLOADS, pod_security.check_workload),
         (_POLICY, admission_policies.note_types),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
@@ -112,6 +116,9 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.check_growth),
         (_API_SERVICE, stored_kinds.mark_available),
+        ("Namespace", pod_security.check_namespace),
+        ("Pod", pod_security.check_pod),
+        (pod_security.WORKLOADS, pod_security.check_workload),
         (_POLICY, admission_policies.note_types),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
@@ -139,6 +146,7 @@ def _name(attributes: Attributes) -> str:
 
 async def validate(attributes: Attributes) -> None:
     """Asks policies and webhooks."""
+    await pod_security.warn_of_pods(attributes)
     if await validating.validate(attributes) and attributes.operation != DELETE and attributes.part is None:
         recheck(attributes)
 
