@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import Result
 
-from dray.cli.join_token import Unreachable, invitation
+from dray.api.catalogue import built_in
+from dray.cli.join_token import JoinToken, PlainServer, make_token
 from dray.client.api import ApiClient
 from dray.server.inprocess import InProcessTransport
 from dray.server.running import Options, RunningServer
@@ -16,14 +19,37 @@ from dray.server.running import Options, RunningServer
 Dray = Callable[..., Result]
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [(Options(port=0), "start it with --bind 0.0.0.0"), (Options(port=0, plain=True), "start it without --plain")],
-)
-async def test_a_server_that_other_machines_do_not_reach_lets_none_in(options: Options, why: str) -> None:
-    async with RunningServer(options).running() as server:
-        with pytest.raises(Unreachable, match=why):
-            await invitation(ApiClient(InProcessTransport(server.application)))
+async def test_a_server_that_speaks_plain_http_lets_nobody_join() -> None:
+    async with RunningServer(Options(port=0, plain=True)).running() as server:
+        with pytest.raises(PlainServer, match="start it without --plain"):
+            await make_token(ApiClient(InProcessTransport(server.application)))
+
+
+async def test_a_token_of_a_server_on_loopback_is_for_its_own_machine() -> None:
+    async with RunningServer(Options(port=0)).running() as server:
+        client = ApiClient(InProcessTransport(server.application))
+        made = await make_token(client)
+        assert made.is_local
+        assert "start the server with --bind 0.0.0.0" in made.only_here
+        assert made.command.startswith(f"dray node --join {server.url} --token ")
+        assert await groups_of(client, made) == "system:bootstrappers:dray:server-machine"
+
+
+async def test_a_token_for_a_kubelet_is_a_kubeconfig() -> None:
+    async with RunningServer(Options(port=0, names=("192.0.2.9",))).running() as server:
+        client = ApiClient(InProcessTransport(server.application))
+        made = await make_token(client)
+        assert not made.is_local
+        assert await groups_of(client, made) == ""
+        config = yaml.safe_load(made.kubeconfig)
+        assert config["clusters"][0]["cluster"]["server"] == server.public_url
+        assert config["users"][0]["user"] == {"token": made.token}
+        assert await groups_of(client, await make_token(client, this_machine=True)) != ""
+
+
+async def groups_of(client: ApiClient, made: JoinToken) -> str:
+    found = await client.get(built_in("v1", "Secret"), f"bootstrap-token-{made.token[:6]}", namespace="kube-system")
+    return base64.b64decode(found["data"].get("auth-extra-groups", "")).decode()
 
 
 @pytest.mark.parametrize(

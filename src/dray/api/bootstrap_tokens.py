@@ -19,6 +19,8 @@ NAMESPACE: Final = "kube-system"
 SECRET_TYPE: Final = "bootstrap.kubernetes.io/token"
 USER_PREFIX: Final = "system:bootstrap:"
 GROUP: Final = "system:bootstrappers"
+SERVER_MACHINE: Final = "system:bootstrappers:dray:server-machine"
+"""The group of tokens with which a node may have the host name of the API server's machine."""
 ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 ID_LENGTH: Final = 6
 SECRET_LENGTH: Final = 16
@@ -38,8 +40,11 @@ def secret_name(token_id: str) -> str:
     return _PREFIX + token_id
 
 
-def secret(token_id: str, token_secret: str, *, expiration: str, description: str) -> Object:
-    """The Secret that makes a token good for joining."""
+def secret(
+    token_id: str, token_secret: str, *, expiration: str, description: str, groups: Iterable[str] = ()
+) -> Object:
+    """The Secret that makes a token good for joining; who joins with it is in further groups."""
+    extra = {"auth-extra-groups": ",".join(groups)}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -51,6 +56,7 @@ def secret(token_id: str, token_secret: str, *, expiration: str, description: st
             "expiration": expiration,
             "description": description,
             _AUTHENTICATION: "true",
+            **(extra if extra["auth-extra-groups"] else {}),
         },
     }
 

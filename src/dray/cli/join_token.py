@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,8 +23,8 @@ DEFAULT_TTL: Final = timedelta(hours=24)
 _DRIVERS: Final = ("dra.cpu",)
 
 
-class Unreachable(click.ClickException):
-    """Other machines could do nothing with the line."""
+class PlainServer(click.ClickException):
+    """Nodes could do nothing with a token."""
 
     exit_code = 2
 
@@ -31,24 +32,80 @@ class Unreachable(click.ClickException):
 @click.command("join-token")
 @reaching
 @click.option("--ttl", default="24h", show_default=True, callback=durations.seconds, help="How long the token is good.")
-def join_token(kubeconfig: Path | None, context: str, ttl: float) -> None:
+@click.option(
+    "--this-machine",
+    is_flag=True,
+    help="For a node on the machine of the API server, which then may have the host name of that machine.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["command", "kubeconfig"]),
+    default="command",
+    show_default=True,
+    help="The line for dray node, or a kubeconfig for kubelet --bootstrap-kubeconfig.",
+)
+def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: bool, output: str) -> None:
     """Print the line that brings another machine into the cluster.
 
     Whoever has the line can make a machine a node, until the token expires. `kubectl delete secret -n kube-system
     bootstrap-token-ID`, with the token's first six characters as ID, ends it at once; machines that have joined stay.
 
-    Exit status: 0 printed, 1 the server refused, 2 it cannot be asked, or not by other machines.
+    Exit status: 0 printed, 1 the server refused, 2 it cannot be asked, or speaks plain HTTP.
     """
 
     async def work(cluster: Cluster) -> int:
-        click.echo(await invitation(cluster.client, timedelta(seconds=ttl)))
+        made = await make_token(cluster.client, timedelta(seconds=ttl), this_machine=this_machine)
+        if made.is_local:
+            click.echo(f"note: {made.only_here}", err=True)
+        click.echo(made.command if output == "command" else made.kubeconfig, nl=output == "command")
         return 0
 
     ask(Where(kubeconfig, context, ""), work)
 
 
-async def invitation(client: ApiClient, ttl: timedelta = DEFAULT_TTL) -> str:
-    """Makes a token; the line of shell that uses it. Raises Unreachable or ClientError."""
+@dataclass(frozen=True, slots=True)
+class JoinToken:
+    """A token and where it is good; `authority` is the server's certificate authority, as PEM."""
+
+    server: str
+    token: str
+    authority: bytes
+
+    @property
+    def command(self) -> str:
+        """The line of shell that uses it."""
+        from dray.client import cluster_info
+
+        return f"dray node --join {self.server} --token {self.token} --ca-hash {cluster_info.key_hash(self.authority)}"
+
+    @property
+    def kubeconfig(self) -> str:
+        """With which a kubelet asks for its first certificate."""
+        from dray.server.security import kubeconfig
+        from dray.yaml.writing import as_yaml
+
+        return as_yaml([kubeconfig.bootstrap(self.server, self.authority, self.token)])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only the machine of the server reaches the server."""
+        host = urlsplit(self.server).hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    @property
+    def only_here(self) -> str:
+        return (
+            f"only this machine reaches {self.server}; for others, start the server with --bind 0.0.0.0, "
+            "or with --bind and an address of this machine"
+        )
+
+
+async def make_token(client: ApiClient, ttl: timedelta = DEFAULT_TTL, *, this_machine: bool = False) -> JoinToken:
+    """Raises PlainServer or ClientError."""
     from dray.api import bootstrap_tokens
     from dray.api.catalogue import built_in
     from dray.client import cluster_info
@@ -59,32 +116,19 @@ async def invitation(client: ApiClient, ttl: timedelta = DEFAULT_TTL) -> str:
     try:
         info = cluster_info.read(await client.request("GET", cluster_info.PATH))
     except NotFound:
-        raise Unreachable("the server speaks plain HTTP, on this machine alone: start it without --plain") from None
-    check_reachable(info.server)
+        raise PlainServer("the server speaks plain HTTP, and nodes join over TLS: start it without --plain") from None
     token_id, secret = _text(bootstrap_tokens.ID_LENGTH), _text(bootstrap_tokens.SECRET_LENGTH)
-    made = bootstrap_tokens.secret(
+    made = JoinToken(info.server, f"{token_id}.{secret}", info.authority)
+    stored = bootstrap_tokens.secret(
         token_id,
         secret,
         expiration=timestamp(datetime.now(UTC) + ttl),
         description="made by dray join-token",
+        groups=[bootstrap_tokens.SERVER_MACHINE] if this_machine or made.is_local else [],
     )
-    await client.create(built_in("v1", "Secret"), made)
+    await client.create(built_in("v1", "Secret"), stored)
     await make_classes(client, _DRIVERS)
-    authority = cluster_info.key_hash(info.authority)
-    return f"dray node --join {info.server} --token {token_id}.{secret} --ca-hash {authority}"
-
-
-def check_reachable(server: str) -> None:
-    host = urlsplit(server).hostname or ""
-    try:
-        alone = ip_address(host).is_loopback
-    except ValueError:
-        alone = host == "localhost"
-    if alone:
-        raise Unreachable(
-            f"the server listens at {server}, which other machines do not reach: "
-            "start it with --bind 0.0.0.0, or with --bind and an address of this machine"
-        )
+    return made
 
 
 def _text(length: int) -> str:

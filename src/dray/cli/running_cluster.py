@@ -116,7 +116,7 @@ async def _run(options: ClusterOptions, parts: _Parts) -> int:
             for child in children:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
-            joining = await _invitation(transport, server) if options.join_token else ""
+            joining = await _invitation(transport) if options.join_token else []
             with _known(options, server):
                 return await _work(work, stop, _greet(children, server, counts, joining, options.announce_to))
     finally:
@@ -258,16 +258,18 @@ def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> 
     return NodeTransports(as_(node_user), as_(device_driver_user))
 
 
-async def _invitation(transport: InProcessTransport, server: RunningServer) -> str:
-    from dray.cli.join_token import check_reachable, invitation
+async def _invitation(transport: InProcessTransport) -> list[str]:
+    from dray.cli.join_token import make_token
     from dray.client.api import ApiClient
 
-    check_reachable(server.public_url)
-    return await invitation(ApiClient(transport))
+    made = await make_token(ApiClient(transport))
+    if made.is_local:
+        return [f"this machine joins with: {made.command}", f"note: {made.only_here}"]
+    return [f"other machines join with: {made.command}"]
 
 
 async def _greet(
-    children: list[Child], server: RunningServer, counts: Counter[str], joining: str, announce_to: int | None
+    children: list[Child], server: RunningServer, counts: Counter[str], joining: list[str], announce_to: int | None
 ) -> None:
     from dray.process.memory import collect_rarely
 
@@ -279,7 +281,7 @@ async def _greet(
     told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
     lines = [f"ready in {time.perf_counter() - _BEGAN:.1f} s at {server.url}{f' ({told})' if told else ''}"]
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
-    lines += [f"other machines join with: {joining}"] if joining else []
+    lines += joining
     lines += [f"export KUBECONFIG={server.options.kubeconfig}"]
     text = "".join(f"{line}\n" for line in lines)
     # A token does not belong into a log.

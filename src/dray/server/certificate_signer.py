@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import socket
 from datetime import timedelta
 from typing import Final
 
 from dray.api import certificate_requests
+from dray.api.bootstrap_tokens import SERVER_MACHINE
 from dray.api.catalogue import CERTIFICATES_GROUP
 from dray.api.certificate_requests import (
     APPROVED,
@@ -29,7 +31,7 @@ from dray.api.certificate_requests import (
     RequestError,
 )
 from dray.api.intake import Place
-from dray.api.objects import Object, condition_of, is_true, mapping, spec_of, status_of
+from dray.api.objects import Object, condition_of, is_true, mapping, spec_of, status_of, strings
 from dray.process.tasks import end_tasks
 from dray.server import documents, reads, status, updates
 from dray.server.context import Context
@@ -110,10 +112,13 @@ class CertificateSigner:
         if spec_of(obj)["signerName"] == CLIENT:
             return
         own = self._context.security.node_authority.server_names
+        if _is_on_server_machine(spec_of(obj), request):
+            own -= {request.node}
         if found := server_name_in((request.node, *request.hosts), own):
-            raise RequestError(
-                f"{found} is a name of the API server: choose another --node-name (kubelet: --hostname-override)"
-            )
+            advice = "choose another --node-name (kubelet: --hostname-override)"
+            if found == socket.gethostname().lower():
+                advice += ", or join with a token of dray join-token --this-machine"
+            raise RequestError(f"{found} is a name of the API server: {advice}")
         for address in request.addresses:
             if not is_of_one_machine(address):
                 raise RequestError(f"{address} is not an address of one machine")
@@ -140,6 +145,13 @@ class CertificateSigner:
             lifetime=_lifetime(spec.get("expirationSeconds")),
             hosts=(*request.hosts, *request.addresses) if serving else (),
         )
+
+
+def _is_on_server_machine(spec: Object, request: Request) -> bool:
+    """Whether an administrator let a node have the host name of this machine, by the kind of token it joined with."""
+    if request.node != socket.gethostname().lower():
+        return False
+    return SERVER_MACHINE in strings(spec.get("groups")) or spec.get("username") == request.common_name
 
 
 def _conclude(obj: Object, outcome: Object) -> None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from dray.cli.join_token import invitation
+from dray.cli.join_token import make_token
 from dray.client import cluster_info
 from dray.client.api import ApiClient
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
@@ -30,16 +30,17 @@ class Lab:
         self.hash = cluster_info.key_hash(self.authority)
 
     async def token(self) -> str:
-        return (await invitation(self.admin)).split("--token ")[1].split()[0]
+        return (await make_token(self.admin)).token
 
     async def invite(self) -> Invitation:
         return Invitation(self.url, await self.token(), self.hash)
 
 
 @contextlib.asynccontextmanager
-async def started(data: Path | None = None) -> AsyncIterator[Lab]:
-    names = (ADDRESS, "api.example.com")
-    async with RunningServer(Options(data=data, port=0, names=names)).running() as server:
+async def started(
+    data: Path | None = None, *, bind: str = "127.0.0.1", names: tuple[str, ...] = (ADDRESS, "api.example.com")
+) -> AsyncIterator[Lab]:
+    async with RunningServer(Options(data=data, port=0, bind=bind, names=names)).running() as server:
         lab = Lab(server)
         plane = ControlPlane(lab.admin, PlaneOptions(controllers=(APPROVER,)))
         running = asyncio.create_task(plane.run())

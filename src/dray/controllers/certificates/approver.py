@@ -146,8 +146,9 @@ def _recognised(obj: Object) -> tuple[str, Request | None]:
         return "", None
     if signer == KUBELET_CLIENT:
         return ("selfnodeclient" if user == request.common_name else "nodeclient"), request
-    # The server finds out by the name that it reached the right node: a certificate without it is of no use.
-    if user == request.common_name and request.hosts == (request.node,):
+    # The server finds out by the name that it reached the right node; a name may also have the form of an address.
+    names_node = request.node in (*request.hosts, *request.addresses)
+    if user == request.common_name and names_node and set(request.hosts) <= {request.node}:
         return "selfnodeserver", request
     return "", None
 

@@ -114,7 +114,7 @@ class KubeletClient:
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=DIAL_SECONDS, connect=None),
                 )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise Unreachable(f'{method.capitalize()} "{url}": {told(error)}') from error
+            raise Unreachable(f'{method.capitalize()} "{url}": {why(error, endpoint)}') from error
         return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), Body(answer))
 
     async def websocket(
@@ -137,7 +137,7 @@ class KubeletClient:
         except aiohttp.WSServerHandshakeError:
             return None
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise Unreachable(f'Get "{url}": {told(error)}') from error
+            raise Unreachable(f'Get "{url}": {why(error, endpoint)}') from error
 
     async def session(self) -> aiohttp.ClientSession:
         await load_http_client()
@@ -196,6 +196,17 @@ class Endpoint:
     @property
     def place(self) -> str:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def why(error: Exception, endpoint: Endpoint) -> str:
+    """Why a node was not reached; for a certificate that is not trusted, also what to do."""
+    text = told(error)
+    if not isinstance(getattr(error, "certificate_error", error), ssl.SSLCertVerificationError):
+        return text
+    return (
+        f"{text}; the kubelet must show a certificate that this cluster issued for {endpoint.node}: "
+        "set serverTLSBootstrap: true in its configuration"
+    )
 
 
 def endpoint_of(context: Context, name: str) -> Endpoint:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from dray.server import status
-from dray.server.kubelets.client import CHUNK, DIAL_SECONDS, Endpoint, KubeletClient, Unreachable
+from dray.server.kubelets.client import CHUNK, DIAL_SECONDS, Endpoint, KubeletClient, Unreachable, why
 from dray.server.requests import Upgrade
 
 _HANDED_ON: Final = (
@@ -51,8 +51,8 @@ async def upgrade(client: KubeletClient, endpoint: Endpoint, target: str, header
                 endpoint.host, endpoint.port, ssl=client.tls, server_hostname=endpoint.node, limit=_MOST_HEAD
             )
     except (OSError, TimeoutError, ValueError) as error:
-        why = str(error) or f"no answer within {DIAL_SECONDS:g} s"
-        raise status.ApiError(500, "", f"error dialing backend: dial tcp {endpoint.place}: {why}") from error
+        text = why(error, endpoint) if str(error) else f"no answer within {DIAL_SECONDS:g} s"
+        raise status.ApiError(500, "", f"error dialing backend: dial tcp {endpoint.place}: {text}") from error
     try:
         writer.write(_head(endpoint, target, headers))
         async with asyncio.timeout(_ANSWER_SECONDS):

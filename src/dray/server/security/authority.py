@@ -113,7 +113,7 @@ class Authority:
         return self.client(f"system:node:{name}", ("system:nodes",))
 
     def kubelet_client(self) -> Credential:
-        """What the server shows the agents of nodes, and nobody else has; it gives no rights at the server itself."""
+        """What the server shows the agents of nodes; nobody else has it."""
         return self.client(KUBELET_CLIENT)
 
     def node_server(self, name: str, addresses: Iterable[str] = ()) -> Credential:

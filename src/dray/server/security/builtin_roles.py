@@ -189,6 +189,8 @@ _USERS = {
     "system:kube-scheduler": "system:kube-scheduler",
     "system:volume-scheduler": "system:kube-scheduler",
     "system:node-proxier": "system:kube-proxy",
+    # A kubelet asks whether the API server may read logs and run commands; in a kubeadm cluster kubeadm grants it.
+    "system:kubelet-api-admin": "kube-apiserver-kubelet-client",
 }
 
 

@@ -76,13 +76,20 @@ def remove_kubeconfig(path: Path, written: bytes) -> None:
             path.unlink()
 
 
-def _document(name: str, cluster: Object, user: Object) -> Object:
-    context = {"cluster": name, "user": f"{name}-admin", "namespace": "default"}
+def bootstrap(server: str, authority: bytes, token: str, *, name: str = "dray") -> Object:
+    """For a kubelet that asks for its first certificate, with a bootstrap token."""
+    cluster = {"server": server, "certificate-authority-data": _encode(authority)}
+    return _document(name, cluster, {"token": token}, called="kubelet-bootstrap")
+
+
+def _document(name: str, cluster: Object, user: Object, *, called: str = "") -> Object:
+    called = called or f"{name}-admin"
+    context = {"cluster": name, "user": called, "namespace": "default"}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": f"{name}-admin", "user": user}],
+        "users": [{"name": called, "user": user}],
         "contexts": [{"name": name, "context": context}],
         "current-context": name,
     }
