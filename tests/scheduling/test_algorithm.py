@@ -195,6 +195,18 @@ def test_an_extended_resource_is_served_by_devices():
     assert list(core.state.inventory.usage.claims) == [("default", "p-special")]
 
 
+def test_a_pod_that_waits_for_an_extended_resource_says_what_is_missing():
+    core = Core(*node_with("a", gpu=3), pod("p", requests={gpus.GPU: "2"}))
+    (action,) = core.actions()
+    core.do(action)
+    core.put(pod("q", requests={gpus.GPU: "2"}))
+    (refused,) = core.actions()
+    assert refused.message == (
+        "0/1 nodes are available: 1 cannot allocate all claims. "
+        "a: container-0-request-0: needs 2, 1 available (2 in use by default/p-special)."
+    )
+
+
 def test_the_share_of_a_special_claim_stays_its_own():
     shared = gpus.gpu(
         "gpu-0",

@@ -60,6 +60,7 @@ async def queues(local):
 @pytest.fixture
 def often(monkeypatch):
     monkeypatch.setattr(optional_feed, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(optional_feed, "_PAUSE", 0.05)
 
 
 async def all_placed(local, number):

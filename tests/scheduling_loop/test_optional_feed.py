@@ -60,6 +60,7 @@ async def test_without_the_kind_the_label_is_a_label():
 @pytest.fixture
 def often(monkeypatch):
     monkeypatch.setattr(optional_feed, "_LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(optional_feed, "_PAUSE", 0.05)
 
 
 async def install(local, *kinds):

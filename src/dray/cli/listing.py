@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from dray.api.objects import Object, labels_of
+from dray.api.objects import Object
 from dray.cli.cluster import Cluster
 from dray.scheduling import node_classes
-from dray.scheduling.front_ends import FRONT_ENDS, group_of, kai, kai_queue, kueue, topologies
+from dray.scheduling.front_ends import FRONT_ENDS, kai_queue, kueue, topologies
 from dray.scheduling.group_events import PRIORITY_CLASS
+from dray.scheduling.unknown_kinds import named_kinds
 
 if TYPE_CHECKING:
     from dray.client.interface import Resource
@@ -59,11 +60,11 @@ class Listed:
 
     def unread_for(self, pod: Object) -> dict[str, str]:
         """Of the kinds that the pod names an object of, those that could not be read, with what the server said."""
-        return {kind: self.unread[kind] for kind in _named_by(pod) if kind in self.unread}
+        return {kind: self.unread[kind] for kind in _needed_by(pod) if kind in self.unread}
 
     def notes_for(self, pod: Object) -> list[str]:
         """What is not known of the queue and the group of the pod, or has no effect."""
-        named = list(_named_by(pod))
+        named = list(named_kinds(pod))
         found = dict.fromkeys(self.left[kind] for kind in named if kind in self.left)
         if named and any(kind in self.objects or kind in self.left for kind in named):
             found.update(dict.fromkeys(self.doubts))
@@ -75,15 +76,10 @@ class Listed:
         return list(found)
 
 
-def _named_by(pod: Object) -> Iterator[str]:
-    """The kinds of the queue and the group that a pod names."""
-    labels, group = labels_of(pod), group_of(pod)
-    if kueue.QUEUE_LABEL in labels:
-        yield from kueue.KINDS
-    if kai_queue.QUEUE_LABEL in labels or (group is not None and group.api == kai.API_GROUP):
-        yield kai_queue.KIND
-    if group is not None:
-        yield from (name for name, each in FRONT_ENDS.items() if (each.api_group, each.kind) == (group.api, group.kind))
+def _needed_by(pod: Object) -> Iterator[str]:
+    """The kinds that decide on the queue, the group and the class of a pod."""
+    for kind in named_kinds(pod):
+        yield from kueue.KINDS if kind == "LocalQueue" else (kind,)
 
 
 async def listed(cluster: Cluster, *, with_left: bool = False) -> Listed:

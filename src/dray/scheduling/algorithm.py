@@ -233,13 +233,13 @@ class SchedulingAlgorithm:
             counts.update(status.reasons)
             if status is CANNOT_ALLOCATE:
                 short.append(node)
-        found = self._nearest(cycle, short) if cycle.claims.unallocated else None
+        found = self._nearest(cycle, short)
         return Diagnosis(len(nodes), counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found)
 
     def _diagnosis(self, cycle: Cycle, feasible: FeasibleNodes, counts: Counter[Reason]) -> Diagnosis:
         size = self._state.size
         found, wanted = None, CANNOT_ALLOCATE.reasons[0]
-        if wanted in counts and cycle.claims.unallocated:
+        if wanted in counts:
             found = self._nearest(
                 cycle,
                 [node for node in self._state if (status := feasible.status(node)) and wanted in status.reasons],
@@ -260,14 +260,14 @@ class SchedulingAlgorithm:
             allocate(
                 state.inventory,
                 node.document,
-                cycle.claims.unallocated,
+                claims,
                 beside=cycle.claims.allocated,
                 policy=self._policy,
                 work=cycle.work,
                 freeing=False,
             )
             for node in near
-            if node.document is not None
+            if node.document is not None and (claims := self._devices.claims_on(cycle, node)[0])
         ]
         return nearest(
             answer for answer in answers if isinstance(answer, Rejection) and answer.kind is not RejectionKind.UNDECIDED

@@ -48,6 +48,7 @@ _TEXTS: Final = {
     Code.PLUGIN_FAILED_ON_POD: "plugin {} failed on this pod ({})",
     Code.PLUGIN_OFF: "plugin {} is switched off, and without it no pod is to be placed",
     Code.SCHEDULING_GATES: "it has scheduling gates",
+    Code.KIND_UNKNOWN: "the server is being asked whether it has {}",
     Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
     Code.TREE_INCOMPLETE: "of the groups of {}, {} have to start together: waiting for groups or pods of them",
     Code.GANG_INCOMPLETE: "PodGroup {} has {} pods, and {} have to start together: waiting for the others",

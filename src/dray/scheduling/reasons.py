@@ -97,6 +97,7 @@ class Code(Enum):
     PLUGIN_OFF = auto()
     """(plugin)"""
     SCHEDULING_GATES = auto()
+    KIND_UNKNOWN = auto()
     POD_GROUP_NOT_FOUND = auto()
     """(namespace, name)"""
     GANG_INCOMPLETE = auto()

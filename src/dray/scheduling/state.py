@@ -29,6 +29,7 @@ from dray.scheduling.model import Node, Pod
 from dray.scheduling.node_classes import NodeClasses
 from dray.scheduling.queues import Queues
 from dray.scheduling.signatures import Signatures
+from dray.scheduling.unknown_kinds import UnknownKinds
 from dray.scheduling.volumes import VolumeClaims
 
 _MOST: Final = 1 << 16
@@ -81,6 +82,7 @@ class State:
         self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
         self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
         self.node_classes = NodeClasses()
+        self.unknown_kinds = UnknownKinds()
         self.volumes = VolumeClaims()
         self.numbered: list[Node | None] = []
         """Nodes by number; the number of one that is gone is used again."""

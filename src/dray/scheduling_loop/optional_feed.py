@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -23,12 +24,15 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.scheduling.front_ends import FRONT_ENDS, jobs, kai, topologies
 from dray.scheduling.scheduler import Scheduler
+from dray.scheduling.unknown_kinds import ANSWER
 from dray.scheduling_loop.kind_owners import WEBHOOKS, KindOwners
 from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, TOPOLOGY_OF_KUEUE, OptionalKind
 from dray.scheduling_loop.queues_left import QueuesLeft
 from dray.scheduling_loop.unheeded import Unheeded
 
 _LOOK_AGAIN: Final = 30.0
+# Between two looks, however many pods name kinds that are not known.
+_PAUSE: Final = 1.0
 
 _PRIORITIZED: Final = (jobs.KIND, f"{kai.KIND}.{kai.API_GROUP}")
 """Kinds of groups that name the priority of their pods."""
@@ -62,11 +66,15 @@ class OptionalFeed:
         self._refused: dict[str, str] = {}
         """By name, kinds that were installed later and may not be read, and why."""
         self._started = False
+        self._wanted = asyncio.Event()
+        """Set when a pod names an object of a kind that is not known."""
         self._left = QueuesLeft(client, informers, events, now)
         self.unheeded = Unheeded(events)
         self.informers: dict[str, OptionalInformer] = {}
         for name, kind in KINDS.items():
-            if name not in without:
+            if name in without:
+                scheduler.state.unknown_kinds.known.add(name)
+            else:
                 admit = partial(self._admit, name, kind)
                 informer = OptionalInformer(
                     client, informers, kind.group, kind.plural, version=kind.resource, admit=admit
@@ -80,23 +88,39 @@ class OptionalFeed:
             await each.start()
         self._started = True
         await self._look_at_versions()
+        self._scheduler.state.unknown_kinds.wanted = self._wanted.set
 
     async def run(self) -> None:
         """Until it is cancelled: looks for kinds that are installed later, and whose they are."""
         while True:
-            await asyncio.sleep(_LOOK_AGAIN)
-            await self.look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN):
+                    await self._wanted.wait()
+            self._wanted.clear()
+            asked = self._scheduler.state.unknown_kinds
+            asked.begin()
+            if await self._look():
+                asked.end()
+                self._scheduler.notify(ANSWER, self._now())
+                self._wake()
+            else:
+                # The server did not answer: pods wait on.
+                self._wanted.set()
             await self._look_at_owners()
             self._left.tell_again()
+            await asyncio.sleep(_PAUSE)
 
-    async def look(self) -> None:
-        """Reads the kinds that have come to be served since."""
+    async def _look(self) -> bool:
+        """Reads the kinds that have come to be served since; returns False where the server does not answer."""
         absent = [name for name, each in self.informers.items() if each.version is None]
-        groups = await self._api_groups() if absent else set()
+        groups = await self._api_groups()
+        if groups is None:
+            return False
         for name in absent:
             if KINDS[name].group in groups:
                 await self.informers[name].start()
         await self._look_at_versions()
+        return True
 
     def troubles(self) -> list[str]:
         """What may not be read of the kinds that were installed later."""
@@ -122,12 +146,12 @@ class OptionalFeed:
                     continue
                 self._left.also_at_work(name, verdict.why_not)
 
-    async def _api_groups(self) -> set[str]:
-        """Those that the server has, in one answer for all kinds; none where it does not answer."""
+    async def _api_groups(self) -> set[str] | None:
+        """Those that the server has, in one answer for all kinds; None where it does not answer."""
         try:
             answer = await self._client.request("GET", "/apis")
         except ClientError:
-            return set()
+            return None
         return {text(each.get("name")) for each in mappings(answer.get("groups"))}
 
     async def _webhooks(self) -> Iterable[Object]:
@@ -148,6 +172,7 @@ class OptionalFeed:
     async def _admit(self, name: str, kind: OptionalKind) -> bool:
         """The kind is served: whether it is to be read."""
         state = self._scheduler.state
+        state.unknown_kinds.known.add(name)
         if name == TOPOLOGY_OF_KUEUE:
             # Pods of its groups start together also where Kueue lets them in. There are no objects of these.
             state.groups.served.add(topologies.KUEUE)

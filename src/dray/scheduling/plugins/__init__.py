@@ -12,6 +12,7 @@ from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.gpu_fractions import GpuFractions
 from dray.scheduling.plugins.image_locality import ImageLocality
 from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from dray.scheduling.plugins.kind_discovery import KindDiscovery
 from dray.scheduling.plugins.node_affinity import NodeAffinity
 from dray.scheduling.plugins.node_class_ranking import NodeClassRanking
 from dray.scheduling.plugins.node_ports import NodePorts
@@ -33,6 +34,7 @@ def default_plugins(
     """In the order in which they are asked; those of users (`more`) before the search for devices."""
     found: list[Plugin] = [
         SchedulingGates(),
+        KindDiscovery(state),
         GangScheduling(state),
         GpuFractions(state),
         NodeUnschedulable(),
