@@ -15,6 +15,7 @@ from typing import Final
 
 from dray.driver.devices import Device, Pool, Taint
 from dray.driver.driver import Driver
+from dray.driver.errors import DriverError
 from dray.driver.health import DeviceHealth, Health
 from dray.driver.metrics import DriverMetrics
 
@@ -38,6 +39,9 @@ class HealthReports:
         while True:
             try:
                 await self._follow()
+            except DriverError as error:
+                self._metrics.failed("health")
+                _logger.error("driver %s: the health of its devices cannot be followed: %s", self._driver.name, error)
             except Exception:
                 self._metrics.failed("health")
                 _logger.exception("driver %s: the health of its devices cannot be followed", self._driver.name)

@@ -86,26 +86,61 @@ def tainted_after(monitor, clock, machine, seconds=0):
 
 
 def test_a_gpu_recovers_when_no_error_has_come_for_a_while(gpu_machine, monitored, monkeypatch):
-    monkeypatch.setattr(health_module, "_WAIT_MILLISECONDS", 20)
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
     machine = gpu_machine("p5.48xlarge", 1)
     monitor, clock = monitored(machine)
     machine.write("recovery_action", 0)
     machine.event(0, 0, kind=ECC)
-    stepped = [("xid", "48", "NoSchedule")]
-    assert tainted_after(monitor, clock, machine) == stepped
-    assert tainted_after(monitor, clock, machine, 299) == stepped
+    expected = [("xid", "48", "NoSchedule")]
+    assert tainted_after(monitor, clock, machine) == expected
+    assert tainted_after(monitor, clock, machine, 299) == expected
     # The driver asks for a reset, and memory waits to be replaced.
     machine.write("recovery_action", 1)
-    assert tainted_after(monitor, clock, machine, 6) == stepped
+    assert tainted_after(monitor, clock, machine, 6) == expected
     machine.write("recovery_action", 0)
     machine.write("rows_pending")
-    assert tainted_after(monitor, clock, machine, 6) == stepped
+    assert tainted_after(monitor, clock, machine, 6) == expected
     machine.remove("rows_pending")
     assert tainted_after(monitor, clock, machine, 6) == []
 
 
+@pytest.mark.parametrize("xid", [79, 119, 120, 48])
+def test_a_critical_error_stays_where_the_driver_does_not_tell_whether_the_gpu_recovered(
+    gpu_machine, monitored, monkeypatch, xid
+):
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
+    machine = gpu_machine("p5.48xlarge", 1)
+    monitor, clock = monitored(machine)
+    machine.event(0, xid)
+    machine.event(0, 31)
+    monitor.step()
+    monitor.step()
+    stays = [("xid", str(xid), "NoSchedule")]
+    assert tainted(monitor, machine) == [*stays, ("xid", "31", "None")]
+    # The error of the application is over, that of the GPU is not.
+    assert tainted_after(monitor, clock, machine, 3600) == stays
+    # An unknown error does not say that the GPU was away.
+    machine.write("sick", 999)
+    assert ("gpu-lost", "", "NoSchedule") in tainted_after(monitor, clock, machine, 6)
+    machine.remove("sick")
+    assert tainted_after(monitor, clock, machine, 6) == stays
+    machine.write("lost")
+    tainted_after(monitor, clock, machine, 6)
+    machine.remove("lost")
+    assert tainted_after(monitor, clock, machine, 6) == []
+
+
+def test_an_error_that_the_gpu_has_contained_is_over_after_a_while(gpu_machine, monitored, monkeypatch):
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
+    machine = gpu_machine("p5.48xlarge", 1)
+    monitor, clock = monitored(machine)
+    machine.event(0, 94)
+    assert tainted_after(monitor, clock, machine) == [("xid", "94", "NoSchedule")]
+    assert tainted_after(monitor, clock, machine, 301) == []
+
+
 def test_a_gpu_that_is_lost_and_comes_back(gpu_machine, monitored, monkeypatch):
-    monkeypatch.setattr(health_module, "_WAIT_MILLISECONDS", 20)
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
     machine = gpu_machine("p5.48xlarge", 2)
     monitor, clock = monitored(machine)
     machine.write("lost", number=1)
@@ -121,7 +156,7 @@ def test_a_gpu_that_is_lost_and_comes_back(gpu_machine, monitored, monkeypatch):
 
 
 def test_errors_of_a_partition_are_its_own(gpu_machine, monitored, monkeypatch):
-    monkeypatch.setattr(health_module, "_WAIT_MILLISECONDS", 20)
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
     machine = gpu_machine("p5.48xlarge", 1)
     machine.write("mig_mode", 1)
     machine.put_instance(0, 2, profile=9, start=4, size=4)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from dray.api.objects import Object, spec_of, uid_of
 from dray.client.api import ApiClient
@@ -21,7 +21,7 @@ from dray.client.queue import WorkQueue
 from dray.client.retries import Backoff, Retries
 from dray.driver.devices import NodeSelection, Pool
 from dray.driver.driver import Driver
-from dray.driver.errors import DroppedFields, InvalidPools
+from dray.driver.errors import DriverError, DroppedFields, InvalidPools
 from dray.driver.health_reports import HealthReports
 from dray.driver.metrics import DriverMetrics
 from dray.driver.options import RunnerOptions
@@ -106,7 +106,7 @@ class Publisher:
             except Exception as error:
                 failures += 1
                 self._metrics.failed("slices")
-                unexpected = None if isinstance(error, ClientError | InvalidPools) else error
+                unexpected = None if isinstance(error, ClientError | DriverError) else error
                 _logger.error("driver %s: %s: %s", self._driver.name, what, error, exc_info=unexpected)
             await _RETRIES.pause(failures)
 
@@ -176,14 +176,14 @@ class Publisher:
         stored = self._slices.pools().get(name, [])
         pool = self._pools.get(name)
         if pool is None:
-            await self._limited(self._delete(each) for each in stored)
+            await self._limited(self._delete, [(each,) for each in stored])
             return
         declared = self._declaration(self._health.tainted(pool) if self._health else pool, stored)
         accepted = {index: pair for (of, index), pair in self._accepted.items() if of == name}
         plan = make_plan(declared, stored, accepted)
-        await self._limited(self._delete(each) for each in plan.delete)
-        await self._limited(self._update(declared, index, each) for index, each in plan.update)
-        await self._limited(self._create(declared, index, each) for index, each in plan.create)
+        await self._limited(self._delete, [(each,) for each in plan.delete])
+        await self._limited(self._update, [(declared, index, each) for index, each in plan.update])
+        await self._limited(self._create, [(declared, index, each) for index, each in plan.create])
 
     def _declaration(self, pool: Pool, stored: list[Object]) -> Declaration:
         empty = Declaration(self._driver.name, pool.name, self._owner, ())
@@ -225,15 +225,15 @@ class Publisher:
             self._metrics.failed("dropped fields")
             _logger.error("driver %s: %s", self._driver.name, DroppedFields(declared.pool, index, fields))
 
-    async def _limited(self, work: Iterable[Awaitable[None]]) -> None:
-        """A few at a time; after a failure the others are still done."""
+    async def _limited(self, work: Callable[..., Awaitable[None]], calls: Iterable[tuple[Any, ...]]) -> None:
+        """A few calls at a time, each with its arguments; after a failure the others are still done."""
         slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(each: Awaitable[None]) -> None:
+        async def one(arguments: tuple[Any, ...]) -> None:
             async with slots:
-                await each
+                await work(*arguments)
 
-        results = await asyncio.gather(*map(one, work), return_exceptions=True)
+        results = await asyncio.gather(*map(one, calls), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -25,8 +25,7 @@ from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
 
 CLEAN_UP: Final = f"{DRIVER}/cleanup-pending"
-# Seconds that unprepare waits for a clean-up, and that a prepare waits for GPUs that are busy.
-_PATIENCE: Final = 5.0
+# Seconds that a prepare waits for GPUs that are busy.
 _LOCK_PATIENCE: Final = 25.0
 # Of the pauses between attempts, in passes.
 _LONGEST_PAUSE: Final = 3
@@ -52,18 +51,23 @@ class GpuLocks:
 
 
 class CleanUps:
+    """`patience` is for how many seconds unprepare waits for a clean-up."""
+
     def __init__(
         self,
         changes: MachineChanges,
         leftovers: Leftovers,
         locks: GpuLocks,
         recorded_claims: Callable[[], RecordedClaims],
+        patience: float,
     ) -> None:
+        self._patience = patience
         self._changes = changes
         self._leftovers = leftovers
         self._locks = locks
         self._recorded_claims = recorded_claims
         self._running: dict[str, asyncio.Task[Rest]] = {}
+        self._released: set[str] = set()
         self._skipped: dict[str, int] = {}
         self._failures: dict[str, int] = {}
 
@@ -90,12 +94,13 @@ class CleanUps:
         """Undoes what the claim has changed, as far as that is possible now. Returns what is left for later."""
         if state.is_clean:
             return ClaimState()
+        self._released.add(uid)
         task = self._running.get(uid)
         if task is None:
             task = asyncio.create_task(self._take_back(uid, state), name=f"clean up after {about}")
             self._running[uid] = task
             task.add_done_callback(lambda _: self._running.pop(uid, None))
-        await asyncio.wait([task], timeout=_PATIENCE)
+        await asyncio.wait([task], timeout=self._patience)
         rest = task.result() if task.done() else Rest(state, "the clean-up is still under way")
         await self._keep(Leftover(uid=uid, about=about, state=rest.state, reason=rest.reason))
         return rest.state
@@ -119,6 +124,7 @@ class CleanUps:
 
     async def clear(self, uid: str, wanted: ClaimState) -> None:
         """Tries to clean up what is left where a claim wants to be."""
+        self._released.discard(uid)
         for leftover in self._blocking(uid, wanted):
             await self.release(leftover.uid, leftover.about, leftover.state)
 
@@ -134,6 +140,7 @@ class CleanUps:
         """Tries what is left again: first at once, then with longer pauses."""
         await asyncio.to_thread(self._leftovers.read)
         claims = {each.reference.uid for each in (await asyncio.to_thread(self._recorded_claims)).claims}
+        self._released &= claims
         self._failures = {uid: count for uid, count in self._failures.items() if uid in self._leftovers.known}
         # A claim that has a record is unprepared by the kubelet again.
         waiting = [each for uid, each in self._leftovers.known.items() if uid not in claims | self._running.keys()]
@@ -149,21 +156,30 @@ class CleanUps:
         self._failures[uid] = 0 if rest.is_clean else self._failures.get(uid, 0) + 1
 
     @property
-    def uids(self) -> set[str]:
-        """Of claims with leftovers."""
-        return set(self._leftovers.known)
+    def released(self) -> set[str]:
+        """Uids of claims that are unprepared, or were and have left something; some may still have a record."""
+        return self._released | set(self._leftovers.known)
 
-    def taints(self, found: FoundGpu, device: str) -> tuple[Taint, ...]:
-        problems = [problem for problem, _ in self._problems(found, device)]
-        return (Taint(CLEAN_UP, problems[0]),) if problems else ()
+    def taints(self, found: FoundGpu, device: str, *, is_informing: bool) -> tuple[Taint, ...]:
+        """The most serious one. `is_informing` if the API server takes taints without effect."""
+        taints = [
+            Taint(CLEAN_UP, problem, "NoSchedule" if each.hinders(found, device) else "None")
+            for problem, each in self._problems(found, device)
+        ]
+        taints = [each for each in taints if is_informing or each.effect != "None"]
+        return tuple(sorted(taints, key=lambda each: each.effect == "None")[:1])
 
     def told(self, found: FoundGpu, device: str) -> list[str]:
-        """What is left on the device, for its health."""
-        return [f"clean-up after {each.about} is pending: {problem}" for problem, each in self._problems(found, device)]
+        """Why the device cannot be used, for its health."""
+        return [
+            f"clean-up after {each.about} is pending: {problem}"
+            for problem, each in self._problems(found, device)
+            if each.hinders(found, device)
+        ]
 
     def _problems(self, found: FoundGpu, device: str) -> Sequence[tuple[str, Leftover]]:
-        found_problems = [(each.problem(found, device), each) for each in self._leftovers.known.values()]
-        return [(problem, each) for problem, each in found_problems if problem]
+        problems = [(each.problem(found, device), each) for each in self._leftovers.known.values()]
+        return [(problem, each) for problem, each in problems if problem]
 
     async def stop(self) -> None:
         await end_tasks(self._running.values())

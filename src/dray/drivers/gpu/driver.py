@@ -106,7 +106,8 @@ class GpuDriver(Driver):
     @cached_property
     def _clean_ups(self) -> CleanUps:
         leftovers = Leftovers(self.context.directory, self._options.boot_id)
-        return CleanUps(self._changes, leftovers, self._locks, self.context.recorded_claims)
+        patience = self._options.nvml_seconds
+        return CleanUps(self._changes, leftovers, self._locks, self.context.recorded_claims, patience)
 
     @cached_property
     def _recovery(self) -> Recovery:
@@ -241,7 +242,7 @@ class GpuDriver(Driver):
             return own
         if not self._recovery.is_swept(found):
             return (*own, Taint(CLEAN_UP, "partition"))
-        return (*own, *self._clean_ups.taints(found, device))
+        return (*own, *self._clean_ups.taints(found, device, is_informing=self._monitor.is_informing))
 
     def _tainted(self, devices: Sequence[Device]) -> list[Device]:
         taints = self._all_taints()

@@ -9,6 +9,7 @@ tells when errors are over. `step` blocks and is called in a thread; what it fou
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -31,7 +32,8 @@ LOST: Final = f"{DRIVER}/gpu-lost"
 ERROR: Final = f"{DRIVER}/nvml-error"
 UNMONITORED: Final = f"{DRIVER}/unmonitored"
 _WHOLE: Final = 0xFFFFFFFF
-_WAIT_MILLISECONDS: Final = 500
+# The longest wait for an event, in seconds.
+_WAIT: Final = 0.5
 # A lost GPU that is attached again is seen by a new session alone; checks between two sessions.
 _RENEWAL: Final = 2
 # How many checks a GPU stays tainted after it has refused a call that a claim needed.
@@ -56,13 +58,16 @@ class HealthMonitor:
         self._harmless = APPLICATION_XIDS | options.application_xids
         self._recovery = options.recovery_seconds
         self._check_seconds = options.check_seconds
+        self._wait_seconds = min(_WAIT, options.check_seconds)
         self.is_informing = True
         """Whether taints are put that keep nobody off; API servers before 1.35 refuse them."""
+        self._lock = threading.Lock()
         self._failures: dict[str, NvmlError] = {}
         """Why NVML cannot be used at all, by the part of the driver that found out."""
         self._watched: dict[str, _Watched] = {}
         self._refusals: dict[str, tuple[NvmlError, float]] = {}
         self._events: Handle = None
+        self._events_error: NvmlError | None = None
         self._events_generation = -1
         self._reloads = 0
         self._checked = float("-inf")
@@ -96,15 +101,15 @@ class HealthMonitor:
             self.failed("session", None)
         except NvmlError as error:
             self.failed("session", error)
-            time.sleep(_WAIT_MILLISECONDS / 1000)
+            time.sleep(self._wait_seconds)
 
     def failed(self, part: str, error: NvmlError | None) -> None:
         """A part of the driver cannot use NVML at all, or can use it again (None)."""
-        before = self._failures.get(part)
-        if error is None:
-            self._failures.pop(part, None)
-        else:
-            self._failures[part] = error
+        with self._lock:
+            before = self._failures.get(part)
+            others = {name: each for name, each in self._failures.items() if name != part}
+            # Replaced as a whole: it is read by another thread.
+            self._failures = others if error is None else {**others, part: error}
         if error is not None and before is None:
             _logger.error("%s: NVML cannot be used: %s", part, error)
         if error is None and before is not None:
@@ -125,14 +130,14 @@ class HealthMonitor:
         found = [] if fault is None else [_taint(fault)]
         refusal = self._refusal(uuid)
         if fault is None and refusal is not None and (self.is_informing or not refusal.is_absent):
-            found.append(Taint(ERROR, str(refusal.code), "None" if refusal.is_absent else "NoSchedule"))
+            found.append(Taint(ERROR, _value(refusal), "None" if refusal.is_absent else "NoSchedule"))
         if watched is None:
             return tuple(found)
         critical, harmless = watched.xids.of(device, watched.found.gpu.name)
         found += [Taint(XID, str(xid)) for xid in critical[-1:]]
         if self.is_informing:
             found += [Taint(XID, str(xid), "None") for xid in harmless[-1:]]
-            found += [] if watched.is_monitored or fault is not None else [Taint(UNMONITORED, effect="None")]
+            found += [] if self._is_monitored(watched) or fault is not None else [Taint(UNMONITORED, effect="None")]
         return tuple(found)
 
     def report(self, pool: str, uuid: str, device: str) -> DeviceHealth:
@@ -144,10 +149,13 @@ class HealthMonitor:
             told.insert(0, f"the GPU does not answer: {fault}" if self._failure is None else str(fault))
         if told:
             return DeviceHealth(pool, device, Health.UNHEALTHY, ", ".join(told))
-        if watched is None or not watched.is_monitored:
+        if watched is None or not self._is_monitored(watched):
             return DeviceHealth(pool, device, Health.UNKNOWN, "the GPU reports no errors" if watched else "")
         applications = ", ".join(f"XID {xid} of an application" for xid in harmless)
         return DeviceHealth(pool, device, Health.HEALTHY, applications)
+
+    def _is_monitored(self, watched: _Watched) -> bool:
+        return watched.is_monitored and self._events_error is None
 
     def _fault(self, uuid: str) -> NvmlError | None:
         watched = self._watched.get(uuid)
@@ -175,7 +183,7 @@ class HealthMonitor:
             self._events = call("events", pynvml.nvmlEventSetCreate)
             self._events_generation = self._nvml.generation
         except NvmlError as error:
-            self._unmonitored(error)
+            self._events_failed(error)
         for each in list(self._watched.values()):
             each.generation = -1
         self._checked = float("-inf")
@@ -193,31 +201,35 @@ class HealthMonitor:
                 watched.generation = self._events_generation
             watched.is_monitored = bool(wanted)
         except NvmlError as error:
-            self._tell_unmonitored(watched, error)
+            if watched.is_monitored:
+                _logger.error("errors of %s are not reported: %s", watched.found.gpu.name, error)
+            watched.is_monitored = False
 
-    def _unmonitored(self, error: NvmlError) -> None:
-        for each in list(self._watched.values()):
-            self._tell_unmonitored(each, error)
-
-    def _tell_unmonitored(self, watched: _Watched, error: NvmlError) -> None:
-        if watched.is_monitored:
-            _logger.error("errors of %s are not reported: %s", watched.found.gpu.name, error)
-        watched.is_monitored = False
+    def _events_failed(self, error: NvmlError | None) -> None:
+        """No events come, or they come again (None)."""
+        before, self._events_error = self._events_error, error
+        if error is not None and before is None:
+            _logger.error("errors of GPUs are not reported: %s", error)
+        if error is None and before is not None:
+            _logger.warning("errors of GPUs are reported again")
 
     def _wait(self) -> None:
         if self._events is None:
-            time.sleep(_WAIT_MILLISECONDS / 1000)
+            time.sleep(self._wait_seconds)
             return
-        seconds = _WAIT_MILLISECONDS / 1000 + CALLS.seconds
+        milliseconds, seconds = int(1000 * self._wait_seconds), self._wait_seconds + CALLS.seconds
         try:
-            event = call("events", pynvml.nvmlEventSetWait, self._events, _WAIT_MILLISECONDS, seconds=seconds)
+            event = call("events", pynvml.nvmlEventSetWait, self._events, milliseconds, seconds=seconds)
         except NvmlError as error:
-            if not error.is_timeout:
-                # The check tells which GPU it is. The set is made anew: it may be broken.
-                self._unmonitored(error)
-                self._events_generation = -1
-                time.sleep(_WAIT_MILLISECONDS / 1000)
+            if error.is_timeout:
+                self._events_failed(None)
+                return
+            # The check tells which GPU it is. The set is made anew: it may be broken.
+            self._events_failed(error)
+            self._events_generation = -1
+            time.sleep(self._wait_seconds)
             return
+        self._events_failed(None)
         self._take(event.device, event.eventType, int(event.eventData), event.gpuInstanceId)
 
     def _take(self, handle: Handle, kind: int, data: int, instance: int) -> None:
@@ -288,8 +300,10 @@ def _device(handle: Handle, found: FoundGpu, instance: int) -> str:
 
 
 def _taint(fault: NvmlError) -> Taint:
-    if fault.is_hanging:
-        return Taint(ERROR, "timeout")
-    if fault.is_gone or fault.is_unknown:
+    if (fault.is_gone or fault.is_unknown) and not fault.is_hanging:
         return Taint(LOST)
-    return Taint(ERROR, str(fault.code))
+    return Taint(ERROR, _value(fault))
+
+
+def _value(error: NvmlError) -> str:
+    return "timeout" if error.is_hanging else str(error.code)

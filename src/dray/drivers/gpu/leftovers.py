@@ -49,11 +49,15 @@ class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         for each in self.state.partitions:
             if each.gpu != uuid:
                 continue
-            if each.is_destroyed and is_whole:
+            if each.is_destroyed:
                 return "mig-mode"
             if not each.is_destroyed and (is_whole or _lies_on(found, device, each)):
                 return "partition"
         return ""
+
+    def hinders(self, found: FoundGpu, device: str) -> bool:
+        """Whether the device cannot be used. A MIG mode that stays on hinders only the whole GPU."""
+        return device == found.gpu.name or self.problem(found, device) != "mig-mode"
 
     def _exclusive(self) -> set[str]:
         return {uuid for each in self.state.mps for uuid in each.gpus or each.devices}

@@ -161,14 +161,17 @@ def create_compute_instance(gpu: Handle, instance: Instance) -> None:
 
 
 def destroy_instance(instance: Instance) -> None:
-    """With its compute instances. One that is gone meanwhile is no error."""
-    doing = f"destroy GPU instance {instance.id}"
+    """With its compute instances. Those that are gone meanwhile are no error."""
+    for info in _compute_profiles(instance):
+        listing = pynvml.nvmlGpuInstanceGetComputeInstances
+        for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
+            _destroy(f"a compute instance of GPU instance {instance.id}", pynvml.nvmlComputeInstanceDestroy, each)
+    _destroy(f"GPU instance {instance.id}", pynvml.nvmlGpuInstanceDestroy, instance.handle)
+
+
+def _destroy(what: str, function: Callable[..., Any], handle: Handle) -> None:
     try:
-        for info in _compute_profiles(instance):
-            listing = pynvml.nvmlGpuInstanceGetComputeInstances
-            for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
-                change(doing, pynvml.nvmlComputeInstanceDestroy, each)
-        change(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
+        change(f"destroy {what}", function, handle)
     except NvmlError as error:
         if not error.is_not_found:
             raise

@@ -53,12 +53,14 @@ class Partitions:
             return nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else None
 
     def destroy(self, made: PartitionState) -> None:
-        """Raises NvmlError where the GPU refuses. A partition that is gone is no error."""
+        """Raises DriverError where the GPU refuses. A partition that is gone is no error."""
         with self._nvml.opened():
             gpu = self._nvml.find(made.gpu)
             instance = _find(gpu, made) if nvml_mig.mig_mode(gpu) else None
             if instance is not None:
                 nvml_mig.destroy_instance(instance)
+                if _find(gpu, made) is not None:
+                    raise ClaimFailed(f"GPU instance {instance.id} of {made.gpu} is still there after it was destroyed")
 
     def end_mode(self, gpu_uuid: str) -> None:
         """Switches the MIG mode off, unless the GPU has partitions."""

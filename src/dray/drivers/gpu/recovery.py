@@ -96,8 +96,11 @@ class Recovery:
         records = await asyncio.to_thread(self._recorded_claims)
         states = recorded_states(records.claims)
         if not records.unreadable:
-            await self._stop_daemons({each.reference.uid for each in states} | self._clean_ups.uids)
-        await asyncio.gather(*(self._restart_daemons(each) for each in states if each.is_complete))
+            await self._stop_daemons({each.reference.uid for each in states} | self._clean_ups.released)
+        await asyncio.gather(*(self._restart_daemons(each) for each in states if self._should_run(each)))
+
+    def _should_run(self, state: RecordedState) -> bool:
+        return state.is_complete and state.reference.uid not in self._clean_ups.released
 
     async def _restart_daemons(self, state: RecordedState) -> None:
         """Clients of a daemon that died have lost their work, and can start anew."""
@@ -110,7 +113,7 @@ class Recovery:
 
     def _restart(self, state: RecordedState, daemon: MpsState) -> None:
         current = recorded_states(self._recorded_claims().claims)
-        is_wanted = any(each.is_complete and daemon in each.state.mps for each in current)
+        is_wanted = any(self._should_run(each) and daemon in each.state.mps for each in current)
         if not is_wanted or self._changes.mps.is_running(daemon.id):
             return
         if daemon.id not in self._told:

@@ -3,8 +3,9 @@
 
 handle_t devices[GPUS], instances[GPUS][IDS], computes[GPUS][IDS], parts[GPUS][IDS];
 int session_seen;
-/* How often it is initialized, also in the file `opened`: while it is, the kernel module cannot be unloaded. */
+/* How often it is initialized for the machine, also in its file `opened`: while it is, the kernel module stays loaded. */
 static int opened;
+static char machine[PATH];
 
 int nvmlInitWithFlags(unsigned int flags) {
     ENTER(-1);
@@ -14,12 +15,14 @@ int nvmlInitWithFlags(unsigned int flags) {
         for (int id = 0; id < IDS; id++) instances[gpu][id] = computes[gpu][id] = parts[gpu][id] = (handle_t){gpu, id, 0};
     }
     session_seen = number(-1, "session", 0);
+    if (strcmp(machine, root())) opened = 0;
+    snprintf(machine, sizeof machine, "%s", root());
     replace_number(-1, "opened", ++opened);
     return SUCCESS;
 }
 int nvmlShutdown(void) {
     int refused = entered(__func__, -1);
-    if (opened) replace_number(-1, "opened", --opened);
+    if (opened && !strcmp(machine, root())) replace_number(-1, "opened", --opened);
     return refused;
 }
 

@@ -1,0 +1,75 @@
+"""Claims of every kind on GPUs that fail: what is configured, and what must hold while and after the GPU is sick."""
+
+from contextlib import asynccontextmanager
+
+from .world import gpu_world, mps, time_slicing
+
+QUICK = {"checkSeconds": 0.05, "discoverySeconds": 0.05, "nvmlSeconds": 5}
+"""Settings with which a test need not wait for the next check."""
+PARTITION = "gpu-0-mig-3g40gb-9-4"
+CLAIMS = {
+    "plain": ("gpu-0", []),
+    "time-slices": ("gpu-0", [time_slicing("Long")]),
+    "mps": ("gpu-0", [mps()]),
+    "partition": (PARTITION, []),
+}
+"""By kind of claim: its device and its configuration."""
+
+
+def taints_of(device):
+    return {(each["key"].partition("/")[2], each.get("value", ""), each["effect"]) for each in device.get("taints", ())}
+
+
+def tracebacks(caplog):
+    return [each for each in caplog.records if each.exc_info and each.name.startswith("dray")]
+
+
+class SickWorld:
+    """A machine whose GPUs become sick, with the driver on it."""
+
+    def __init__(self, world, device, configs):
+        self.world = world
+        self.machine = world.machine
+        self.device = device
+        self.configs = configs
+
+    async def start(self, name):
+        return await self.world.start(name, self.device, configs=self.configs)
+
+    async def end(self, name, within=20):
+        await self.world.kubelet.end_pod(name, within=within)
+
+    async def taints(self, device=None):
+        """None if the device is not published."""
+        found = (await self.world.devices()).get(device or self.device)
+        return None if found is None else taints_of(found)
+
+    async def until_tainted(self, what, *wanted, device=None):
+        async def holds():
+            taints = await self.taints(device)
+            return taints is None or (taints >= set(wanted) if wanted else taints)
+
+        await self.world.kubelet.eventually(holds, f"{what}: {device or self.device} has taints {wanted or ''}", 20)
+
+    async def until_well(self, what):
+        """No device has a taint, all are there, and nothing of any claim is left."""
+
+        async def holds():
+            devices = await self.world.devices()
+            return self.device in devices and not any(map(taints_of, devices.values())) and not self.world.leftovers()
+
+        try:
+            await self.world.kubelet.eventually(holds, f"{what}: the machine is well", 20)
+        except AssertionError as error:
+            taints = {name: taints_of(each) for name, each in (await self.world.devices()).items() if taints_of(each)}
+            raise AssertionError(f"{error}\ntaints {taints}, left {self.world.leftovers()}") from None
+
+
+@asynccontextmanager
+async def sick_world(gpu_machine, kind, count=1, **settings):
+    device, configs = CLAIMS[kind]
+    machine = gpu_machine("p5.48xlarge", count)
+    async with gpu_world(machine) as world:
+        chosen = {**QUICK, "DynamicMIG": kind == "partition", **settings}
+        async with world.driver(**chosen):
+            yield SickWorld(world, device, configs)

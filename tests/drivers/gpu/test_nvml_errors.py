@@ -1,0 +1,98 @@
+"""Every error of NVML in every function that the driver calls, for every kind of claim.
+
+For each function and error: a pod has its claim, the function begins to fail, the pod ends, another pod is tried and
+ends, the function works again. Each pod must end, the device must be tainted or withdrawn meanwhile, and everything
+must be as before afterwards. By default a sample is tried; DRAY_NVML_ERRORS is how many for each kind, or `all`.
+"""
+
+import contextlib
+import os
+import random
+
+import pytest
+
+from dray.node.errors import PrepareError, UnprepareError
+
+from .sickness import CLAIMS, sick_world, tracebacks
+
+CODES = [*range(1, 31), 999]
+NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TIMEOUT = 3, 4, 6, 10
+# The driver or the GPU does not have the function: that is no illness.
+ABSENT = {2, NOT_SUPPORTED, 13}
+UNSEEN = {
+    # Called when there is nothing more to lose.
+    "nvmlShutdown": CODES,
+    "nvmlEventSetFree": CODES,
+    # Normal answers.
+    "nvmlEventSetWait_v2": [TIMEOUT],
+    "nvmlDeviceGetMigDeviceHandleByIndex": [NOT_FOUND],
+    # Those who may not use MIG are offered whole GPUs.
+    "nvmlDeviceGetGpuInstanceProfileInfoV": [NO_PERMISSION],
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": [NO_PERMISSION],
+}
+"""Errors of functions that show nowhere, because they change nothing for anybody."""
+OPENING = {
+    "nvmlInitWithFlags",
+    "nvmlEventSetCreate",
+    "nvmlDeviceGetSupportedEventTypes",
+    "nvmlDeviceRegisterEvents",
+}
+"""Functions that are called when a session is opened."""
+WANTED = os.environ.get("DRAY_NVML_ERRORS", "8")
+
+
+async def functions(trial):
+    """All that a claim and the checks of the driver call."""
+    trial.machine.called()
+    await trial.start("seen")
+    await trial.end("seen")
+
+    async def checked():
+        return {"nvmlSystemGetDriverVersion", "nvmlDeviceGetPerformanceState", "nvmlEventSetWait_v2"} <= names()
+
+    def names():
+        return {each.name for each in (trial.machine.state / "called").iterdir()}
+
+    await trial.world.kubelet.eventually(checked, "a discovery and a check")
+    return sorted(names() | OPENING)
+
+
+def chosen(found, seed):
+    cases = [(function, code) for function in found for code in CODES]
+    if WANTED == "all":
+        return cases
+    return random.Random(seed).sample(cases, min(int(WANTED), len(cases)))
+
+
+async def suffer(trial, number, function, code):
+    what = f"{function} returns {code}"
+    await trial.start(f"first-{number}")
+    trial.machine.fail(function, code)
+    if function in OPENING:
+        trial.machine.reload_driver()
+    await trial.end(f"first-{number}")
+    with contextlib.suppress(PrepareError):
+        await trial.start(f"second-{number}")
+    if code not in ABSENT and code not in UNSEEN.get(function, ()):
+        await trial.until_tainted(what)
+    await trial.end(f"second-{number}")
+    trial.machine.mend()
+    await trial.until_well(what)
+
+
+@pytest.mark.time_limit(180 if WANTED != "all" else 7200)
+@pytest.mark.parametrize("kind", CLAIMS)
+async def test_every_error_in_every_call(gpu_machine, caplog, kind):
+    seed = int(os.environ.get("DRAY_NVML_SEED", random.randrange(10**6)))
+    print(f"DRAY_NVML_SEED={seed}")
+    async with sick_world(gpu_machine, kind) as trial:
+        cases = chosen(await functions(trial), seed)
+        problems = []
+        for number, (function, code) in enumerate(cases):
+            try:
+                await suffer(trial, number, function, code)
+            except (AssertionError, UnprepareError) as error:
+                problems.append(f"{function} returns {code}: {error}")
+                trial.machine.mend()
+    assert not problems, "\n".join(problems)
+    assert not tracebacks(caplog)

@@ -1,0 +1,258 @@
+"""GPUs that fail while claims use them: claims are released, devices are tainted, and all is well afterwards."""
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from dray.drivers.gpu.options import GpuOptions
+from dray.node.errors import PrepareError
+
+from .sickness import CLAIMS, PARTITION, QUICK, SickWorld, sick_world, tracebacks
+from .world import gpu_world, time_slicing
+
+UNKNOWN, IS_LOST, IN_USE = 999, 15, 19
+LOST = ("gpu-lost", "", "NoSchedule")
+
+
+def pending(what):
+    return "cleanup-pending", what, "NoSchedule"
+
+
+@pytest.fixture(autouse=True)
+def no_traceback(caplog):
+    yield
+    assert not tracebacks(caplog)
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+@pytest.mark.parametrize(("sickness", "error"), [("sick", UNKNOWN), ("deaf", IS_LOST)])
+async def test_a_claim_on_a_gpu_that_falls_off_is_released(gpu_machine, kind, sickness, error):
+    async with sick_world(gpu_machine, kind) as trial:
+        uid = await trial.start("user")
+        trial.machine.write(sickness, error)
+        await trial.until_tainted("while in use", LOST)
+        await trial.end("user")
+        assert not (trial.world.directory / "claims" / f"{uid}.json").exists()
+        assert trial.machine.daemons() == []
+        await trial.until_tainted("after its end", LOST)
+        if kind == "time-slices":
+            await trial.until_tainted("after its end", LOST, pending("time-slice"))
+        trial.machine.remove(sickness)
+        await trial.until_well("back on the bus")
+
+
+async def test_mig_mode_that_another_client_holds_does_not_hold_the_claim(gpu_machine):
+    async with sick_world(gpu_machine, "partition") as trial:
+        await trial.start("user")
+        trial.machine.write("mig_busy")
+        await trial.end("user")
+        assert trial.machine.instances() == []
+        await trial.until_tainted("busy", pending("mig-mode"), device="gpu-0")
+        # Partitions can still be made: the mode is on.
+        assert await trial.taints() == {("cleanup-pending", "mig-mode", "None")}
+        await trial.start("another")
+        await trial.end("another")
+
+        async def told():
+            events = await trial.world.cluster.list("Event")
+            return [each for each in events if each["reason"] == "CleanUpPending"]
+
+        await trial.world.kubelet.eventually(told, "an event of the claim")
+        trial.machine.remove("mig_busy")
+        await trial.until_well("free again")
+
+
+async def test_time_slices_are_reset_when_nvidia_smi_works_again(gpu_machine):
+    async with sick_world(gpu_machine, "time-slices") as trial:
+        await trial.start("user")
+        trial.machine.fail("nvidia-smi", "Unknown Error")
+        await trial.end("user")
+        await trial.until_tainted("not reset", pending("time-slice"))
+        with pytest.raises(
+            PrepareError, match=r"not cleaned up after claim default/user .* yet: .* status 255: Unknown"
+        ):
+            await trial.start("next")
+        await trial.end("next")
+        trial.machine.mend()
+        await trial.until_well("reset")
+        assert trial.machine.time_slice(trial.machine.gpus[0].uuid) == 0
+
+
+async def test_a_clean_up_goes_on_after_a_restart_of_the_driver(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world:
+        async with world.driver(**QUICK):
+            trial = SickWorld(world, "gpu-0", [time_slicing("Long")])
+            await trial.start("user")
+            machine.fail("nvidia-smi", "Unknown Error")
+            await trial.end("user")
+        async with world.driver(**QUICK):
+            await trial.until_tainted("after the restart", pending("time-slice"))
+            machine.mend()
+            await trial.until_well("after the restart")
+
+
+async def test_clean_ups_of_another_boot_are_forgotten(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    boot = machine.state / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("first")
+    async with gpu_world(machine) as world:
+        async with world.driver(**QUICK):
+            trial = SickWorld(world, "gpu-0", [time_slicing("Long")])
+            await trial.start("user")
+            machine.fail("nvidia-smi", "Unknown Error")
+            await trial.end("user")
+        boot.write_text("second")
+        (machine.state / "slices" / machine.gpus[0].uuid).unlink()
+        async with world.driver(**QUICK):
+            await trial.until_well("started anew")
+
+
+async def test_a_driver_that_is_reloaded_is_opened_again(gpu_machine):
+    async with sick_world(gpu_machine, "plain") as trial:
+        trial.machine.event(0, 79)
+        await trial.until_tainted("before", ("xid", "79", "NoSchedule"))
+        (trial.machine.state / "driver").rename(trial.machine.state / "unloaded")
+        await trial.until_tainted("unloaded", ("nvml-error", "9", "NoSchedule"))
+        with pytest.raises(PrepareError, match=r"(?i)not loaded"):
+            await trial.start("early")
+        await trial.end("early")
+        trial.machine.reload_driver()
+        (trial.machine.state / "unloaded").rename(trial.machine.state / "driver")
+        # The GPU was initialized with it, so the error is over too.
+        await trial.until_well("loaded again")
+        trial.machine.event(0, 48)
+        await trial.until_tainted("events are followed again", ("xid", "48", "NoSchedule"))
+
+
+async def test_claims_are_released_by_a_driver_that_starts_without_nvml(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world:
+        async with world.driver(**QUICK):
+            trial = SickWorld(world, "gpu-0", CLAIMS["mps"][1])
+            await trial.start("user")
+        (machine.state / "driver").rename(machine.state / "unloaded")
+        async with world.driver(**QUICK):
+            await trial.end("user")
+            assert machine.daemons() == []
+            assert await world.devices() == {}
+            (machine.state / "unloaded").rename(machine.state / "driver")
+            await trial.until_well("loaded")
+
+
+async def test_a_foreign_partition_in_use_taints_what_overlaps(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
+    machine.put_instance(0, 7, profile=9, start=4, size=4)
+    machine.fail("nvmlGpuInstanceDestroy", IN_USE)
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True, **QUICK):
+        trial = SickWorld(world, "gpu-0", [])
+        await trial.until_tainted("at the start", pending("partition"))
+        expected = {"gpu-0", "gpu-0-mig-7g80gb-0-0", PARTITION, "gpu-0-mig-1g10gb-19-4"}
+        tainted = {name for name in await world.devices() if await trial.taints(name)}
+        assert expected <= tainted
+        assert "gpu-0-mig-3g40gb-9-0" not in tainted
+        machine.mend()
+        await trial.until_well("not in use any more")
+
+
+async def test_a_vgpu_is_offered_whole_alone(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    machine.write("virtualization", 2)
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        devices = await _published(world)
+        assert [each for each in devices if each.startswith("gpu-0")] == ["gpu-0"]
+        assert "gpu-1-mig-1g10gb-19-0" in devices
+
+
+async def test_a_gpu_is_offered_whole_to_those_who_may_not_use_mig(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 4)
+    async with gpu_world(machine) as world, world.driver():
+        assert list(await _published(world)) == ["gpu-0"]
+
+
+async def _published(world):
+    return await world.kubelet.eventually(world.devices, "devices")
+
+
+HANGING = ["nvmlDeviceSetComputeMode", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo", "nvmlEventSetWait_v2"]
+
+
+@pytest.mark.parametrize("function", HANGING)
+async def test_a_call_that_hangs_holds_up_nothing_else(gpu_machine, function):
+    machine = gpu_machine("p5.48xlarge", 2)
+    async with gpu_world(machine) as world:
+        async with world.driver(**QUICK | {"nvmlSeconds": 0.5}):
+            stuck, other = SickWorld(world, "gpu-0", CLAIMS["mps"][1]), SickWorld(world, "gpu-1", CLAIMS["mps"][1])
+            await stuck.start("stuck")
+            await other.start("other")
+            # What is called for no GPU hangs for all.
+            machine.hang(function, 60, number=None if "Event" in function else 0)
+            began = time.monotonic()
+            await asyncio.gather(stuck.end("stuck"), other.end("other"))
+            if function != "nvmlDeviceSetComputeMode":
+                await stuck.until_tainted("hanging")
+            ending = time.monotonic()
+        assert ending - began < 30
+        assert time.monotonic() - ending < 15
+        machine.mend()
+        async with world.driver(**QUICK):
+            await stuck.until_well("mended")
+
+
+async def test_a_program_that_hangs_holds_up_no_other_gpu(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    async with gpu_world(machine) as world, world.driver(**QUICK | {"nvmlSeconds": 0.5}):
+        sliced, plain = SickWorld(world, "gpu-0", CLAIMS["time-slices"][1]), SickWorld(world, "gpu-1", [])
+        await sliced.start("sliced")
+        await plain.start("plain")
+        machine.hang("nvidia-smi", 4)
+        began = time.monotonic()
+        await asyncio.gather(sliced.end("sliced"), plain.end("plain"))
+        assert time.monotonic() - began < 4
+        await sliced.until_tainted("hanging", pending("time-slice"))
+        machine.mend()
+        await sliced.until_well("mended")
+
+
+async def test_nvml_is_open_only_during_an_operation_where_nothing_needs_it_longer(gpu_machine):
+    async with sick_world(gpu_machine, "mps", NVMLDeviceHealthCheck=False, discoverySeconds=600) as trial:
+        await trial.start("user")
+        await trial.end("user")
+        assert (trial.machine.state / "opened").read_text() == "0"
+
+
+async def test_nvml_is_closed_while_an_administrator_asks_for_it(gpu_machine):
+    async with sick_world(gpu_machine, "mps") as trial:
+        await trial.start("user")
+        trial.machine.event(0, 119)
+        await trial.until_tainted("before", ("xid", "119", "NoSchedule"))
+        (trial.world.directory / "release-nvml").touch()
+        await trial.until_tainted("released", ("nvml-error", "1", "NoSchedule"))
+        assert (trial.machine.state / "opened").read_text() == "0"
+        await trial.end("user")
+        (trial.world.directory / "release-nvml").unlink()
+        await trial.until_well("open again")
+
+
+async def test_a_library_without_functions_for_events_offers_unmonitored_gpus(gpu_machine):
+    async with sick_world(gpu_machine, "plain") as trial:
+        for function in ("nvmlEventSetCreate", "nvmlEventSetWait_v2", "nvmlDeviceRegisterEvents"):
+            trial.machine.fail(function, 13)
+        await trial.until_tainted("no events", ("unmonitored", "", "None"))
+        await trial.start("user")
+        await trial.end("user")
+        trial.machine.mend()
+        await trial.until_well("events again")
+
+
+def test_the_defaults_find_and_forget_a_sick_gpu_within_35_seconds():
+    options = msgspec.convert({}, GpuOptions)
+    # The next check, all calls of one GPU, and a few seconds to write slices.
+    assert options.check_seconds + 2 * options.nvml_seconds + 5 < 35
+    assert options.discovery_seconds + 2 * options.nvml_seconds + 5 < 35
+    # The longest pause between two attempts to clean up.
+    assert 3 * options.check_seconds + 4 * options.nvml_seconds < 36
