@@ -108,25 +108,25 @@ def slice_of(machine: Machine, driver: str, number: int, count: int, content: Sl
 
 
 def _gpus(machine: Machine) -> Pool:
-    if machine.options.gpus != "mig":
-        return gpu_pool(machine.name, [_uncut(machine, each) for each in machine.gpus])
-    cut = [each for each in machine.gpus if each.model.mig]
-    return gpu_pool(machine.name, [gpu.whole(each) for each in machine.gpus if not each.model.mig], cut)
+    is_cut = machine.options.gpus == "mig"
+    cut = [found for found in machine.gpus if is_cut and found.model.mig]
+    uncut = [gpu.whole(found) for found in machine.gpus if found not in cut]
+    return gpu_pool(machine.name, uncut, cut, _sharing(machine))
 
 
 def _name(each: nic.Nic) -> str:
     return each.name
 
 
-def _uncut(machine: Machine, each: gpu.Gpu) -> Device:
+def _sharing(machine: Machine) -> gpu.Sharing | None:
     match machine.options.gpus:
         case "shared-memory":
-            return gpu.shared(each, gpu.Sharing("memory"))
+            return gpu.Sharing("memory")
         case "shared-unlimited":
-            return gpu.shared(each, gpu.Sharing("unlimited"))
+            return gpu.Sharing("unlimited")
         case "shares":
-            return gpu.shared(each, gpu.Sharing("shares", machine.options.shares))
-    return gpu.whole(each)
+            return gpu.Sharing("shares", machine.options.shares)
+    return None
 
 
 def _tpus(machine: Machine) -> Pool:

@@ -85,16 +85,20 @@ def test_an_ampere_gpu_in_mig_mode_is_not_offered_whole():
 @pytest.mark.parametrize(
     ("choice", "capacity"),
     [
-        ("shared-memory", {"memory": ("81559Mi", "1Mi")}),
-        ("shared-unlimited", {"memory": ("0", "0")}),
-        ("shares-4", {"memory": ("0", "0"), "shares": ("1", "1")}),
+        ("shared-memory", {"memory": ("81559Mi", "1Mi", "81559Mi", "1Mi")}),
+        ("shared-unlimited", {"memory": ("0", "0", "81559Mi", "1Mi")}),
+        ("shares-4", {"memory": ("0", "0", "81559Mi", "1Mi"), "shares": ("1", "1", "4", "1")}),
     ],
 )
 def test_shared_gpus_have_capacity_to_give(choice, capacity):
     device = devices(f"a3-highgpu-1g:{choice}=1")["gpu-0"]
     assert device["allowMultipleAllocations"] is True
     policies = {name: each["requestPolicy"] for name, each in device["capacity"].items()}
-    assert {name: (each["default"], each["validRange"]["min"]) for name, each in policies.items()} == capacity
+    found = {
+        name: (policy["default"], *map(policy["validRange"].get, ("min", "max", "step")))
+        for name, policy in policies.items()
+    }
+    assert found == capacity
 
 
 def test_nics_stand_beside_the_gpus_they_share_a_root_with():

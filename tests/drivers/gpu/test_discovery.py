@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pynvml
 import pytest
 from click.testing import CliRunner
 
 from dray.cli import main
 from dray.driver import DriverContext
+from dray.drivers.gpu import binding
 from dray.drivers.registry import load
 from dray.fleet.choice import choose
 from dray.fleet.pools import declared
@@ -138,9 +140,9 @@ def test_all_partitions_with_their_counters(gpu_machine, kind, profiles, mode):
         (consumed,) = whole["consumesCounters"]
         assert consumed["counterSet"] == "gpu-0-counter-set"
         assert values(consumed["counters"]) == values(counters["counters"])
-        assert {name: values(whole["capacity"])[name] for name in CAPACITIES} == dict(
-            zip(CAPACITIES, engines, strict=True)
-        )
+        # As the published driver: the memory of the largest profile, not what NVML reports of the GPU.
+        amounts = {"memory": f"{memory}Mi", **dict(zip(CAPACITIES, engines, strict=True))}
+        assert {name: Quantified(value) for name, value in values(whole["capacity"]).items()} == amounts
     expected = {}
     for profile, (number, memory, *engines) in profiles.items():
         size, *starts = PLACES[number]
@@ -194,6 +196,104 @@ def test_partitions_that_somebody_made(gpu_machine):
     engines = {"multiprocessors": "60", "copyEngines": "3", "decoders": "3", "encoders": "0", "jpegEngines": "3"}
     slices = {f"memorySlice{number}": "1" for number in range(4, 8)}
     assert values(half["capacity"]) == {"memory": "40448Mi", "ofaEngines": "0", **engines, **slices}
+
+
+def test_a_smaller_compute_instance_has_a_profile_of_its_own(gpu_machine):
+    machine = gpu_machine("a3-highgpu-8g", 1, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    machine.put_instance(0, 5, profile=19, start=0, size=1, uuid="MIG-2")
+    (machine.state / "gpus/0/compute").mkdir()
+    machine.write("compute/2", "3 1 16")
+    _, devices, left_out = published(machine)
+    assert left_out == []
+    assert list(devices) == ["gpu-0-mig-1c3g40gb-9-4-0", "gpu-0-mig-1g10gb-19-0"]
+    part = devices["gpu-0-mig-1c3g40gb-9-4-0"]
+    assert part["attributes"]["profile"] == {"string": "1c.3g.40gb"}
+    assert part["attributes"]["uuid"] == {"string": "MIG-1"}
+    assert (values(part["capacity"])["multiprocessors"], values(part["capacity"])["memory"]) == ("16", "40448Mi")
+
+
+@pytest.mark.parametrize(
+    ("shares", "default", "least"), [("memory", "max", "1Mi"), ("unlimited", "0", "0"), ("3", "0", "0")]
+)
+def test_gpus_and_partitions_can_be_shared(gpu_machine, shares, default, least):
+    machine = gpu_machine("a3-highgpu-8g", 2, mig=(0,))
+    machine.put_instance(0, 5, profile=19, start=0, size=1, uuid="MIG-2")
+    facts = machine.read("facts", 1).replace(f"memory {81559 * 2**20}", f"memory {81559 * 2**20 + 4096}")
+    machine.write("facts", facts, number=1)
+    _, devices, _ = published(machine, ConsumableShares=shares)
+    _, dynamic, _ = published(machine, ConsumableShares=shares, DynamicMIG=True)
+    assert len(dynamic) == 2 * 26
+    # Rounded down to whole MiB.
+    most = {"gpu-0-mig-1g10gb-19-0": "9984Mi", "gpu-1": "81559Mi"}
+    for name, device in (*devices.items(), ("gpu-1", devices["gpu-1"]), *dynamic.items()):
+        assert device["allowMultipleAllocations"] is True
+        memory = device["capacity"]["memory"]
+        limit = most.get(name, memory["value"]) if device is devices.get(name) else memory["value"]
+        assert memory == {
+            "value": limit,
+            "requestPolicy": {
+                "default": limit if default == "max" else default,
+                "validRange": {"min": least, "max": limit, "step": "1Mi"},
+            },
+        }
+        one = {"default": "1", "validRange": {"min": "1", "max": "3", "step": "1"}}
+        expected = {"value": "3", "requestPolicy": one} if shares == "3" else None
+        assert device["capacity"].get("shares") == expected
+
+
+# What NVML may not support, and what of the device is missing then.
+UNSUPPORTED = {
+    "nvmlDeviceGetMemoryInfo": "memory",
+    "nvmlDeviceGetName": "productName",
+    "nvmlDeviceGetBrand": "brand",
+    "nvmlDeviceGetArchitecture": "architecture",
+    "nvmlDeviceGetCudaComputeCapability": "cudaComputeCapability",
+    "nvmlDeviceGetAddressingMode": "addressingMode",
+    "nvmlDeviceGetPciInfo": "resource.kubernetes.io/pciBusID",
+}
+
+
+@pytest.mark.parametrize("function", UNSUPPORTED)
+def test_what_nvml_does_not_support_is_left_out_and_the_gpu_is_not(gpu_machine, monkeypatch, function):
+    machine = gpu_machine("a3-highgpu-8g", 1)
+    _, everything, _ = published(machine)
+    monkeypatch.setattr(binding.pynvml, function, failing(pynvml.NVML_ERROR_NOT_SUPPORTED), raising=False)
+    _, devices, left_out = published(machine)
+    assert [each for each in left_out if each.startswith("gpu")] == []
+    members = {**everything["gpu-0"]["attributes"], **everything["gpu-0"]["capacity"]}
+    stated = {**devices["gpu-0"]["attributes"], **devices["gpu-0"].get("capacity", {})}
+    follows = {"resource.kubernetes.io/pcieRoot", "resource.kubernetes.io/numaNode"} if "Pci" in function else set()
+    assert members.keys() - stated.keys() == {UNSUPPORTED[function], *follows}
+
+
+def test_a_gpu_that_states_no_memory_is_shared_by_number_and_not_by_memory(gpu_machine, monkeypatch):
+    machine = gpu_machine("a3-highgpu-8g", 1)
+    unsupported = failing(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    monkeypatch.setattr(binding.pynvml, "nvmlDeviceGetMemoryInfo", unsupported, raising=False)
+    _, devices, _ = published(machine, ConsumableShares="4")
+    assert (devices["gpu-0"]["allowMultipleAllocations"], list(devices["gpu-0"]["capacity"])) == (True, ["shares"])
+    _, devices, _ = published(machine, ConsumableShares="memory")
+    assert "allowMultipleAllocations" not in devices["gpu-0"]
+
+
+@pytest.mark.parametrize("function", [*UNSUPPORTED, "nvmlDeviceGetMinorNumber"])
+def test_a_gpu_that_is_left_out_is_with_the_fact_that_cannot_be_read(gpu_machine, monkeypatch, function):
+    machine = gpu_machine("a3-highgpu-8g", 1)
+    monkeypatch.setattr(binding.pynvml, function, failing(pynvml.NVML_ERROR_UNKNOWN), raising=False)
+    _, devices, (reason, *_) = published(machine)
+    facts = {"MemoryInfo": "memory", "PciInfo": "PCI address", "CudaComputeCapability": "compute capability"}
+    facts |= {"MinorNumber": "minor number", "AddressingMode": "addressing mode"}
+    fact = function.removeprefix("nvmlDeviceGet")
+    assert devices == {}
+    assert f"{facts.get(fact, fact.lower())} of GPU {machine.gpus[0].uuid}: Unknown Error (NVML error 999)" in reason
+
+
+def failing(code):
+    def function(*_):
+        raise pynvml.NVMLError(code)
+
+    return function
 
 
 def test_an_a100_whose_mig_mode_is_off_is_whole_also_in_the_dynamic_mode(gpu_machine):
@@ -267,7 +367,6 @@ def test_a_machine_without_the_kernel_module_says_so_in_one_line(gpu_machine):
     ("setting", "problem"),
     [
         ({"ConsumableShares": "many"}, "ConsumableShares is 'many'; give disabled, memory, unlimited"),
-        ({"ConsumableShares": "4", "DynamicMIG": "true"}, "exclude each other"),
         ({"ignoredXids": "13,x"}, "give numbers with commas"),
         ({"dynamicMig": "true"}, "unknown field `dynamicMig`"),
     ],

@@ -44,3 +44,38 @@ async def test_so_many_pods_have_one_gpu(gpu_machine, shares, capacity, fitting)
             started = await kubelet.try_pod(each["metadata"]["name"])
             assert started.env() == {"NVIDIA_VISIBLE_DEVICES": "void"}
             assert started.edits["main"].device_nodes[0].path == "/dev/nvidia0"
+
+
+@pytest.mark.parametrize(("device_class", "profile"), [("gpu.nvidia.com", ""), ("mig.nvidia.com", "3g.40gb")])
+async def test_claims_share_a_partition_that_is_made_for_them(gpu_machine, device_class, profile):
+    machine = gpu_machine("p5.48xlarge", 1)
+    selectors = [f"device.attributes['{GPU}'].profile == '{profile}'"] if profile else []
+    names = [f"p{number}" for number in range(5)]
+    async with (
+        LocalCluster(scheduler=Options(), objects=[node(NODE), *device_classes([GPU])]) as cluster,
+        KubeletDouble(cluster.client, NODE, gates=ALL_GATES) as kubelet,
+        kubelet.running(load("gpu", machine.settings(ConsumableShares="2", DynamicMIG=True))),
+    ):
+        await kubelet.registered(GPU)
+        # Two shares of one GPU, or of each of its two partitions.
+        fitting = 4 if profile else 2
+        for name in names[: fitting + 1]:
+            await cluster.create(claim(name, request(deviceClassName=device_class, selectors=selectors)))
+            await cluster.create(pod(name, claims=[name]))
+
+        async def bound():
+            pods = [await cluster.get("Pod", name) for name in names[: fitting + 1]]
+            placed = [each["metadata"]["name"] for each in pods if each["spec"].get("nodeName")]
+            return len(placed) == fitting and placed
+
+        placed = await kubelet.eventually(bound, f"{fitting} pods are bound")
+        for name in placed:
+            await kubelet.try_pod(name)
+        made = machine.instances()
+        assert [number for number, _ in made] == [9] * (fitting // 2) if profile else made == []
+        # The partition stays until the last of its claims is unprepared.
+        await kubelet.end_pod(placed[0])
+        assert machine.instances() == made
+        for name in placed[1:]:
+            await kubelet.end_pod(name)
+        assert machine.instances() == []

@@ -35,10 +35,10 @@ def partitioned(gpu: Gpu) -> list[Device]:
     return sorted(devices, key=lambda each: each.name)
 
 
-def existing(gpu: Gpu, profile: MigProfile, start: int, uuid: str) -> Device:
-    """A partition that somebody has made, for one claim at a time."""
+def existing(gpu: Gpu, profile: MigProfile, start: int, uuid: str, name: str) -> Device:
+    """A partition that somebody has made."""
     capacity = _capacity(profile) | {f"memorySlice{number}": "1" for number in _slices(profile, start)}
-    return Device(profile.device_name(gpu.name, start), known({"uuid": uuid, **_described(gpu, profile)}), capacity)
+    return Device(name, known({"uuid": uuid, **_described(gpu, profile)}), capacity)
 
 
 def _partition(gpu: Gpu, profile: MigProfile, start: int) -> Device:
@@ -62,9 +62,10 @@ def _slices(profile: MigProfile, start: int) -> range:
 
 
 def _uncut(gpu: Gpu) -> Device:
+    """The whole GPU. Its memory is that of the largest profile, as its counters have it, not what NVML reports."""
     device = whole(gpu)
     return replace(
-        device, capacity={**_largest(gpu.model), **device.capacity}, consumes_counters=dict([counter_set(gpu)])
+        device, capacity={**device.capacity, **_largest(gpu.model)}, consumes_counters=dict([counter_set(gpu)])
     )
 
 

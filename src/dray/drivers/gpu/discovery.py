@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from dray.driver.devices import Device, Pool
 from dray.drivers.devices import gpu as whole_gpus
 from dray.drivers.devices import mig
@@ -21,6 +23,7 @@ from dray.drivers.devices.gpu import Gpu, GpuModel
 from dray.drivers.devices.gpu_pool import gpu_pool
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu import nvml_mig
+from dray.drivers.gpu.compute_sizes import compute_sizes
 from dray.drivers.gpu.nvml import DeviceFacts, facts
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
 from dray.drivers.gpu.nvml_session import Handle, Nvml
@@ -64,8 +67,8 @@ class Found:
     """One line for each GPU, with the reason."""
 
     def pool(self, name: str, options: GpuOptions) -> Pool:
-        uncut = [device for each in self.gpus if not each.is_cut for device in _devices(each, options)]
-        return gpu_pool(name, uncut, [each.gpu for each in self.gpus if each.is_cut])
+        uncut = [device for found in self.gpus if not found.is_cut for device in _devices(found)]
+        return gpu_pool(name, uncut, [found.gpu for found in self.gpus if found.is_cut], options.sharing)
 
     def device(self, name: str) -> tuple[FoundGpu, Partition | None] | None:
         """The GPU behind a device, and its partition if it is one; None where there is no such device."""
@@ -77,12 +80,13 @@ class Found:
         return None
 
 
-def _devices(found: FoundGpu, options: GpuOptions) -> list[Device]:
-    if found.mig_mode:
-        made = [mig.existing(found.gpu, each.profile, each.start, each.uuid) for each in found.partitions.values()]
-        return sorted(made, key=lambda each: each.name)
-    sharing = options.sharing
-    return [whole_gpus.whole(found.gpu) if sharing is None else whole_gpus.shared(found.gpu, sharing)]
+def _devices(found: FoundGpu) -> list[Device]:
+    if not found.mig_mode:
+        return [whole_gpus.whole(found.gpu)]
+    return [
+        mig.existing(found.gpu, partition.profile, partition.start, partition.uuid, name)
+        for name, partition in sorted(found.partitions.items())
+    ]
 
 
 def discover(nvml: Nvml, options: GpuOptions) -> Found:
@@ -101,7 +105,7 @@ def _discover(nvml: Nvml, options: GpuOptions) -> Found:
             with CALLS.within(2 * CALLS.seconds):
                 handle = nvml.device(index)
                 stated = facts(handle)
-                named = f"gpu-{stated.minor} ({stated.pci_bus_id}, {stated.name})"
+                named = f"gpu-{stated.minor} ({', '.join(filter(None, (stated.pci_bus_id, stated.name)))})"
                 gpu = _gpu(stated, nvml_mig.profiles(handle), versions, options)
                 each = _found(handle, gpu, options)
         except NvmlError as error:
@@ -118,14 +122,14 @@ def _discover(nvml: Nvml, options: GpuOptions) -> Found:
 
 
 def _gpu(stated: DeviceFacts, profiles: tuple[MigProfile, ...], versions: tuple[str, str], options: GpuOptions) -> Gpu:
-    place = read_function(options.sysfs / "bus/pci/devices" / stated.pci_bus_id)
+    place = read_function(options.sysfs / "bus/pci/devices" / stated.pci_bus_id) if stated.pci_bus_id else None
     node = None if place is None else place.numa_node
     return Gpu(
         minor=stated.minor,
         uuid=stated.uuid,
         model=GpuModel(
             product_name=stated.name,
-            memory=binary_amount(stated.memory),
+            memory="" if stated.memory is None else binary_amount(stated.memory),
             architecture=stated.architecture,
             compute_capability=stated.compute_capability,
             brand=stated.brand,
@@ -157,16 +161,29 @@ def possible_partitions(gpu: Gpu) -> dict[str, Partition]:
 
 
 def _existing(handle: Handle, gpu: Gpu) -> dict[str, Partition]:
-    """Those that programs can use: with a compute instance that takes all of the GPU instance."""
+    """Partitions that programs can use: compute instances.
+
+    A compute instance that takes a part of its GPU instance only is a device of its own, with a profile such as
+    1c.3g.40gb. A GPU instance may have several, so that the name of the device has the number of the compute instance.
+    """
     by_id = {profile.id: profile for profile in gpu.model.mig}
-    parts: dict[int, list[nvml_mig.Part]] = {}
-    for part in nvml_mig.parts(handle):
-        parts.setdefault(part.instance_id, []).append(part)
+    instances = {instance.id: instance for instance in nvml_mig.instances(handle)}
+    sizes = compute_sizes(handle)
     found = {}
-    for instance in nvml_mig.instances(handle):
-        inside, profile = parts.get(instance.id, []), by_id.get(instance.profile_id)
-        if len(inside) == 1 and profile is not None:
-            found[profile.device_name(gpu.name, instance.start)] = Partition(profile, instance.start, inside[0].uuid)
+    for part in nvml_mig.parts(handle):
+        instance = instances.get(part.instance_id)
+        profile = by_id.get(instance.profile_id) if instance is not None else None
+        if instance is None or profile is None:
+            continue
+        size = sizes.get(part.uuid)
+        if size is None or size.is_whole:
+            found[profile.device_name(gpu.name, instance.start)] = Partition(profile, instance.start, part.uuid)
+        else:
+            partial = msgspec.structs.replace(
+                profile, profile=f"{size.slices}c.{profile.profile}", multiprocessors=size.multiprocessors
+            )
+            name = f"{partial.device_name(gpu.name, instance.start)}-{part.compute_id}"
+            found[name] = Partition(partial, instance.start, part.uuid)
     return found
 
 

@@ -111,7 +111,8 @@ def check_agreement(state: ClaimState, others: Iterable[RecordedState]) -> None:
             if partition.gpu in other.state.sharing:
                 raise ClaimFailed(f"device {partition.device} is part of a GPU that claim {other.reference} still has")
             for taken in other.state.partitions:
-                if partition.overlaps(taken):
+                # The same one is shared by capacity: the SDK refuses a second claim otherwise.
+                if partition.overlaps(taken) and partition.device != taken.device:
                     raise ClaimFailed(
                         f"device {partition.device} lies where {taken.device} of claim {other.reference} still is"
                     )

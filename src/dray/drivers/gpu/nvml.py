@@ -61,7 +61,7 @@ def _named(prefix: str, names: Mapping[str, str], number: object, otherwise: str
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Of one GPU, as the library states them."""
+    """Facts about one GPU, as the library states them. What the library does not support is empty, or None."""
 
     uuid: str
     minor: int
@@ -69,30 +69,39 @@ class DeviceFacts:
     brand: str
     architecture: str
     compute_capability: str
-    memory: int
+    memory: int | None
     pci_bus_id: str
     addressing_mode: str
 
 
 def facts(handle: Handle) -> DeviceFacts:
-    """Raises NvmlError where one of them is not to be had."""
+    """Raises NvmlError, which names the fact, where one cannot be read.
+
+    A GPU has a UUID and a minor number. It need not support the others: one with unified memory states no memory.
+    """
     uuid = uuid_of(handle)
 
-    def ask(function: Callable[..., Any]) -> Any:
-        return call(f"GPU {uuid}", function, handle)
+    def ask(fact: str, function: Callable[..., Any]) -> Any:
+        return optional(f"{fact} of GPU {uuid}", function, handle)
 
-    pci = ask(pynvml.nvmlDeviceGetPciInfo)
-    major, minor = ask(pynvml.nvmlDeviceGetCudaComputeCapability)
-    addressing = optional(f"GPU {uuid}", pynvml.nvmlDeviceGetAddressingMode, handle)
+    minor = call(f"minor number of GPU {uuid}", pynvml.nvmlDeviceGetMinorNumber, handle)
+    pci = ask("PCI address", pynvml.nvmlDeviceGetPciInfo)
+    capability = ask("compute capability", pynvml.nvmlDeviceGetCudaComputeCapability)
+    memory = ask("memory", pynvml.nvmlDeviceGetMemoryInfo)
+    brand = ask("brand", pynvml.nvmlDeviceGetBrand)
+    architecture = ask("architecture", pynvml.nvmlDeviceGetArchitecture)
+    addressing = ask("addressing mode", pynvml.nvmlDeviceGetAddressingMode)
     return DeviceFacts(
         uuid=uuid,
-        minor=ask(pynvml.nvmlDeviceGetMinorNumber),
-        name=ask(pynvml.nvmlDeviceGetName),
-        brand=_named("NVML_BRAND_", _BRANDS, ask(pynvml.nvmlDeviceGetBrand), "Unknown"),
-        architecture=_named("NVML_DEVICE_ARCH_", _ARCHITECTURES, ask(pynvml.nvmlDeviceGetArchitecture), "Unknown"),
-        compute_capability=f"{major}.{minor}.0",
-        memory=ask(pynvml.nvmlDeviceGetMemoryInfo).total,
-        pci_bus_id=f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0",
+        minor=minor,
+        name=ask("name", pynvml.nvmlDeviceGetName) or "",
+        brand="" if brand is None else _named("NVML_BRAND_", _BRANDS, brand, "Unknown"),
+        architecture=(
+            "" if architecture is None else _named("NVML_DEVICE_ARCH_", _ARCHITECTURES, architecture, "Unknown")
+        ),
+        compute_capability="" if capability is None else f"{capability[0]}.{capability[1]}.0",
+        memory=None if memory is None else memory.total,
+        pci_bus_id="" if pci is None else f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0",
         addressing_mode=_named("NVML_DEVICE_ADDRESSING_MODE_", _ADDRESSING, addressing),
     )
 

@@ -19,7 +19,7 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """Partitions are made for claims, and those that belong to none are destroyed."""
     health_check: bool = msgspec.field(default=True, name="NVMLDeviceHealthCheck")
     consumable_shares: str = msgspec.field(default="disabled", name="ConsumableShares")
-    """`disabled`, `memory`, `unlimited`, or how many claims may have one GPU."""
+    """`disabled`, `memory`, `unlimited`, or how many claims may have one GPU or partition."""
     list_attributes: bool = msgspec.field(default=False, name="DRAListTypeAttributes")
     """`numaNode` is a list."""
     ignored_xids: str = ""
@@ -44,9 +44,7 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     sysfs_root: str = "/sys"
 
     def __post_init__(self) -> None:
-        sharing = self.sharing
-        if sharing is not None and self.dynamic_mig:
-            raise ValueError("ConsumableShares and DynamicMIG exclude each other: set ConsumableShares=disabled")
+        _ = self.sharing
         if self.recovery_seconds < 0:
             raise ValueError("recoverySeconds must not be negative")
         if min(self.check_seconds, self.discovery_seconds, self.nvml_seconds) <= 0:
@@ -55,7 +53,7 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
     @property
     def sharing(self) -> Sharing | None:
-        """How several claims may have one GPU; None for one claim each."""
+        """How several claims may have one device; None for one claim each."""
         match self.consumable_shares:
             case "disabled":
                 return None

@@ -38,13 +38,12 @@ class Partitions:
             raise ClaimFailed(f"GPU instance {instance.id} of {wanted.gpu} was made, and programs cannot see it")
         return part
 
-    def existing(self, gpu_uuid: str, profile_id: int, start: int) -> Part | None:
+    def existing(self, gpu_uuid: str, uuid: str) -> Part | None:
+        """Returns the partition with that UUID; None if it is gone. A GPU instance may have several."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
-            for instance in nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else ():
-                if (instance.profile_id, instance.start) == (profile_id, start):
-                    return _part(gpu, instance)
-        return None
+            parts = nvml_mig.parts(gpu) if nvml_mig.mig_mode(gpu) else []
+        return next((part for part in parts if part.uuid == uuid), None)
 
     def listed(self, gpu_uuid: str) -> list[Instance] | None:
         """All partitions of the GPU; None if its MIG mode is off."""

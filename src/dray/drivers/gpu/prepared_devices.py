@@ -51,7 +51,7 @@ class PreparedDevices:
     def _existing(self, wanted: Wanted) -> Part:
         partition = wanted.partition
         assert partition is not None
-        part = self._changes.partitions.existing(wanted.found.gpu.uuid, partition.profile.id, partition.start)
+        part = self._changes.partitions.existing(wanted.found.gpu.uuid, partition.uuid)
         if part is None:
             raise ClaimFailed(f"the partition {wanted.allocated.device} does not exist any more")
         return part

@@ -85,8 +85,9 @@ def _check(wanted: Wanted, sharing: Sharing, options: GpuOptions) -> None:
         )
     capability = wanted.found.gpu.model.compute_capability
     config = sharing.mps_config
-    if config is not None and config.multi_user and int(capability.partition(".")[0]) < 7:
-        raise ClaimFailed(f"device {device}: multiUser needs compute capability 7.0, and the GPU has {capability}")
+    if config is not None and config.multi_user and int(capability.partition(".")[0] or 0) < 7:
+        has = capability or "none that the driver states"
+        raise ClaimFailed(f"device {device}: multiUser needs compute capability 7.0, and the GPU has {has}")
 
 
 def _check_agreement(wanted: Sequence[Wanted]) -> None:
