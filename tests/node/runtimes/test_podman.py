@@ -54,6 +54,25 @@ async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
     assert not [each for given in refused.values() for each in left if f".{given.name}." in each]
 
 
+async def test_an_argument_that_linux_does_not_take_is_told_with_its_limit(runtime, config):
+    long = "x" * 300_000
+    for given in (config("echo", long), config("true", args=(long,)), config("true", environment={"A": long})):
+        with pytest.raises(StartError, match=r"argument list too long: .* has 30000\d bytes, and Linux takes 131071"):
+            await runtime.start(given)
+    running = await runtime.start(config("sleep", "1000"))
+    with pytest.raises(StartError, match="argument list too long"):
+        await runtime.exec(running.id, ["echo", long], Recorder())
+    await runtime.stop(running.id, 0)
+
+
+async def test_a_long_command_runs_as_long_as_each_of_its_arguments_is_short_enough(runtime, config):
+    words = ['"' * 60_000, "\n" * 100_000, "x" * 131_000]
+    given = config("sh", "-c", 'for each; do printf %s "$each" | wc -c; done', "-", *words, environment={"A": words[1]})
+    state = await runtime.start(given)
+    assert (await runtime.wait(state.id)).exit_code == 0
+    assert [int(each) for each in said(given.log_path)] == [60_000, 100_000, 131_000]
+
+
 async def test_images_of_the_machine_are_told(runtime, config):
     config()
     (found,) = [each for each in await runtime.images() if busybox.IMAGE in each.names]

@@ -75,9 +75,10 @@ def run_arguments(
     if config.stdin:
         arguments.append("--interactive")
     if config.command:
-        # In this form it takes the place of both ENTRYPOINT and CMD of the image.
-        arguments += ["--entrypoint", json.dumps(config.command)]
-    return [*arguments, config.image, *config.args]
+        # In this form it takes the place of both ENTRYPOINT and CMD of the image. The rest of the command stays in
+        # arguments of its own, which have a limit each.
+        arguments += ["--entrypoint", json.dumps(config.command[:1])]
+    return [*arguments, config.image, *config.command[1:], *config.args]
 
 
 def _labels(config: ContainerConfig, root: Path, directory: Path) -> dict[str, str]:

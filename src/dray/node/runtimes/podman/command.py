@@ -1,8 +1,7 @@
 """Podman as a command: how it is called on this machine, what it prints, and what it says when it fails.
 
-The limits of open
-files and processes are given, because podman asks for more than the machine may allow. Control groups are made without
-systemd, which works on every machine and with both versions of them.
+The limits of open files and processes are given, because podman asks for more than the machine may allow. Control
+groups are made without systemd, which works on every machine and with both versions of them.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman.clean_command import CleanCommand
 
 _SECONDS: Final = 120.0
+# Of an argument or a variable, with its name: Linux counts the byte that ends it too.
+_LONGEST: Final = (128 << 10) - 1
 _MOST_FILES: Final = 1 << 20
 _INSTALL: Final = "install what is missing (Debian: apt-get install podman runc catatonit), or use --runtime process"
 _PLACES: Final = ("/usr/libexec/podman", "/usr/lib/podman", "/usr/local/libexec/podman", "/usr/local/lib/podman")
@@ -73,10 +74,14 @@ class Podman:
         directory: Path = Path("/"),
     ) -> str:
         """What it prints. Raises PodmanError; is ended when the caller is cancelled."""
+        if problem := too_long(arguments):
+            raise PodmanError(125, problem)
         try:
             command = CleanCommand(self.arguments(*arguments, options=options), directory)
-        except OSError as error:
+        except FileNotFoundError as error:
             raise PodmanError(125, f"podman: {error.strerror}; {_INSTALL}") from None
+        except OSError as error:
+            raise PodmanError(125, f"podman cannot be run: {error.strerror}") from None
         try:
             async with asyncio.timeout(seconds):
                 code, output, errors = await command.communicate()
@@ -92,6 +97,14 @@ class Podman:
         """Containers; raises PodmanError where one of them is not there."""
         found = json.loads(await self.run("container", "inspect", *names))
         return [each for each in found if isinstance(each, dict)]
+
+
+def too_long(arguments: Sequence[str]) -> str:
+    """What Linux would refuse to run; empty where it takes all arguments."""
+    longest = max((len(os.fsencode(each)) for each in arguments), default=0)
+    if longest <= _LONGEST:
+        return ""
+    return f"argument list too long: an argument or a variable has {longest} bytes, and Linux takes {_LONGEST} at most"
 
 
 def said(errors: str) -> str:

@@ -17,8 +17,8 @@ from typing import Final
 from dray.node.cgroups import cgroup_at
 from dray.node.runtimes import streamed_command
 from dray.node.runtimes.cancelling import finished
-from dray.node.runtimes.interface import Streams
-from dray.node.runtimes.podman.command import Podman
+from dray.node.runtimes.interface import StartError, Streams
+from dray.node.runtimes.podman.command import Podman, too_long
 from dray.node.runtimes.podman.found import FoundContainer
 from dray.process.beneath import PROCESS_BYTES, read_start
 
@@ -32,6 +32,8 @@ _MAX_LOOKS: Final = 60
 async def execute(
     podman: Podman, container: FoundContainer, command: Sequence[str], streams: Streams, *, tty: bool, stdin: bool
 ) -> int:
+    if problem := too_long(command):
+        raise StartError("ContainerCannotRun", problem)
     mark = f"{_MARK}={uuid.uuid4()}"
     flags = [*(["--tty"] if tty else []), *(["--interactive"] if stdin or tty else [])]
     arguments = podman.arguments("exec", "--env", mark, "--detach-keys", "", *flags, container.id, *command)
