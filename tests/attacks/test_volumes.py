@@ -13,7 +13,7 @@ import pytest
 from dray.client.interface import PatchType
 from dray.node.runtimes.podman.runtime import PodmanRuntime
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.node.machines import Machine, pod, ready, shell, states
+from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, Machine, pod, ready, shell, states, using_sub_paths
 from tests.node.runtimes import busybox
 
 pytestmark = busybox.needs_podman
@@ -103,6 +103,13 @@ async def test_a_sub_path_that_is_replaced_while_the_container_starts_shows_noth
     found = await machine.until("p", lambda each: "terminated" in str(states(each)), within=60)
     assert machine.log(found, "c1") == ["inside"]
     assert [each.name for each in outside.iterdir()] == ["kept"]
+
+
+async def test_sub_paths_that_stay_in_their_volume_are_mounted(machine):
+    await machine.cluster.create(CONFIG)
+    await machine.cluster.create(contained(using_sub_paths(), volumes=VOLUMES, restartPolicy="Never"))
+    found = await machine.until("p", lambda each: each["status"].get("phase") == "Succeeded", within=60)
+    assert machine.log(found) == SUB_PATHS_SAY
 
 
 async def test_volumes_of_objects_are_read_only_and_removing_old_files_removes_nothing_else(machine, outside):

@@ -31,6 +31,31 @@ def shell(script, **more):
     return {"command": ["sh", "-c", script], **more}
 
 
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "config", "namespace": "default"},
+    "data": {"key": "value", "other": "x"},
+}
+VOLUMES = [{"name": "config", "configMap": {"name": "config"}}, {"name": "scratch", "emptyDir": {}}]
+SUB_PATHS_SAY = ["value", "not written", "file", "777", "written"]
+
+
+def using_sub_paths():
+    """A container that mounts a file of a ConfigMap, a new directory, and one that the environment names."""
+    mounts = [
+        {"name": "config", "mountPath": "/tmp/sub/key", "subPath": "key"},
+        {"name": "scratch", "mountPath": "/tmp/sub/new", "subPath": "a/b"},
+        {"name": "scratch", "mountPath": "/tmp/sub/named", "subPathExpr": "$(NAME)"},
+        {"name": "scratch", "mountPath": "/tmp/sub/all"},
+    ]
+    script = (
+        "cd /tmp/sub; echo $(cat key); (echo x > key) 2> /dev/null || echo not written; touch new/file; ls all/a/b;"
+        " stat -c %a new; echo written > named/file; cat all/$NAME/file"
+    )
+    return shell(script, volumeMounts=mounts, env=[{"name": "NAME", "value": "c"}])
+
+
 class Machine:
     """A cluster and an agent on this machine, which can be stopped and started again.
 

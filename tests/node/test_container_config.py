@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from dray.node.subpath_mounts import SubpathMounts
 from dray.process import beneath
-from tests.node.machines import pod, ready, shell, states
+from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, pod, ready, shell, states, using_sub_paths
 
 
 async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):
@@ -20,6 +22,42 @@ async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):
     found = await machine.phase("p", "Failed")
     assert {each["terminated"]["reason"] for each in states(found).values()} == {"Error"}
     assert set(states(found)) == set(names)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+async def test_sub_paths_that_stay_in_their_volume_are_mounted_and_nothing_stays_mounted(machine):
+    await machine.cluster.create(CONFIG)
+    await machine.cluster.create(pod("p", using_sub_paths(), volumes=VOLUMES, restartPolicy="Never"))
+    assert machine.log(await machine.phase("p", "Succeeded")) == SUB_PATHS_SAY
+    assert not [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {machine.root}/" in line]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+async def test_what_a_killed_agent_left_mounted_is_unmounted_and_its_files_stay(machine, tmp_path):
+    host = tmp_path / "host"
+    (host / "data").mkdir(parents=True)
+    (host / "data/file").write_text("kept")
+    volumes = [{"name": "host", "hostPath": {"path": str(host)}}]
+    await machine.cluster.create(pod("p", shell("sleep 1000"), volumes=volumes))
+    found = await machine.until("p", ready)
+    uid = found["metadata"]["uid"]
+    await machine.stop()
+    for container in ("c0", "gone"):
+        place = SubpathMounts(machine.root / "pods").make(uid, container, host, "data")
+        assert (place / "file").read_text() == "kept"
+    await machine.start()
+    await machine.until("p", ready)
+    await machine.cluster.eventually(lambda: are_unmounted(machine))
+    # Whatever is left when the pod is removed.
+    place = SubpathMounts(machine.root / "pods").make(uid, "c0", host, "data")
+    await machine.cluster.delete("Pod", "p", grace=0)
+    await machine.until("p", None)
+    await machine.cluster.eventually(lambda: is_removed(machine))
+    assert (host / "data/file").read_text() == "kept"
+
+
+async def are_unmounted(machine):
+    return not list((machine.root / "pods").glob("*/volume-subpaths/*/*"))
 
 
 @pytest.fixture

@@ -129,6 +129,8 @@ class Away:
         ({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}, "may not reference secrets"),
         ({"volumes": [{"name": "v", "configMap": {"name": "c"}}]}, "may not reference configmaps"),
         ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"tolerations": 5}, "spec.tolerations: expected a list"),
+        ({"containers": None}, "spec.containers: Required value"),
     ],
 )
 def test_what_needs_the_server_is_refused(tmp_path, spec, said):

@@ -110,7 +110,9 @@ def _completed(document: Object, node: str, uid: str, now: str) -> Object:
     metadata = mapping(document.get("metadata"))
     annotations = {**mapping(metadata.get("annotations")), HASH_ANNOTATION: uid, _SOURCE: "file", _SEEN: now}
     spec = mapping(document.get("spec"))
-    tolerations = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
+    tolerations = spec.get("tolerations") or []
+    if isinstance(tolerations, list):
+        tolerations = [*tolerations, {"operator": "Exists", "effect": "NoExecute"}]
     return {
         **document,
         "metadata": {
@@ -128,7 +130,7 @@ def _completed(document: Object, node: str, uid: str, now: str) -> Object:
 
 def _checked(pod: Object) -> Object:
     if problems := intake.check(pod):
-        raise StaticPodError("; ".join(f"{each.field}: {each.detail}" for each in problems[:3]))
+        raise StaticPodError("; ".join(map(str, problems[:3])))
     if mapping(pod["spec"]).get("ephemeralContainers"):
         raise StaticPodError("static pods may not have ephemeral containers")
     if referred := api_objects(pod):
