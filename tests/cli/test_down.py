@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dray.cli import up_state
+from dray.cli import down, up_state
 from dray.cli.up_state import UpNode, UpState
 from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
@@ -20,9 +20,15 @@ Dray = Callable[..., Result]
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Path]:
+def command() -> list[str]:
+    """Of the process that stands for the cluster."""
+    return ["sleep", "1000"]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, command: list[str]) -> Iterator[Path]:
     """A directory in which something runs, with a node."""
-    with subprocess.Popen(["sleep", "1000"]) as process:
+    with subprocess.Popen(command) as process:
         nodes = (UpNode("n", str(tmp_path / "node"), "process"),)
         state = UpState(process.pid, started_at(process.pid), "2030-01-01T00:00:00Z", "http://x", "", nodes)
         with up_state.kept(tmp_path, state):
@@ -67,3 +73,42 @@ def test_pods_go_on_unless_they_are_to_end(run: Dray, cluster: Path) -> None:
 def test_without_being_told_so_they_are_left(run: Dray, cluster: Path) -> None:
     assert run("down", "--data", str(cluster)).stdout.endswith("; pods of this machine go on running\n")
     assert up_state.read(cluster) is None
+
+
+@pytest.mark.parametrize("command", [["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"]])
+def test_a_cluster_that_does_not_end_is_killed_and_its_pods_end(
+    run: Dray, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(down, "_PATIENCE", 0.3)
+    asyncio.run(_start(cluster / "node"))
+    pid = int((cluster / "node/pid").read_text())
+    state = up_state.read(cluster)
+    assert state is not None
+    ended = run("down", "--data", str(cluster), "--pods")
+    assert (ended.exit_code, "1 pod ended" in ended.stdout) == (0, True), ended.output
+    assert f"process {state.pid} has not ended within 0.3 s and is killed" in ended.stderr
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_pods_of_which_only_a_part_was_started_end(run: Dray, cluster: Path) -> None:
+    """The agent may have been killed between the directory of a container and its start."""
+    asyncio.run(_start(cluster / "node"))
+    (cluster / "node/run/containers/other.c.0").mkdir()
+    ended = run("down", "--data", str(cluster), "--pods")
+    assert (ended.exit_code, ended.stdout.endswith("; 2 pods ended\n")) == (0, True), ended.output
+
+
+def test_a_pod_that_does_not_end_is_told(run: Dray, cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(_start(cluster / "node"))
+    (cluster / "node/run/pods/other").mkdir()
+    remove = ProcessRuntime.remove_sandbox
+
+    async def fails(runtime: ProcessRuntime, uid: str) -> None:
+        if uid == "other":
+            raise OSError("it is stuck")
+        await remove(runtime, uid)
+
+    monkeypatch.setattr(ProcessRuntime, "remove_sandbox", fails)
+    ended = run("down", "--data", str(cluster), "--pods")
+    assert (ended.exit_code, ended.stdout.endswith("; 1 pod ended\n")) == (2, True), ended.output
+    assert ended.stderr == "error: pod other: it is stuck\n"

@@ -8,14 +8,18 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from dray.cli import up_state
 from dray.cli.up_state import UpState
 
+if TYPE_CHECKING:
+    from dray.cli.machine import EndedPods
+
 _PATIENCE: Final = 60.0
+_KILL_SECONDS: Final = 10.0
 _POLL: Final = 0.1
 
 data_option = click.option(
@@ -34,35 +38,52 @@ def down(data: Path | None, pods: bool) -> None:
     What it keeps stays, and the next `dray up` carries on with it. Pods of this machine go on running, as after Ctrl-C,
     and the next start finds them; with --pods they end too, and the next start treats them as after a reboot.
 
-    Exit status: 0 ended, or none was running, 2 it cannot be ended.
+    A cluster that does not end within a minute is killed, which loses nothing that was stored.
+
+    Exit status: 0 ended, or none was running, 2 the cluster or one of its pods cannot be ended.
     """
     place = data or up_state.default_data()
     state = up_state.read(place)
     if state is None:
         click.echo(f"no cluster runs with {place}")
         return
-    try:
-        os.kill(state.pid, signal.SIGTERM)
-    except PermissionError:
-        click.echo(f"error: process {state.pid} is another user's", err=True)
-        sys.exit(2)
-    except ProcessLookupError:
-        pass
-    end = time.monotonic() + _PATIENCE
-    while up_state.is_running(state):
-        if time.monotonic() > end:
-            log = place / up_state.LOG
-            click.echo(f"error: process {state.pid} has not ended within {_PATIENCE:g} s; see {log}", err=True)
-            sys.exit(2)
-        time.sleep(_POLL)
+    _end(state, place)
     ended = asyncio.run(_end_pods(state)) if pods else None
-    click.echo(_told(state, ended))
+    click.echo(_told(state, ended.count if ended is not None else None))
+    for failure in ended.failures if ended is not None else ():
+        click.echo(f"error: {failure}", err=True)
+    sys.exit(2 if ended is not None and ended.failures else 0)
 
 
-async def _end_pods(state: UpState) -> int:
-    from dray.cli.machine import MachineOptions, end_pods
+def _end(state: UpState, place: Path) -> None:
+    """Ends the command where the cluster cannot be ended."""
+    for number, seconds in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, _KILL_SECONDS)):
+        try:
+            os.kill(state.pid, number)
+        except PermissionError:
+            click.echo(f"error: process {state.pid} is another user's", err=True)
+            sys.exit(2)
+        except ProcessLookupError:
+            return
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if not up_state.is_running(state):
+                return
+            time.sleep(_POLL)
+        if number == signal.SIGTERM:
+            # What it keeps withstands that.
+            said = f"process {state.pid} has not ended within {_PATIENCE:g} s and is killed; see {place / up_state.LOG}"
+            click.echo(f"warning: {said}", err=True)
+    click.echo(f"error: process {state.pid} does not end although it was killed", err=True)
+    sys.exit(2)
 
-    return sum([await end_pods(MachineOptions(each.name, Path(each.root), each.runtime)) for each in state.nodes])
+
+async def _end_pods(state: UpState) -> EndedPods:
+    from dray.cli.machine import EndedPods, MachineOptions, end_pods
+
+    machines = [MachineOptions(each.name, Path(each.root), each.runtime) for each in state.nodes]
+    found = await asyncio.gather(*map(end_pods, machines))
+    return EndedPods(sum(each.count for each in found), tuple(each for one in found for each in one.failures))
 
 
 def _told(state: UpState, ended: int | None) -> str:

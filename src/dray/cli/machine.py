@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.api.names import SUBDOMAIN_DETAIL, is_subdomain
-from dray.node.errors import NodeError
+from dray.node.errors import NodeError, described
 from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ RUNTIMES: Final = ("process", "podman")
 # Containers without a claim are held to no set of CPUs that could be made smaller for others.
 _SETTINGS: Final = {"cpu": {"sharedPool": "off"}}
 _LONGEST_ROOT: Final = 60
+_END_SECONDS: Final = 120.0
 _logger = logging.getLogger("dray.node")
 
 
@@ -139,7 +140,8 @@ class Machine:
         finally:
             await end_tasks((agent, *drivers, readiness))
             if not self.options.keep_pods:
-                await _end_pods(self._runtime)
+                for failure in (await _end_pods(self._runtime)).failures:
+                    _logger.error("%s", failure)
 
     async def _drive(self, runner: DriverRunner) -> None:
         """A driver that fails does not end the node."""
@@ -263,16 +265,36 @@ def check_runtime(name: str) -> None:
             sys.exit(2)
 
 
-async def end_pods(options: MachineOptions) -> int:
-    """Of a node whose agent has ended; how many there were."""
+async def end_pods(options: MachineOptions) -> EndedPods:
+    """Of a node whose agent has ended."""
     return await _end_pods(_runtime(replace(options, root=_short(options.root))))
 
 
-async def _end_pods(runtime: Runtime) -> int:
-    uids = await runtime.pods()
-    for uid in uids:
-        await runtime.remove_sandbox(uid)
-    return len(uids)
+@dataclass(frozen=True, slots=True)
+class EndedPods:
+    count: int
+    failures: tuple[str, ...] = ()
+    """Why others did not end."""
+
+
+async def _end_pods(runtime: Runtime) -> EndedPods:
+    """All at once: one that does not end holds up no other."""
+    uids = sorted(await runtime.pods())
+    found = await asyncio.gather(*(_end_pod(runtime, uid) for uid in uids))
+    failures = tuple(filter(None, found))
+    return EndedPods(len(uids) - len(failures), failures)
+
+
+async def _end_pod(runtime: Runtime, uid: str) -> str:
+    """Why the pod did not end; empty where it did."""
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await runtime.remove_sandbox(uid)
+    except TimeoutError:
+        return f"pod {uid} has not ended within {_END_SECONDS:g} s"
+    except Exception as error:
+        return f"pod {uid}: {described(error)}"
+    return ""
 
 
 def _runtime(options: MachineOptions) -> Runtime:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from dray.api.objects import Object, key_of, status_of, uid_of
 from dray.api.pods import node_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.client.interface import Selection
@@ -26,6 +27,7 @@ from dray.node import root_lock
 from dray.node.agent_options import AgentOptions
 from dray.node.container_config import PodSetup
 from dray.node.dra_node import DraNode
+from dray.node.errors import NodeError
 from dray.node.eviction.pressure import Pressure
 from dray.node.host_parts import HostParts, HostPod
 from dray.node.mirror_pods import MirrorPods, is_mirror
@@ -34,8 +36,10 @@ from dray.node.node_registration import NodeFacts, NodeRegistration
 from dray.node.pod_admission import PodAdmission, Refusal
 from dray.node.pod_status_writer import PODS
 from dray.node.pod_worker import PodWorker
-from dray.process.tasks import end_tasks
+from dray.node.runtimes.interface import StartError
+from dray.process.tasks import end_tasks, lasting
 
+T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 _RESTARTS: Final = Backoff(first=1.0, longest=60.0, jitter=0.0)
 
@@ -96,23 +100,27 @@ class NodeAgent:
         )
         self._registration = registration
         async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
-            group.create_task(self._events.run())
-            group.create_task(self.runtime.run())
+            self._start(group, self._events.run, "recording of events")
+            self._start(group, self.runtime.run, "runtime")
             self._start_static(group)
-            group.create_task(registration.run())
+            self._start(group, registration.run, "registration of the node")
             await registration.registered.wait()
             self._pods.add_handler(self._pod_changed)
-            group.create_task(self._pods.run())
+            self._start(group, self._pods.run, "watch of pods")
             await self._pods.synced()
-            group.create_task(self._mirrors.run())
-            group.create_task(self._pressure.run())
-            group.create_task(self._host.run())
-            group.create_task(self._forget_unknown())
+            self._start(group, self._mirrors.run, "mirror pods")
+            self._start(group, self._pressure.run, "watch of pressure on the node")
+            self._start(group, self._host.run, "pods of host processes")
+            self._start(group, self._forget_unknown, "removal of pods that are gone")
             self.ready.set()
             try:
                 await asyncio.Event().wait()
             finally:
                 await end_tasks(self._tasks)
+
+    def _start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """What fails is begun again: the pods need the other parts of their agent."""
+        group.create_task(lasting(work, name), name=name)
 
     def _pressure_changed(self) -> None:
         if self._registration is not None:
@@ -190,15 +198,17 @@ class NodeAgent:
         return self._admission.refusal(worker.pod, await registration.read(), others)
 
     async def _work(self, worker: PodWorker) -> None:
-        """A worker that fails is started again; the other pods go on."""
+        """A worker that fails is started again; the other pods go on. One whose pod is to go ends it then."""
         for delay in _RESTARTS.delays():
+            stopping = worker.is_stopping
             try:
                 await worker.run()
                 break
+            except (NodeError, StartError, ClientError, OSError) as error:
+                _logger.warning("Pod %s/%s: its worker failed: %s", *key_of(worker.pod), error)
             except Exception:
-                metadata = worker.pod["metadata"]
-                _logger.exception("Pod %s/%s: its worker failed", metadata.get("namespace"), metadata["name"])
-            await asyncio.sleep(delay)
+                _logger.exception("Pod %s/%s: its worker failed", *key_of(worker.pod))
+            await (asyncio.sleep(delay) if stopping else worker.pause(delay))
         self._workers.pop(uid_of(worker.pod), None)
         if worker.is_static:
             self._employ_static()
@@ -212,7 +222,7 @@ class NodeAgent:
 
             files = StaticPods(self.options.manifests, self.options.node, self._static_changed, self._time)
             files.scan()
-            group.create_task(files.run(self.options.timing.file_check))
+            self._start(group, partial(files.run, self.options.timing.file_check), "static pods")
 
     def _static_changed(self, pods: Mapping[str, Object]) -> None:
         self._static = pods
@@ -246,15 +256,29 @@ class NodeAgent:
 
     async def _forget_unknown(self) -> None:
         """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
-        there = await self.runtime.pods() | self.setup.uids()
+        found = await _retried(self.runtime.pods, "the pods on this machine cannot be listed")
+        there = found | self.setup.uids()
         known = {uid_of(each) for each in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
-        gone = self.dra.manager.users() - known
-        for uid in there - known:
-            await self.runtime.remove_sandbox(uid)
-            await self.setup.remove(uid)
-        for delay in _RESTARTS.delays():
-            if not gone & self.dra.manager.users():
-                break
-            # Their devices may have been given to others already.
-            await self.dra.manager.reconcile(self.dra.manager.users() - gone)
-            await asyncio.sleep(delay)
+        gone = (there | self.dra.manager.users()) - known
+        # Their devices are given to others once their containers have ended.
+        self.dra.manager.kept.update(gone)
+        await asyncio.gather(*(_retried(partial(self._forget, uid), f"pod {uid} is not removed") for uid in gone))
+
+    async def _forget(self, uid: str) -> None:
+        await self.runtime.remove_sandbox(uid)
+        await self.setup.remove(uid)
+        self.dra.manager.kept.discard(uid)
+        await self.dra.manager.unprepare(uid)
+
+
+async def _retried(work: Callable[[], Awaitable[T]], failing: str) -> T:
+    """Tries until it succeeds; says in the log what fails."""
+    for delay in _RESTARTS.delays():
+        try:
+            return await work()
+        except (NodeError, StartError, ClientError, OSError) as error:
+            _logger.warning("%s: %s", failing, error)
+        except Exception:
+            _logger.exception("%s", failing)
+        await asyncio.sleep(delay)
+    raise AssertionError("there is always another delay")

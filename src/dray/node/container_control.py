@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time as monotonic
 from collections.abc import Callable
 from contextlib import suppress
 from signal import SIGTERM
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from dray.api.objects import Object, mapping, spec_of
+from dray.api.objects import Object, key_of, mapping, spec_of
 from dray.client.errors import ClientError
 from dray.node import handlers
 from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord
-from dray.node.errors import NodeError
+from dray.node.errors import NodeError, described
 from dray.node.node_parts import NodeParts
 from dray.node.pod_status import PodState
 from dray.node.probes import Probes
 from dray.node.runtimes.interface import ContainerState, StartError
 from dray.process.tasks import end_tasks
 
-if TYPE_CHECKING:
-    pass
-
+_logger = logging.getLogger(__name__)
 _IMAGE_REASONS: Final = {"ErrImagePull": "ImagePullBackOff"}
 _LEAST_GRACE: Final = 2.0
 
@@ -64,10 +63,15 @@ class ContainerControl:
                 return
             except (NodeError, StartError) as error:
                 reason = getattr(error, "reason", "CreateContainerConfigError")
-                record.waiting = (_IMAGE_REASONS.get(reason, reason) if failures else reason, str(error))
-                self.parts.events.warning(self.pod(), "Failed", f"Error: {error}")
+                record.waiting = (_IMAGE_REASONS.get(reason, reason) if failures else reason, described(error))
+                self.parts.events.warning(self.pod(), "Failed", f"Error: {described(error)}")
             except (ClientError, OSError) as error:
-                record.waiting = ("CreateContainerError", str(error))
+                record.waiting = ("CreateContainerError", described(error))
+            except Exception as error:
+                if not failures:
+                    _logger.exception("Pod %s/%s: container %s", *key_of(self.pod()), record.name)
+                record.waiting = ("CreateContainerError", described(error))
+                self.parts.events.warning(self.pod(), "Failed", f"Error: {described(error)}")
             self.changed()
             await self.pause(record, min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
             failures = min(failures + 1, 10)
@@ -121,7 +125,11 @@ class ContainerControl:
         self.ended(record, await self.parts.runtime.wait(record.state.id))
 
     def ended(self, record: ContainerRecord, state: ContainerState) -> None:
-        record.ended(state, self.parts.setup.termination_message(self.pod(), record.spec, state))
+        try:
+            message = self.parts.setup.termination_message(self.pod(), record.spec, state)
+        except Exception as error:
+            message = described(error)
+        record.ended(state, message)
 
     def _probes(self, record: ContainerRecord) -> Probes:
         def started() -> None:
@@ -142,7 +150,12 @@ class ContainerControl:
     async def _handle(self, handler: Object, record: ContainerRecord) -> str | None:
         assert record.state is not None
         address = self.state.pod_ip or "127.0.0.1"
-        return await handlers.run(handler, record.spec, record.state.id, self.parts.runtime, address)
+        try:
+            return await handlers.run(handler, record.spec, record.state.id, self.parts.runtime, address)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            return described(error)
 
     def grace_of_pod(self) -> float:
         given = spec_of(self.pod()).get("terminationGracePeriodSeconds")

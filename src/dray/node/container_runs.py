@@ -15,7 +15,7 @@ from dray.process.tasks import end_tasks
 
 class ContainerRuns:
     def __init__(self, control: ContainerControl) -> None:
-        self._control = control
+        self.control = self._control = control
         self._parts, self._state = control.parts, control.state
         self._pod, self._changed = control.pod, control.changed
         self._beside: list[asyncio.Task[None]] = []

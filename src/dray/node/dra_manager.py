@@ -41,6 +41,8 @@ class DraManager:
         self._metrics = metrics or NodeMetrics()
         self._pods: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By the uid of a pod, for as long as somebody holds or awaits it."""
+        self.kept: set[str] = set()
+        """Uids of pods that are gone from the API server while their containers may still run here."""
 
     async def prepare(self, pod: Object) -> None:
         """Returns when all claims of the pod are prepared; raises PrepareError."""
@@ -62,13 +64,17 @@ class DraManager:
         return {uid for info in self.cache for uid in info.pods}
 
     async def reconcile(self, pods: Collection[str]) -> None:
-        """Unprepares what was prepared for pods that are not among these uids, the active pods of the node."""
-        gone = sorted(self.users() - set(pods))
-        for uid in gone:
-            try:
-                await self.unprepare(uid)
-            except UnprepareError as error:
-                _logger.warning("claims of pod %s, which is gone, are not unprepared yet: %s", uid, error)
+        """Unprepares what was prepared for pods that are not among these uids, the active pods of the node.
+
+        A driver that does not answer holds up none but the pods that use it.
+        """
+        await asyncio.gather(*(self._unprepare_gone(uid) for uid in self.users() - {*pods, *self.kept}))
+
+    async def _unprepare_gone(self, uid: str) -> None:
+        try:
+            await self.unprepare(uid)
+        except UnprepareError as error:
+            _logger.warning("claims of pod %s, which is gone, are not unprepared yet: %s", uid, error)
 
     def forget(self, namespace: str, name: str) -> bool:
         """Drops a claim without calling its drivers, for an administrator whose driver will not come back."""

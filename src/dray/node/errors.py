@@ -46,3 +46,10 @@ class SetupError(NodeError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def described(error: BaseException) -> str:
+    """The text of a failure for events and statuses. One that nobody foresaw is told with its type."""
+    known = isinstance(error, (NodeError, OSError)) or hasattr(error, "reason")
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    return text.replace("\0", "\\0")

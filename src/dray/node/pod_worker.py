@@ -27,7 +27,7 @@ from dray.node.container_control import ContainerControl
 from dray.node.container_devices import pod_cdi_ids
 from dray.node.container_records import records_of
 from dray.node.container_runs import ContainerRuns
-from dray.node.errors import NodeError, PrepareError, UnprepareError
+from dray.node.errors import NodeError, PrepareError, UnprepareError, described
 from dray.node.eviction import storage
 from dray.node.eviction.ranking import PodConsumption
 from dray.node.node_parts import NodeParts
@@ -71,6 +71,8 @@ class PodWorker:
         self._updated = asyncio.Event()
         self._forced_grace: float | None = None
         self._gone = False
+        self._broken = False
+        """Whether a run of the worker failed."""
         self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
         self._runs = ContainerRuns(ContainerControl(parts, lambda: self.pod, self.state, self.changed))
         if is_deleting(pod):
@@ -120,25 +122,50 @@ class PodWorker:
         """Returns when nothing of the pod is left here. Cancelling it leaves the containers running."""
         writing = asyncio.create_task(self._writer.run())
         try:
-            await self._find_containers()
-            if is_terminal(self.pod):
-                # An earlier agent wrote how it ended, and had released everything by then.
-                self._writer.close()
+            if self._broken and self._stopping.is_set():
+                await self._clear()
             else:
-                self._writer.changed()
-                if await self._is_admitted():
-                    await self._live()
-            await self._stop()
-            await self._release()
-            self.state.ended = True
-            if not self._gone:
-                await self._writer.flush()
-                await self._parts.runtime.stop_sandbox(uid_of(self.pod))
-            await self._stopping.wait()
-            await self._remove()
+                await self._run()
+        except Exception:
+            self._broken = True
+            raise
         finally:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            await end_tasks((writing,))
+
+    async def pause(self, seconds: float) -> None:
+        """Before the next run; cut short when the pod is to go."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    async def _run(self) -> None:
+        await self._find_containers()
+        if is_terminal(self.pod):
+            # An earlier agent wrote how it ended, and had released everything by then.
+            self._writer.close()
+        else:
+            self._writer.changed()
+            if await self._is_admitted():
+                await self._live()
+        await self._stop()
+        await self._release()
+        self.state.ended = True
+        if not self._gone:
+            await self._writer.flush()
+            await self._parts.runtime.stop_sandbox(uid_of(self.pod))
+        await self._stopping.wait()
+        await self._remove()
+
+    async def _clear(self) -> None:
+        """Ends a pod whose worker failed before, without any step that may have been the reason."""
+        await self._parts.runtime.remove_sandbox(uid_of(self.pod))
+        await self._release()
+        self.state.ended = True
+        await self._remove()
 
     def _status(self) -> Object:
         now = timestamp(self._parts.time.now())
@@ -179,12 +206,14 @@ class PodWorker:
             if found.pod_uid == uid_of(self.pod) and (record := self.records.find(found.name)) is not None:
                 record.began(found)
                 if not found.running:
-                    record.ended(found, self._parts.setup.termination_message(self.pod, record.spec, found))
+                    self._runs.control.ended(record, found)
         if any(each.attempt >= 0 for each in self.records.containers):
             self.state.initialized = True
 
     async def _live(self) -> None:
         """Until its containers have ended for good, or it is to be stopped."""
+        if self._stopping.is_set():
+            return
         living = asyncio.create_task(self._set_up_and_run())
         ends = [asyncio.create_task(each) for each in (self._stopping.wait(), self._failed.wait(), self._deadline())]
         try:
@@ -240,17 +269,26 @@ class PodWorker:
         """Files made from ConfigMaps, Secrets, fields and tokens follow them."""
         while True:
             await asyncio.sleep(self._parts.refresh_seconds)
-            with suppress(NodeError, ClientError, OSError):
+            try:
                 await self._parts.setup.refresh(self.pod)
+            except (NodeError, ClientError, OSError):
+                pass
+            except Exception:
+                _logger.exception("Pod %s/%s: its volumes are not refreshed", *key_of(self.pod))
 
     async def _trying(self, reason: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Tries until it succeeds. Whatever goes wrong is told in an event; no pod ends its worker by what it asks."""
         delay = _FIRST_RETRY
         while True:
             try:
                 await work()
                 return
             except (NodeError, StartError, ClientError, OSError) as error:
-                self._parts.events.warning(self.pod, reason, str(error))
+                self._parts.events.warning(self.pod, reason, described(error))
+            except Exception as error:
+                if delay == _FIRST_RETRY:
+                    _logger.exception("Pod %s/%s: %s", *key_of(self.pod), reason)
+                self._parts.events.warning(self.pod, reason, described(error))
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_RETRY)
 

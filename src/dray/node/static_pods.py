@@ -81,14 +81,16 @@ class StaticPods:
             if known is not None and known[0] == mark:
                 return known
             return mark, static_pod(path, self._node, timestamp(self._time.now()))
-        except StaticPodError as error:
-            _logger.error("static pods: %s: %s", path, error)
-            return mark, None
         except OSError as error:
             # It is tried again at every look, and told about once.
             if known is None or known[0] != _UNREADABLE:
                 _logger.error("static pods: %s: %s", path, error.strerror)
             return _UNREADABLE, None
+        except StaticPodError as error:
+            _logger.error("static pods: %s: %s", path, error)
+        except Exception:
+            _logger.exception("static pods: %s", path)
+        return mark, None
 
 
 def static_pod(path: Path, node: str, now: str) -> Object:

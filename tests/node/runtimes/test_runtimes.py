@@ -125,6 +125,17 @@ async def test_a_device_that_is_not_found_names_the_files_that_cannot_be_read(ru
         await runtime.start(config("true", cdi_devices=("example.com/gpu=gpu0",)))
 
 
+async def test_what_no_system_call_takes_is_said(runtime, config):
+    before = {each.id for each in await runtime.containers()}
+    for more in ({"args": ("a\0b",)}, {"environment": {"A": "b\0"}}, {"working_dir": "/tmp/a\0"}):
+        with pytest.raises(StartError, match="null") as caught:
+            await runtime.start(config("sleep", **more))
+        assert caught.value.reason in ("CreateContainerError", "RunContainerError")
+    with pytest.raises(StartError, match="Argument list too long"):
+        await runtime.start(config("sleep", "9" * 300_000))
+    assert {each.id for each in await runtime.containers()} == before
+
+
 async def test_stop_asks_and_then_kills(runtime, config):
     polite = await runtime.start(config("sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.05; done", name="polite"))
     assert (await runtime.stop(polite.id, 20)).exit_code in (5, 143)

@@ -7,13 +7,14 @@ transition period after its threshold was last met, so that it does not come and
 from __future__ import annotations
 
 import asyncio
+import logging
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from dray.api.objects import Object, mappings, spec_of
+from dray.api.objects import Object, key_of, mappings, spec_of
 from dray.api.pod_defaults import qos_class
 from dray.client.events import EventRecorder
 from dray.node.eviction import ranking, storage, thresholds
@@ -21,6 +22,7 @@ from dray.node.eviction.ranking import PodConsumption
 from dray.node.eviction.signals import observe
 from dray.node.eviction.thresholds import DEFAULT_HARD, Observation, Threshold, parse_hard
 
+_logger = logging.getLogger(__name__)
 _HARD_GRACE: Final = 1.0
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 REASON: Final = "Evicted"
@@ -115,7 +117,7 @@ class Pressure:
 
     async def _evict_one(self, threshold: Threshold, seen: Observation) -> None:
         candidates = {id(each.pod): each for each in self._pods()}
-        used = [await each.consumption() for each in candidates.values()]
+        used = [found for each in candidates.values() if (found := await _consumption(each)) is not None]
         grace = self._options.soft_grace if threshold.grace else _HARD_GRACE
         for each in ranking.ranked(used, threshold.signal):
             if self._evict(candidates[id(each.pod)], ranking.message(threshold, seen, each), grace):
@@ -131,8 +133,22 @@ class Pressure:
         for each in list(self._pods()):
             if storage.is_limited(each.pod) and not ranking.is_critical(each.pod):
                 volumes, written = each.places()
-                if said := await asyncio.to_thread(storage.excess, each.pod, volumes, written):
+                try:
+                    said = await asyncio.to_thread(storage.excess, each.pod, volumes, written)
+                except Exception:
+                    _logger.exception("the storage of pod %s/%s is not known", *key_of(each.pod))
+                    continue
+                if said:
                     self._evict(each, said, _HARD_GRACE)
+
+
+async def _consumption(pod: Evictable) -> PodConsumption | None:
+    """None where it cannot be told, which keeps no other pod from being evicted."""
+    try:
+        return await pod.consumption()
+    except Exception:
+        _logger.exception("what pod %s/%s uses is not known", *key_of(pod.pod))
+        return None
 
 
 def _tolerates(pod: Object, taint: str) -> bool:

@@ -80,8 +80,9 @@ class Podman:
             command = CleanCommand(self.arguments(*arguments, options=options), directory)
         except FileNotFoundError as error:
             raise PodmanError(125, f"podman: {error.strerror}; {_INSTALL}") from None
-        except OSError as error:
-            raise PodmanError(125, f"podman cannot be run: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            # Such as arguments that are too long, or that contain a zero byte.
+            raise PodmanError(125, f"podman cannot be run: {getattr(error, 'strerror', '') or error}") from None
         try:
             async with asyncio.timeout(seconds):
                 code, output, errors = await command.communicate()

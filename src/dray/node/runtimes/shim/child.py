@@ -39,8 +39,9 @@ def run(spec: Spec, told: int) -> NoReturn:
         become(spec)
     except SetupError as error:
         os.write(told, str(error).encode()[:4000])
-    except OSError as error:
-        os.write(told, f"CreateContainerError: {error}".encode()[:4000])
+    except Exception as error:
+        # Also what no system call takes, such as a zero byte in an argument.
+        os.write(told, f"CreateContainerError: {error}".encode(errors="replace")[:4000])
     os._exit(FAILED)
 
 
@@ -52,8 +53,8 @@ def enter(spec: Spec, pid: int) -> NoReturn:
         _join_namespaces(pid, mounts=bool(spec["mounts"]))
         programs.use(spec)
         become(spec)
-    except (SetupError, OSError) as error:
-        os.write(2, f"{error}\n".encode())
+    except Exception as error:
+        os.write(2, f"{error}\n".encode(errors="replace"))
     os._exit(FAILED)
 
 

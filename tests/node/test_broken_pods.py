@@ -1,0 +1,174 @@
+"""Pods that no node can set up: they say why, and they can be deleted.
+
+The agent gets them from a server that checks less than ours: what the API shows as `<NUL>` reaches the agent as a zero
+byte.
+"""
+
+import asyncio
+
+import pytest
+
+from dray.client.api import ApiClient
+from dray.node.runtimes.process import ProcessRuntime
+from dray.server.inprocess import InProcessTransport
+from dray.server.security.users import node_user
+from dray.testing.cluster import LocalCluster
+from tests.node.machines import NODE, Machine, pod, shell
+
+NUL = "<NUL>"
+SLEEP = ["sleep", "1000"]
+
+
+def volume(**source):
+    return {"name": "v", **source}
+
+
+def mount(**more):
+    return {"command": SLEEP, "volumeMounts": [{"name": "v", "mountPath": "/v", **more}]}
+
+
+def downward(path):
+    return volume(downwardAPI={"items": [{"path": path, "fieldRef": {"fieldPath": "metadata.name"}}]})
+
+
+def hook(*command):
+    return {"exec": {"command": [*command]}}
+
+
+BROKEN = {
+    "downward-api": pod("x", mount(), volumes=[downward(f"a{NUL}")]),
+    "host-path": pod("x", mount(), volumes=[volume(hostPath={"path": f"/tmp/a{NUL}"})]),
+    "sub-path": pod("x", mount(subPath=f"a{NUL}"), volumes=[volume(emptyDir={})]),
+    "mount-path": pod("x", mount(mountPath=f"/v{NUL}"), volumes=[volume(emptyDir={})]),
+    "command": pod("x", {"command": ["sleep", f"1000{NUL}"]}),
+    "arguments": pod("x", {"command": ["sleep"], "args": [f"1000{NUL}"]}),
+    "variable": pod("x", {"command": SLEEP, "env": [{"name": "A", "value": f"b{NUL}"}]}),
+    "working-directory": pod("x", {"command": SLEEP, "workingDir": f"/tmp/a{NUL}"}),
+    "message-path": pod("x", {"command": SLEEP, "terminationMessagePath": f"/dev/a{NUL}"}),
+    "probe": pod("x", {"command": SLEEP, "livenessProbe": hook(f"a{NUL}")}),
+    "hook": pod("x", {"command": SLEEP, "lifecycle": {"preStop": hook(f"a{NUL}")}}),
+    "post-start": pod("x", {"command": SLEEP, "lifecycle": {"postStart": hook(f"a{NUL}")}}),
+}
+
+
+class Garbled:
+    """A connection to the server that replaces the mark by a zero byte, which no path may contain."""
+
+    def __init__(self, transport):
+        self._transport = transport
+        self.watch_seconds = transport.watch_seconds
+
+    async def send(self, request):
+        answer = await self._transport.send(request)
+        return type(answer)(answer.status, answer.headers, garbled(answer.body))
+
+    async def stream(self, request):
+        return GarbledStream(await self._transport.stream(request))
+
+    async def close(self):
+        await self._transport.close()
+
+
+class GarbledStream:
+    def __init__(self, stream):
+        self._stream = stream
+        self.status, self.headers = stream.status, stream.headers
+
+    async def __aiter__(self):
+        async for piece in self._stream:
+            yield garbled(piece)
+
+    async def close(self):
+        await self._stream.close()
+
+
+def garbled(data):
+    return data.replace(NUL.encode(), b"\\u0000")
+
+
+def named(name, given):
+    return {**given, "metadata": {**given["metadata"], "name": name}}
+
+
+@pytest.fixture
+async def machine(tmp_path):
+    async with LocalCluster(controllers=["serviceaccount"]) as cluster:
+        machine = Machine(cluster, tmp_path)
+        await machine.start(ApiClient(Garbled(InProcessTransport(cluster.application, node_user(NODE)))))
+        yield machine
+        await machine.stop()
+        await machine.clean()
+
+
+async def events(machine, name):
+    found = await machine.cluster.list("Event", namespace="default")
+    return [each["message"] for each in found if (each.get("involvedObject") or {}).get("name") == name]
+
+
+async def test_pods_that_cannot_be_set_up_say_why_and_are_deleted(machine):
+    for name, given in BROKEN.items():
+        await machine.cluster.create(named(name, given))
+    await machine.cluster.create(pod("good", shell("sleep 1000")))
+    await machine.phase("good", "Running")
+    for name in ("downward-api", "host-path", "sub-path"):
+        await machine.cluster.eventually(lambda each=name: said_null(machine, each))
+    # Half of them by force: the pod is gone from the API at once, and from the machine soon.
+    for number, name in enumerate(BROKEN):
+        await machine.cluster.delete("Pod", name, grace=0 if number % 2 else None)
+    for name in BROKEN:
+        await machine.until(name, None)
+    async with asyncio.timeout(30):
+        while [each for each in machine.agent.workers() if each.pod["metadata"]["name"] != "good"]:
+            await asyncio.sleep(0.05)
+        found = await machine.cluster.get("Pod", "good")
+        while machine.agent.setup.uids() != {found["metadata"]["uid"]}:
+            await asyncio.sleep(0.05)
+    assert {each.pod_uid for each in await machine.agent.runtime.containers()} == {found["metadata"]["uid"]}
+    assert not machine._task.done()
+
+
+async def said_null(machine, name):
+    return [each for each in await events(machine, name) if "null" in each or "\\0" in each]
+
+
+async def test_a_worker_that_fails_for_any_reason_ends_its_deleted_pod(machine, monkeypatch):
+    await machine.cluster.create(pod("p", shell("sleep 1000")))
+    found = await machine.phase("p", "Running")
+
+    def broken(*_):
+        raise RuntimeError("never thought of")
+
+    worker = machine.agent.worker("default", "p")
+    monkeypatch.setattr(worker._runs, "stop", broken)
+    (container,) = await machine.agent.runtime.containers()
+    assert container.running
+    await machine.cluster.delete("Pod", "p", grace=None)
+    await machine.until("p", None)
+    assert await machine.agent.runtime.containers() == []
+    assert found["metadata"]["uid"] not in machine.agent.setup.uids()
+
+
+async def test_a_pod_that_cannot_be_removed_does_not_keep_others_that_vanished(machine, monkeypatch):
+    for name in ("stuck", "plain"):
+        await machine.cluster.create(pod(name, shell("sleep 1000")))
+        await machine.phase(name, "Running")
+    stuck = machine.agent.worker("default", "stuck").pod["metadata"]["uid"]
+    await machine.stop()
+    for name in ("stuck", "plain"):
+        await machine.cluster.delete("Pod", name, grace=0)
+    allowed, remove = asyncio.Event(), ProcessRuntime.remove_sandbox
+
+    async def fails(runtime, uid):
+        if uid == stuck and not allowed.is_set():
+            raise OSError("not yet")
+        await remove(runtime, uid)
+
+    monkeypatch.setattr(ProcessRuntime, "remove_sandbox", fails)
+    await machine.start()
+    async with asyncio.timeout(30):
+        while {each.pod_uid for each in await machine.agent.runtime.containers()} - {stuck}:
+            await asyncio.sleep(0.05)
+        allowed.set()
+        while await machine.agent.runtime.containers():
+            await asyncio.sleep(0.05)
+    assert not machine._task.done()
