@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
+import os
 import re
 import socket
 import sys
@@ -11,10 +13,16 @@ import sys
 import aiohttp
 import pytest
 
+from dray.node.server import port_forward
+from dray.node.server.port_forward import PortForwarding
+from dray.node.server.spdy import frames
+from dray.node.server.spdy.connection import Connection
 from dray.node.server.spdy.frames import FrameReader
 from dray.node.server.spdy.headers import HeaderReader, HeaderWriter, ProtocolError
+from dray.node.server.spdy_streams import SpdyStreams
 from tests.node.server.conftest import pod, shell
 
+STREAMS = int(os.environ.get("DRAY_SPDY_STREAMS", "5000"))
 SERVER = """
 import http.server, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -124,3 +132,109 @@ def test_headers_of_streams():
 def test_a_frame_that_is_too_long_is_refused():
     with pytest.raises(ProtocolError):
         list(FrameReader().feed(b"\0\0\0\1\0\xff\xff\xff"))
+
+
+class Opener:
+    """The bytes of a client that opens and resets streams."""
+
+    def __init__(self):
+        self._headers = HeaderWriter()
+        self._numbers = itertools.count(1, 2)
+
+    def open(self, request, kind="error"):
+        number = next(self._numbers)
+        block = self._headers.write({"requestid": request, "streamtype": kind, "port": "1"})
+        return number, frames.control(frames.SYN_STREAM, number.to_bytes(4, "big") + bytes(6) + block)
+
+    def reset(self, number):
+        return frames.control(frames.RST_STREAM, number.to_bytes(4, "big") + frames.CANCEL.to_bytes(4, "big"))
+
+
+class Forwarding:
+    """Port forwarding without a pod, over what a test gives it."""
+
+    def __init__(self):
+        self.sent = []
+        self.forwarding = PortForwarding(None, None)
+        self.connection = Connection(self._send, self.forwarding._opened, self.forwarding._was_reset)
+
+    async def _send(self, data):
+        self.sent.append(data[:4])
+
+    async def serve(self, received):
+        await self.forwarding.serve(self.connection, received)
+
+    def resets(self):
+        return self.sent.count(frames.control(frames.RST_STREAM, b"")[:4])
+
+
+async def test_streams_that_are_reset_before_their_pair_comes_leave_nothing():
+    node, client, most = Forwarding(), Opener(), [0]
+
+    async def received():
+        for each in range(STREAMS):
+            number, opened = client.open(f"request-{each}")
+            yield opened + client.reset(number)
+            most.append(len(node.forwarding.waiting))
+            node.sent.clear()
+
+    async with asyncio.timeout(120):
+        await node.serve(received())
+    assert max(most) <= 1
+
+
+async def test_few_streams_wait_for_their_pair_and_not_for_ever(monkeypatch):
+    node, client = Forwarding(), Opener()
+    monkeypatch.setattr(port_forward, "_PAIR_SECONDS", 0.2)
+
+    async def received():
+        for each in range(200):
+            yield client.open(f"request-{each}")[1]
+        assert len(node.forwarding.waiting) <= 64
+        while node.forwarding.waiting:
+            await asyncio.sleep(0.02)
+        while node.resets() < 200:
+            await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(20):
+        await node.serve(received())
+    assert node.resets() == 200
+
+
+async def test_bytes_that_nobody_reads_are_bounded():
+    """The client is read no further before a stream is given up."""
+    node, client, sent = Forwarding(), Opener(), []
+    mebibyte = bytes(1 << 20)
+
+    async def received():
+        opened = [client.open(f"request-{each}", "data") for each in range(40)]
+        for _, data in opened:
+            yield data
+        for number, _ in opened:
+            yield frames.data(number, mebibyte)
+            sent.append(number)
+
+    serving = asyncio.create_task(node.serve(received()))
+    async with asyncio.timeout(20):
+        while not sent:
+            await asyncio.sleep(0.02)
+    done, _ = await asyncio.wait((serving,), timeout=0.3)
+    assert not done
+    assert len(sent) < 8
+    serving.cancel()
+    await asyncio.wait((serving,))
+    assert not node.forwarding.waiting
+
+
+async def test_streams_of_a_command_are_those_of_its_kinds_alone():
+    class Socket:
+        async def send_bytes(self, data):
+            pass
+
+    streams, client = SpdyStreams(Socket(), frozenset({"input"})), Opener()
+    for each in range(2000):
+        number, opened = client.open(str(each), f"kind-{each}")
+        for data in (opened, client.reset(number)):
+            for frame in FrameReader().feed(data):
+                await streams._connection._take(frame)
+    assert not streams._streams

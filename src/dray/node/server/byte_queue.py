@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class ByteQueue(asyncio.Queue[bytes]):
-    """An empty piece is the end of the stream."""
+    """An empty piece is the end of the stream. `taken` gets the size of each piece that leaves the queue."""
 
-    _is_at_end = False
+    def __init__(self, most_pieces: int, taken: Callable[[int], None] = lambda size: None) -> None:
+        super().__init__(most_pieces)
+        self._taken = taken
+        self._is_at_end = False
 
     async def read(self) -> bytes:
         """The next piece; b"" at the end, however often it is asked for."""
@@ -16,4 +20,15 @@ class ByteQueue(asyncio.Queue[bytes]):
             return b""
         data = await self.get()
         self._is_at_end = not data
+        return data
+
+    def end(self) -> None:
+        """Drops what is there; whoever reads is at the end."""
+        while not self.empty():
+            self.get_nowait()
+        self.put_nowait(b"")
+
+    def _get(self) -> bytes:
+        data: bytes = super()._get()
+        self._taken(len(data))
         return data

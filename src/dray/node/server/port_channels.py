@@ -11,7 +11,8 @@ from aiohttp import web
 from dray.node.server.channels import messages
 
 Copy = Callable[[int, Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[str]]
-_MOST_WAITING: Final = 8
+# Of each port; a message has 4 MiB at most.
+_MOST_WAITING: Final = 2
 
 
 class PortChannels:

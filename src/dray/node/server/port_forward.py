@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -28,6 +28,9 @@ _TUNNELLED: Final = "SPDY/3.1+portforward.k8s.io"
 _CHANNELS: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 32 * 1024
 _MOST_PORTS: Final = 100
+# As a kubelet has it.
+_PAIR_SECONDS: Final = 30.0
+_MOST_WAITING: Final = 64
 
 
 async def port_forward(request: web.Request) -> web.StreamResponse:
@@ -60,28 +63,55 @@ class PortForwarding:
     def __init__(self, runtime: Runtime, worker: PodWorker) -> None:
         self._runtime = runtime
         self._worker = worker
-        self._waiting: dict[str, Stream] = {}
-        """Streams by their request, until the other one of the pair has come."""
+        self.waiting: dict[str, tuple[Stream, asyncio.TimerHandle]] = {}
+        """Streams by their request, until the other one of the pair has come; with what resets them after a while."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, socket: web.WebSocketResponse) -> None:
-        self._connection = Connection(socket.send_bytes, self._opened)
+        await self.serve(Connection(socket.send_bytes, self._opened, self._was_reset), messages(socket))
+
+    async def serve(self, connection: Connection, received: AsyncIterator[bytes]) -> None:
+        self._connection = connection
         try:
             with contextlib.suppress(ProtocolError, ConnectionError):
-                await self._connection.run(messages(socket))
+                await connection.run(received)
         finally:
+            for _, timer in self.waiting.values():
+                timer.cancel()
+            self.waiting.clear()
             await end_tasks(self._tasks)
 
     def _opened(self, stream: Stream) -> None:
-        request = stream.headers.get("requestid", "")
-        other = self._waiting.pop(request, None)
-        if other is None:
-            self._waiting[request] = stream
-            return
-        pair = (stream, other) if stream.headers.get("streamtype") == "data" else (other, stream)
-        task = asyncio.create_task(self._forward(*pair))
+        other = self._paired(_request(stream))
+        if other is not None:
+            pair = (stream, other) if stream.headers.get("streamtype") == "data" else (other, stream)
+            self._start(self._forward(*pair))
+        elif len(self.waiting) >= _MOST_WAITING:
+            self._start(self._connection.reset(stream))
+        else:
+            timer = asyncio.get_running_loop().call_later(_PAIR_SECONDS, self._give_up, stream)
+            self.waiting[_request(stream)] = stream, timer
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _paired(self, request: str) -> Stream | None:
+        """The stream of the request that waits, which it does no longer."""
+        stream, timer = self.waiting.pop(request, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return stream
+
+    def _was_reset(self, stream: Stream) -> None:
+        if self.waiting.get(_request(stream), (None,))[0] is stream:
+            self._paired(_request(stream))
+
+    def _give_up(self, stream: Stream) -> None:
+        """Its pair does not come."""
+        self._was_reset(stream)
+        self._start(self._connection.reset(stream))
 
     async def _forward(self, data: Stream, errors: Stream) -> None:
         resets = [asyncio.ensure_future(each.reset.wait()) for each in (data, errors)]
@@ -124,6 +154,10 @@ class PortForwarding:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         return ""
+
+
+def _request(stream: Stream) -> str:
+    return stream.headers.get("requestid", "")
 
 
 async def _send(read: Callable[[], Awaitable[bytes]], writer: asyncio.StreamWriter) -> None:

@@ -20,6 +20,7 @@ from dray.node.server.spdy.headers import ProtocolError
 
 SPDY: Final = "SPDY/3.1+v4.channel.k8s.io"
 _KINDS: Final = {"input": "stdin", "output": "stdout", "error": "stderr", "tty": "resize"}
+_ALL_KINDS: Final = frozenset({"error", *_KINDS.values()})
 _OUTPUTS: Final = {1: "stdout", 2: "stderr"}
 _OPEN_SECONDS: Final = 30.0
 
@@ -42,7 +43,11 @@ class SpdyStreams:
 
     def _take(self, stream: Stream) -> None:
         kind = stream.headers.get("streamtype", "")
-        self._streams.setdefault(kind, stream)
+        if kind not in _ALL_KINDS or kind in self._streams:
+            # Nobody reads it.
+            stream.drop()
+            return
+        self._streams[kind] = stream
         self._missing.discard(kind)
         if not self._missing:
             self._complete.set()

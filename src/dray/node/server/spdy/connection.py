@@ -1,7 +1,7 @@
 """Connection with SPDY streams that the other side opens, over anything that carries bytes in order.
 
-Kubernetes' clients use no flow control of SPDY's own: when a stream's reader is slow the connection waits for it, and
-the connection beneath slows the client down.
+Kubernetes' clients use no flow control of SPDY's own: when a stream's reader is slow, or too many bytes wait in all
+streams together, the connection waits, and the connection beneath slows the client down.
 """
 
 from __future__ import annotations
@@ -17,17 +17,25 @@ from dray.node.server.spdy.headers import HeaderReader, HeaderWriter, ProtocolEr
 
 _MOST_STREAMS: Final = 512
 _MOST_WAITING: Final = 8
+_MOST_BYTES: Final = 4 << 20
 _SYN_HEAD: Final = 10
 
 
 class Stream:
     """One of the streams, in both directions."""
 
-    def __init__(self, number: int, headers: dict[str, str], send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        number: int,
+        headers: dict[str, str],
+        send: Callable[[bytes], Awaitable[None]],
+        taken: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        """`taken` gets the sizes of what was received and is read or dropped."""
         self.number = number
         self.headers = headers
         self._send = send
-        self._received = ByteQueue(_MOST_WAITING)
+        self._received = ByteQueue(_MOST_WAITING, taken)
         self.finished = False
         """Nothing more is written, and nothing read."""
         self.reset = asyncio.Event()
@@ -49,20 +57,32 @@ class Stream:
         for piece in ([data] if data else []) + ([b""] if fin else []):
             if not self.finished:
                 await self._received.put(piece)
+        if self.finished:
+            # It was dropped while a piece waited for room.
+            self.drop()
 
     def drop(self) -> None:
-        """What nobody reads any more is dropped: it must not stop the other streams."""
+        """What nobody reads any more is dropped: it must not stop the other streams. Whoever reads is at the end."""
         self.finished = True
-        while not self._received.empty():
-            self._received.get_nowait()
+        self._received.end()
 
 
 class Connection:
-    """`send` sends bytes and may wait. `opened` is called with each stream, once it was accepted."""
+    """`send` sends bytes and may wait. `opened` is called with each stream, once it was accepted, and `was_reset` with
+    each that the other side resets."""
 
-    def __init__(self, send: Callable[[bytes], Awaitable[None]], opened: Callable[[Stream], None]) -> None:
+    def __init__(
+        self,
+        send: Callable[[bytes], Awaitable[None]],
+        opened: Callable[[Stream], None],
+        was_reset: Callable[[Stream], None] = lambda stream: None,
+    ) -> None:
         self._send = send
         self._opened = opened
+        self._was_reset = was_reset
+        self._unread = 0
+        """Bytes that wait in all streams together."""
+        self._read = asyncio.Event()
         self._frames = FrameReader()
         self._reader = HeaderReader()
         self._writer = HeaderWriter()
@@ -70,23 +90,45 @@ class Connection:
 
     async def run(self, received: AsyncIterator[bytes]) -> None:
         """Until the bytes end or the other side says goodbye; raises ProtocolError."""
-        async for data in received:
-            for frame in self._frames.feed(data):
-                if frame.type == frames.GOAWAY:
-                    return
-                await self._take(frame)
+        try:
+            async for data in received:
+                for frame in self._frames.feed(data):
+                    if frame.type == frames.GOAWAY:
+                        return
+                    await self._take(frame)
+        finally:
+            self.forget(*self._streams.values())
 
     async def _take(self, frame: Frame) -> None:
         if frame.type == 0:
-            if (stream := self._streams.get(frame.stream)) is not None:
-                await stream.feed(frame.payload, fin=frame.fin)
+            if (stream := self._streams.get(frame.stream)) is not None and not stream.finished:
+                await self._feed(stream, frame)
         elif frame.type == frames.SYN_STREAM:
             await self._open(frame)
         elif frame.type == frames.RST_STREAM:
             if (stream := self._streams.pop(frames.number(frame.payload), None)) is not None:
+                stream.drop()
                 stream.reset.set()
+                self._was_reset(stream)
         elif frame.type == frames.PING:
             await self._send(frames.control(frames.PING, frame.payload))
+
+    async def _feed(self, stream: Stream, frame: Frame) -> None:
+        while self._unread >= _MOST_BYTES and not stream.finished:
+            self._read.clear()
+            await self._read.wait()
+        if not stream.finished:
+            self._unread += len(frame.payload)
+            await stream.feed(frame.payload, fin=frame.fin)
+
+    def _taken(self, size: int) -> None:
+        self._unread -= size
+        self._read.set()
+
+    async def reset(self, stream: Stream) -> None:
+        """Tells the other side that nothing comes of a stream."""
+        self.forget(stream)
+        await self._send(frames.control(frames.RST_STREAM, _two(stream.number, frames.CANCEL)))
 
     async def _open(self, frame: Frame) -> None:
         number = frames.number(frame.payload)
@@ -96,7 +138,7 @@ class Connection:
         if len(self._streams) >= _MOST_STREAMS:
             await self._send(frames.control(frames.RST_STREAM, _two(number, frames.CANCEL)))
             return
-        stream = self._streams[number] = Stream(number, headers, self._send)
+        stream = self._streams[number] = Stream(number, headers, self._send, self._taken)
         await self._send(frames.control(frames.SYN_REPLY, number.to_bytes(4, "big") + self._writer.write({})))
         if frame.fin:
             await stream.feed(b"", fin=True)

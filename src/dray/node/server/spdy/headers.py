@@ -31,7 +31,8 @@ _REST: Final = (
 )
 _LENGTH: Final = struct.Struct(">I")
 DICTIONARY: Final = b"".join(_LENGTH.pack(len(each)) + each.encode() for each in _WORDS) + (_CODES + _REST).encode()
-_MOST_BYTES: Final = 64 * 1024
+# Clients of Kubernetes send some hundred.
+_MOST_BYTES: Final = 8 * 1024
 
 
 class ProtocolError(Exception):
