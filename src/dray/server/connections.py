@@ -14,6 +14,8 @@ import resource
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from dray.client.log_throttling import ThrottledLog
+
 _log = logging.getLogger("dray.server")
 
 HEAD_SECONDS: Final = 30.0
@@ -65,6 +67,7 @@ class Connections:
         self._paused: dict[Connection, None] = {}
         self._tight = False
         self._timer: asyncio.TimerHandle | None = None
+        self._throttled = ThrottledLog(_log)
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._known)
@@ -88,6 +91,10 @@ class Connections:
         self._paused.pop(connection, None)
         if self._tight and len(self._strangers) < self._most // 4 and len(self) < self._most // 2:
             self._tight = False
+
+    def malformed(self, why: str) -> None:
+        """A client sent what is no request."""
+        self._throttled.warning("malformed", "a client sent what is not HTTP: %s", why)
 
     def paused(self, connection: Connection) -> None:
         self._paused[connection] = None

@@ -1,7 +1,11 @@
 """The HTTP protocol of a connection: uvicorn's, with limits on what a client may send before it is known.
 
-A request's head may have only so many bytes and take only so long (`connections` sees to that). What is written in one
-turn of the event loop, the head of an answer and its body, goes out in one piece: sending is what an answer costs most.
+A request's head may have only so many bytes and take only so long (`connections` sees to that), and must leave no doubt
+where its body ends (`framing`). An upgrade to a protocol that is not spoken here is ignored. The parser would take the
+body of such a request for the next request, so a new parser reads on from there.
+
+What is written in one turn of the event loop, the head of an answer and its body, goes out in one piece: sending is
+what an answer costs most.
 The application gets, next to the peer's certificate, a way to cut the connection: a watcher that does not read cannot
 be told so.
 """
@@ -12,6 +16,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import httptools
+
+from dray.server import framing
 from dray.server.connections import Connections
 from dray.server.security.peer_protocol import PeerProtocol
 
@@ -23,6 +30,7 @@ TAKE_KEY = "dray.take"
 PATIENCE_KEY = "dray.patience"
 _TUNNELLED = (b"websocket", b"spdy/3.1")
 _CHUNK = 64 * 1024
+_MALFORMED = "Invalid HTTP request received:"
 
 
 class Corked:
@@ -83,6 +91,7 @@ class LimitedProtocol(PeerProtocol):
     _early = b""
     _taken: asyncio.StreamReader | None = None
     _patient = False
+    _resuming = False
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -108,12 +117,55 @@ class LimitedProtocol(PeerProtocol):
             self._taken.feed_eof()
         super().connection_lost(exc)
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """uvicorn leaves upgrades to the application, which tunnels or refuses them."""
-        if self._get_upgrade() in _TUNNELLED:
-            self._upgrading = True
-            # Where the parser is now no other request can follow.
-            self.cycle.keep_alive = False
+    def _feed(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+            if self._is_tunnelled():
+                # The application tunnels or refuses it. No other request can follow.
+                self._upgrading, self._early = True, rest
+                self.cycle.keep_alive = False
+            else:
+                self._read_on(rest)
+        except httptools.HttpParserError as error:
+            self._refuse(str(error.__context__ or error))
+
+    def _is_tunnelled(self) -> bool:
+        return self._get_upgrade() in _TUNNELLED
+
+    def _read_on(self, rest: bytes) -> None:
+        """After the head of a request whose upgrade is ignored: a new parser reads its body and what follows."""
+        self._resuming = True
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(framing.body_only(self.headers))
+        self._feed(rest)
+
+    def _refuse(self, why: str) -> None:
+        self._all.malformed(why)
+        if self._may_answer():
+            self.send_400_response(f"{_MALFORMED} {why}".encode("ascii", "replace").decode())
+        else:
+            self.transport.abort()
+
+    def _may_answer(self) -> bool:
+        """Whether an answer sent now is taken for that of the request that is being read, and not of one before it."""
+        if self.cycle is None or self.cycle.response_complete:
+            return True
+        return not (self._in_head or self.pipeline or self.cycle.response_started)
+
+    def on_message_begin(self) -> None:
+        if not self._resuming:
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._resuming:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._resuming:
+            super().on_header(name, value)
 
     def _take(self) -> TakenConnection:
         """The connection is the caller's from now on; uvicorn has nothing more to send on it."""
@@ -151,13 +203,21 @@ class LimitedProtocol(PeerProtocol):
             if self._head_bytes - len(data) > MAX_HEAD_BYTES:
                 self.transport.abort()
                 return
-        super().data_received(data)
+        self._feed(data)
 
     def on_headers_complete(self) -> None:
+        if self._resuming:
+            self._resuming = False
+            return
+        if why := framing.problem(self.parser.get_http_version(), self.headers):
+            raise ValueError(why)
         self._in_head, self.head_since, self.busy = False, 0.0, True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade() and not self._is_tunnelled():
+            # The parser leaves out the body.
+            return
         self._in_head, self._head_bytes = True, 0
         super().on_message_complete()
 

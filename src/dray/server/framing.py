@@ -1,0 +1,32 @@
+"""Heads of requests that two servers may read in different ways are refused: where does the body end, who is asked?
+
+A proxy before this server that reads such a head otherwise could be made to pass on a request that it has not seen.
+The parser refuses most of them, among them Content-Length beside Transfer-Encoding or given twice. Here is what it
+lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Names in lower case."""
+
+
+def problem(version: str, headers: Headers) -> str:
+    """What is wrong with a head; empty if nothing is."""
+    if version not in ("1.0", "1.1"):
+        return "the version of HTTP is none of 1.0 and 1.1"
+    hosts = sum(name == b"host" for name, _ in headers)
+    if hosts > 1 or (hosts == 0 and version == "1.1"):
+        return "a request has one Host header"
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    if codings and (version == "1.0" or [each.strip().lower() for each in codings] != [b"chunked"]):
+        return "the only Transfer-Encoding is chunked, in HTTP 1.1"
+    return ""
+
+
+def body_only(headers: Headers) -> bytes:
+    """The head of a request whose body is delimited as by these headers."""
+    kept = [name + b": " + value for name, value in headers if name in (b"content-length", b"transfer-encoding")]
+    return b"\r\n".join([b"POST / HTTP/1.1", b"host: -", *kept, b"", b""])
