@@ -200,6 +200,7 @@ async def _run(
     stop = stopping()
     health, contact = ServerHealth(endpoint.server), FirstContact(endpoint.server)
     async with clients(endpoint, health) as (client, lease_client):
+        options = _trusting(options, endpoint)
         plane = ControlPlane(client, options, lease_client=lease_client)
 
         def obstacles() -> list[str]:
@@ -227,6 +228,17 @@ async def _let_in(contact: FirstContact, client: ApiClient, lease_client: ApiCli
     if guard is not None:
         check = guard.check
         await contact.reach(lambda: check(lease_client))
+
+
+def _trusting(options: PlaneOptions, endpoint: Endpoint) -> PlaneOptions:
+    """Pods may trust the authority that this process trusts, unless they are given another."""
+    from dataclasses import replace
+
+    from dray.controllers.environment import RootCertificate
+
+    if options.root.given or not endpoint.ca or endpoint.insecure:
+        return options
+    return replace(options, root=RootCertificate(endpoint.ca.decode(errors="replace")))
 
 
 async def _watch(guard: Guard | None, client: ApiClient, plane: ControlPlane) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,26 @@ from dray.cli.guard import forcing, of_controllers
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.serving import client_gates_option
 
+if TYPE_CHECKING:
+    from dray.controllers.environment import RootCertificate
+
+
+def _root_certificate(path: Path | None) -> RootCertificate:
+    from cryptography import x509
+
+    from dray.controllers.environment import RootCertificate
+
+    if path is None:
+        return RootCertificate()
+    try:
+        content = path.read_bytes()
+        x509.load_pem_x509_certificates(content)
+        return RootCertificate(content.decode(), given=True)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise click.BadParameter(f"{path} has no certificate in PEM") from None
+
 
 @click.command()
 @reaching
@@ -20,6 +41,13 @@ from dray.cli.serving import client_gates_option
 @client_gates_option
 @leading("dray-controllers")
 @forcing
+@click.option(
+    "--root-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=lambda _, __, value: _root_certificate(value),
+    help="Certificate authority that pods find in kube-root-ca.crt. Without it, what kube-system has there, or the "
+    "authority in the kubeconfig.",
+)
 @metrics_options
 def controllers(
     kubeconfig: Path | None,
@@ -30,6 +58,7 @@ def controllers(
     lease_namespace: str,
     lease_name: str,
     force: bool,
+    root_ca_file: RootCertificate,
     metrics_bind: str,
     metrics_port: int | None,
 ) -> None:
@@ -48,7 +77,7 @@ def controllers(
     if not controllers:
         raise click.UsageError("--controllers leaves none to run")
     lease = Lease(namespace=lease_namespace, name=lease_name, identity=identity()) if leader_elect else None
-    options = PlaneOptions(None, controllers, lease, gates=gates)
+    options = PlaneOptions(None, controllers, lease, gates=gates, root=root_ca_file)
     title = f"Running {', '.join(controllers)}"
     guard = of_controllers(controllers, f"{lease_namespace}/{lease_name}" if leader_elect else "", force=force)
     run_against(Where(kubeconfig, context, ""), options, MetricsAddress(metrics_bind, metrics_port), title, guard)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -20,7 +20,7 @@ from dray.client.election import LeaderElection
 from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.control_plane.parts import Make, Part, PartMetrics, Run
-from dray.controllers.environment import Environment
+from dray.controllers.environment import Environment, RootCertificate
 from dray.controllers.registry import CONTROLLERS, make
 from dray.process.loop_watch import LoopWatch
 from dray.process.tasks import end_tasks
@@ -46,6 +46,8 @@ class PlaneOptions:
     gates: FeatureGates = ALL_GATES
     sharing: Sharing | None = None
     """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
+    root: RootCertificate = field(default_factory=RootCertificate)
+    """For namespaces of a server that does not write it into kube-system."""
 
 
 class ControlPlane:
@@ -67,7 +69,12 @@ class ControlPlane:
         self.loop: SchedulerLoop | None = None
         """The scheduler at work, another one after a failure; None before `run` and without one."""
         self.environment = Environment(
-            client, self.informers, self._recorder("dray-controllers"), self._time, gates=options.gates
+            client,
+            self.informers,
+            self._recorder("dray-controllers"),
+            self._time,
+            gates=options.gates,
+            root=options.root,
         )
         """What the controllers are given when they are made, apart from their metrics."""
         self._own_metrics = CollectorRegistry()

@@ -44,6 +44,14 @@ _MOMENT: Final = 0.25
 _logger = logging.getLogger("dray.controllers")
 
 
+@dataclass(frozen=True, slots=True)
+class RootCertificate:
+    """The certificate authority that pods trust, as PEM; one that was `given` replaces what namespaces have."""
+
+    text: str = ""
+    given: bool = False
+
+
 @dataclass(slots=True)
 class Environment:
     client: ApiClient
@@ -52,6 +60,7 @@ class Environment:
     time: TimeOfDay = field(default_factory=SystemTime)
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     gates: FeatureGates = ALL_GATES
+    root: RootCertificate = RootCertificate()
 
     def workers(self, name: str, reconcile: Reconcile[K], *, called: Callable[[K], str], count: int = 8) -> Workers[K]:
         return Workers(name, reconcile, called=called, count=count, failed=self._failed)
