@@ -12,6 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
+from dray.api.node_certificates import record
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ApiError, NotFound
@@ -228,23 +229,33 @@ async def test_a_name_that_was_given_stays_given_without_its_request_and_after_a
         assert (await approved_by_hand(lab, "r1"))["status"].get("certificate")
 
 
-async def is_gone(lab, record):
+async def test_records_of_certificates_that_have_expired_are_deleted_at_the_start(tmp_path):
+    gone, kept = ({"name": f"node-certificate.{name}", "namespace": "kube-system"} for name in ("gone", "kept"))
+    async with started(tmp_path / "data") as lab:
+        for name, expires in (("gone", "2020-01-01T00:00:00Z"), ("kept", "2999-01-01T00:00:00Z")):
+            await lab.admin.create(CONFIG_MAPS, record(name, "k1", expires))
+    async with started(tmp_path / "data") as lab:
+        await until(lambda: is_gone(lab, gone))
+        assert not await is_gone(lab, kept)
+
+
+async def is_gone(lab, place):
     try:
-        await lab.admin.get(CONFIG_MAPS, **record)
+        await lab.admin.get(CONFIG_MAPS, **place)
     except NotFound:
         return True
     return False
 
 
 async def test_deleting_the_node_lets_another_machine_have_its_name(lab):
-    record = {"name": "node-certificate.n1", "namespace": "kube-system"}
+    place = {"name": "node-certificate.n1", "namespace": "kube-system"}
     async with await with_token(lab) as client:
         await client.create(REQUESTS, asked(0, "n1"))
         await decided(client, "r0")
         await as_node(lab, "n1").create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
-        assert (await lab.admin.get(CONFIG_MAPS, **record))["data"]["node"] == "n1"
+        assert (await lab.admin.get(CONFIG_MAPS, **place))["data"]["node"] == "n1"
         await lab.admin.delete(NODES, "n1")
-        await until(lambda: is_gone(lab, record))
+        await until(lambda: is_gone(lab, place))
         await client.create(REQUESTS, asked(1, "n1"))
         assert (await decided(client, "r1"))["status"].get("certificate")
 

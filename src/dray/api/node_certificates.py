@@ -22,6 +22,10 @@ _KEY: Final = "publicKeySHA256"
 _EXPIRES: Final = "expires"
 
 
+def is_record(found: Mapping[str, Any]) -> bool:
+    return str(mapping(found.get("metadata")).get("name")).startswith(_PREFIX) and _KEY in mapping(found.get("data"))
+
+
 def record_name(node: str) -> str:
     """The name of the ConfigMap; a hash replaces a node name that is too long for the prefix."""
     name = _PREFIX + node
@@ -45,6 +49,10 @@ def has_expired(found: Mapping[str, Any], now: datetime) -> bool:
         return datetime.fromisoformat(str(mapping(found.get("data")).get(_EXPIRES))) <= now
     except (ValueError, TypeError):
         return False
+
+
+def node_of(found: Mapping[str, Any]) -> str:
+    return str(mapping(found.get("data")).get(_NODE))
 
 
 def refusal(node: str, found: Mapping[str, Any] | None, *, node_exists: bool, key_hash: str, now: datetime) -> str:

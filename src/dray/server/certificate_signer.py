@@ -62,6 +62,7 @@ class CertificateSigner:
 
     def start(self) -> None:
         """Takes up what was approved while no server ran."""
+        self._names.start()
         for record in self._context.store.list(PREFIX).records:
             self._consider(documents.decode(record.value))
 

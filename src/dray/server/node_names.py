@@ -31,6 +31,13 @@ class NodeNames:
         self._tasks: set[asyncio.Task[None]] = set()
         context.observe(_NODES, self._observe)
 
+    def start(self) -> None:
+        """Deletes records of certificates that have expired."""
+        for stored in self._context.store.list(_RECORDS).records:
+            record = documents.decode(stored.value)
+            if node_certificates.is_record(record) and node_certificates.has_expired(record, self._context.clock()):
+                self._begin_to_forget(node_certificates.node_of(record))
+
     async def close(self) -> None:
         await end_tasks(self._tasks)
 
@@ -56,9 +63,12 @@ class NodeNames:
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
         node = key.removeprefix(_NODES)
         if obj is None and self._find(node) is not None:
-            task = asyncio.get_running_loop().create_task(self._forget(node), name="node-names")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin_to_forget(node)
+
+    def _begin_to_forget(self, node: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._forget(node), name="node-names")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _forget(self, node: str) -> None:
         resource = self._context.registry.of_kind("v1", "ConfigMap")
