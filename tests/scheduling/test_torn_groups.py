@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from dray.api.times import text_of
+from dray.testing import objects
 from dray.testing.conformance.groups.player import Endless, Player
 from tests import gpus
 from tests.scheduling.test_kai_groups import job, kai_group
@@ -120,3 +122,39 @@ def test_no_pod_group_of_kueue_is_torn(seed):
             add(player, *unit)
         torn = {name: found for name, found in placed(player).items() if found != sizes[name]}
         assert not torn, f"of {sizes} {torn} are left, evicted were {player.evicted}"
+
+
+def test_pods_that_replace_an_evicted_gang_start_together_while_the_old_ones_still_end():
+    """A Job creates its pods anew as soon as the old ones are being deleted."""
+    group = {"schedulingGroup": {"podGroupName": "g"}}
+    old = list(pods("old", 4, **group))
+    player = Player([*hosts(1, count=6), objects.pod_group("g", minCount=4), *old], linger=names(old))
+    player.settle()
+    assert placed(player) == {"old": 4}
+    for name in names(old):
+        gone = player.pods()[name]
+        player.put({**gone, "metadata": {**gone["metadata"], "deletionTimestamp": text_of(player.now)}})
+    add(player, *pods("new", 4, **group))
+    assert placed(player) == {"old": 4}, "there is room for two"
+    for name in names(old):
+        player.delete_pod(name)
+    player.settle()
+    assert placed(player) == {"new": 4}
+
+
+def names(documents):
+    return [document["metadata"]["name"] for document in documents]
+
+
+def test_pods_that_replace_an_evicted_gang_may_go_to_another_domain():
+    spec = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+    group = {"schedulingGroup": {"podGroupName": "g"}}
+    old = list(pods("old", 2, **group))
+    player = Player([*hosts(1, count=2), objects.pod_group("g", minCount=2, **spec), *old])
+    player.settle()
+    add(player, *hosts(1, rack="r1", count=2))
+    for name in names(old):
+        gone = player.pods()[name]
+        player.put({**gone, "metadata": {**gone["metadata"], "deletionTimestamp": text_of(player.now)}})
+    add(player, *pods("new", 2, **group))
+    assert {node for name, node in player.node_of_pods().items() if name.startswith("new")} == {"r1-h0"}

@@ -171,3 +171,51 @@ async def test_a_cycle_of_groups_is_said_to_be_invalid():
             return said(await local.get("CompositePodGroup", "root"))
 
         assert await local.eventually(invalid) == {"CompositePodGroupInitiallyScheduled": ("False", "Invalid")}
+
+
+async def test_a_gang_that_was_preempted_says_so_until_it_is_scheduled_again():
+    async with cluster() as local:
+        await local.create(objects.claim_template("one"))
+        entry = {"name": "gpu", "resourceClaimTemplateName": "one"}
+        await local.apply(gang(2), member("a", entry), member("b", entry))
+        await bound(local, "a", "b")
+        await local.create(objects.priority_class("high", 10))
+        urgent = gpus.pod("urgent", priorityClassName="high")
+        urgent["spec"] |= {"resourceClaims": [entry], "containers": member("x", entry)["spec"]["containers"]}
+        await local.create(urgent)
+        await bound(local, "urgent")
+
+        async def disrupted():
+            found = said(await local.get("PodGroup", "g")).get("DisruptionTarget")
+            return found == ("True", "PreemptionByScheduler")
+
+        await local.eventually(disrupted)
+        assert said(await local.get("PodGroup", "g"))["PodGroupInitiallyScheduled"] == ("True", "Scheduled")
+        await local.delete("Pod", "urgent")
+        for name in ("a", "b"):
+            if await local.get("Pod", name) is None:
+                await local.create(member(name, entry))
+        await bound(local, "a", "b")
+
+        async def restored():
+            found = said(await local.get("PodGroup", "g")).get("DisruptionTarget")
+            return found == ("False", "Scheduled")
+
+        await local.eventually(restored)
+
+
+async def test_a_gang_that_lost_its_pods_otherwise_says_why_it_waits():
+    async with cluster() as local:
+        await local.create(objects.claim_template("one"))
+        entry = {"name": "gpu", "resourceClaimTemplateName": "one"}
+        await local.apply(gang(2), member("a", entry), member("b", entry))
+        await bound(local, "a", "b")
+        await local.patch("Node", "n", {"spec": {"unschedulable": True}})
+        for name in ("a", "b"):
+            await local.delete("Pod", name)
+        await local.apply(member("c", entry), member("d", entry))
+
+        async def disrupted():
+            return said(await local.get("PodGroup", "g")).get("DisruptionTarget") == ("True", "Unschedulable")
+
+        await local.eventually(disrupted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dray.api.objects import is_deleting
 from dray.scheduling.group_model import Group, GroupKey, Path, Topology
 from dray.scheduling.group_trial import Member
 from dray.scheduling.groups import Groups
@@ -66,14 +67,15 @@ def branch_of(group: Group, members: Mapping[GroupKey, list[Member]], state: Sta
     the groups above it."""
     topology = group.topology if len(group.topology.finest) >= len(levels) else replace(group.topology, levels=levels)
     groups = state.groups
-    taken = [node for pod in groups.placed(group) if (node := state.node_of(pod)) is not None]
+    staying = [pod for pod in groups.placed(group) if not is_deleting(pod.document)]
+    taken = [node for pod in staying if (node := state.node_of(pod)) is not None]
     children = groups.forest.children(group)
     if not children:
         known = groups.members(group.key)
         need = max(0, max(1, group.min_count) - known.started)
         expected = 0 if taken else group.expected
         leaf = Branch(group, topology, need, members.get(group.key, []), taken=taken, expected=expected)
-        return _sliced(leaf, list(known.placed.values()), state) if group.topology.slices else leaf
+        return _sliced(leaf, staying, state) if group.topology.slices else leaf
     levels = topology.finest
     found = [branch_of(each, members, state, levels) for each in children if _has_members(groups, each, members)]
     # The largest are the hardest to place.

@@ -10,12 +10,13 @@ A claim that a pod names just as its group does is the group's: it is reserved f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object, bounded, key_of
+from dray.api.objects import Object, bounded, is_deleting, key_of
 from dray.api.pods import has_entry
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling.front_ends import FRONT_ENDS, jobs, kai, kueue_groups, native
@@ -38,6 +39,9 @@ class Members:
     ready: set[str] = field(default_factory=set)
     """Of those that wait the ones that nothing keeps from being tried."""
     placed: dict[str, Pod] = field(default_factory=dict)
+    deleting: set[str] = field(default_factory=set)
+    """Of those that are placed the ones that are being deleted. They do not count as running: a gang that is evicted
+    while its new pods wait already starts as a whole again."""
     succeeded: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
@@ -46,7 +50,7 @@ class Members:
     @property
     def started(self) -> int:
         """How many count as running already."""
-        return len(self.placed) + len(self.succeeded - self.placed.keys())
+        return len(self.placed) - len(self.deleting) + len(self.succeeded - self.placed.keys())
 
     @property
     def number(self) -> int:
@@ -267,6 +271,15 @@ class Groups:
     def is_started(self, group: Group) -> bool:
         return self.can_start(group, lambda _: 0)
 
+    def is_started_without(self, group: Group, pods: Iterable[Pod]) -> bool:
+        """Whether enough pods are left once these are gone."""
+        lost = Counter(pod.group for pod in pods if pod.group is not None and self._runs(pod.group, pod.uid))
+        return self.can_start(group, lambda leaf: -lost[leaf.key])
+
+    def _runs(self, key: GroupKey, uid: str) -> bool:
+        members = self.members(key)
+        return uid in members.placed and uid not in members.deleting
+
     def is_ready(self, group: Group) -> bool:
         """Whether there are enough pods that could be tried now."""
         return self.can_start(group, self._ready_number)
@@ -299,8 +312,9 @@ class Groups:
 
     def _is_leaf_complete(self, group: Group) -> bool:
         members, least = self.members(group.key), group.min_count
+        staying = len(members.placed) - len(members.deleting)
         # What is counted exactly takes a look at each.
-        return len(members.waiting) >= least or len(members.placed) >= least or members.number >= least
+        return len(members.waiting) >= least or staying >= least or members.number >= least
 
     # Members
 
@@ -328,13 +342,18 @@ class Groups:
 
     def place(self, pod: Pod) -> None:
         if pod.group is not None:
-            self._changed(pod.group).placed[pod.uid] = pod
+            members = self._changed(pod.group)
+            members.placed[pod.uid] = pod
+            if is_deleting(pod.document):
+                members.deleting.add(pod.uid)
             if pod.group.api == kueue_groups.API_GROUP and self.forest.get(pod.group) is None:
                 self._imply(pod)
 
     def displace(self, pod: Pod) -> None:
         if pod.group is not None:
-            self._changed(pod.group).placed.pop(pod.uid, None)
+            members = self._changed(pod.group)
+            members.placed.pop(pod.uid, None)
+            members.deleting.discard(pod.uid)
             self._tidy(pod.group)
 
     def ready(self, pod: Pod, *, is_ready: bool) -> None:

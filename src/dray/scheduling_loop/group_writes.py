@@ -2,13 +2,14 @@
 
 The conditions `PodGroupInitiallyScheduled` and `CompositePodGroupInitiallyScheduled` of `scheduling.k8s.io` never go
 back from True. They are written when pods of the group are decided on, so that only the scheduler that places it does.
-Groups of other APIs have a status that their own controllers write; of these there are events alone.
+A group that has too few pods left since then says so by the condition `DisruptionTarget`, until enough of them are on
+nodes again. Groups of other APIs have a status that their own controllers write; of these there are events alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -29,6 +30,7 @@ CONDITION: Final = "InitiallyScheduled"
 """After the kind of the group."""
 _SCHEDULED: Final = "Scheduled"
 _INVALID: Final = "Invalid"
+_DISRUPTED: Final = "DisruptionTarget"
 _logger = logging.getLogger("dray.scheduler")
 
 
@@ -50,6 +52,8 @@ class GroupWriter:
         self._groups = groups
         self._events = events
         self._now = now
+        self._disrupted_groups: set[str] = set()
+        """By uid, the groups that were said to be disrupted, which the cache may not show yet."""
 
     async def scheduled(self, pods: Iterable[Pod]) -> None:
         """Pods are on nodes: their groups say so that have as many there now as must start together."""
@@ -57,6 +61,23 @@ class GroupWriter:
         for group in found.values():
             if self._groups.is_started(group):
                 await self._write(group, "True", _SCHEDULED, "the pods that have to start together are on their nodes")
+                await self._restored(group)
+
+    async def disrupted(self, victims: Sequence[Pod], reason: str, message: str) -> None:
+        """Pods are being evicted: their groups say so that are left with fewer than must start together."""
+        found = {group.key: group for pod in victims for group in self._above(pod)}
+        for group in found.values():
+            if not self._groups.is_started_without(group, victims):
+                await self._disrupted(group, reason, message)
+
+    async def _disrupted(self, group: Group, reason: str, message: str) -> None:
+        self._disrupted_groups.add(group.uid)
+        await self._put(group, _DISRUPTED, "True", reason, message)
+
+    async def _restored(self, group: Group) -> None:
+        if group.uid in self._disrupted_groups or self._is_true(group, _DISRUPTED):
+            self._disrupted_groups.discard(group.uid)
+            await self._put(group, _DISRUPTED, "False", _SCHEDULED, "enough of its pods are on nodes again")
 
     def _above(self, pod: Pod) -> list[Group]:
         group = self._groups.of(pod)
@@ -72,6 +93,17 @@ class GroupWriter:
         for group in (self._groups.forest.lineage if invalid else self._groups.forest.below)(action.group):
             reason = _INVALID if invalid and group.key.kind == native.COMPOSITE else action.reason
             await self._write(group, "False", reason, action.message)
+            if self._has_lost_pods(group):
+                await self._disrupted(group, action.reason, action.message)
+
+    def _has_lost_pods(self, group: Group) -> bool:
+        """Whether the group was scheduled once, has too few pods now, and does not say so yet."""
+        scheduled, disrupted = (self._is_true(group, kind) for kind in (f"{group.key.kind}{CONDITION}", _DISRUPTED))
+        return scheduled and not disrupted and not self._groups.is_started(group)
+
+    def _is_true(self, group: Group, kind: str) -> bool:
+        document, _ = self._current(group)
+        return document is not None and condition_of(document, kind, "True") is not None
 
     def _current(self, group: Group) -> tuple[Object, Resource] | tuple[None, None]:
         """The newest that was seen of it, with its kind."""
@@ -84,13 +116,18 @@ class GroupWriter:
         return {"apiVersion": version.api_version, "kind": version.kind, **found}, version
 
     async def _write(self, group: Group, status: str, reason: str, message: str) -> None:
+        """Says whether the group was scheduled; once it was, that stays so."""
+        kind = f"{group.key.kind}{CONDITION}"
+        if not self._is_true(group, kind):
+            await self._put(group, kind, status, reason, message)
+
+    async def _put(self, group: Group, kind: str, status: str, reason: str, message: str) -> None:
         document, version = self._current(group)
         if document is None or version is None or group.key.api != native.API_GROUP:
             return
-        kind = f"{group.key.kind}{CONDITION}"
         known = condition_of(document, kind) or {}
         wanted = {"status": status, "reason": reason, "message": message}
-        if known.get("status") == "True" or all(known.get(name) == value for name, value in wanted.items()):
+        if all(known.get(name) == value for name, value in wanted.items()):
             return
         condition: Object = {"type": kind, **wanted}
         changed = known.get("status") != status
@@ -100,4 +137,4 @@ class GroupWriter:
         try:
             await self._client.patch_status(version, document, {"conditions": [condition]})
         except ClientError as error:
-            _logger.debug("%s %s does not say whether it is scheduled: %s", group.key.kind, group.key.title, error)
+            _logger.debug("%s %s: condition %s not written: %s", group.key.kind, group.key.title, kind, error)

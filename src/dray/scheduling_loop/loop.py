@@ -324,6 +324,7 @@ class SchedulerLoop:
         """A pod has to go since its queue is stopped."""
         await self._pods.evict(pod, queue)
         self._events.normal(reference(pod.document), "Stopped", f"{queue} is stopped and drained", action="Evicting")
+        await self._group_writer.disrupted((pod,), f"{queue.split()[0]}Stopped", f"{queue} is stopped and drained")
 
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption
@@ -338,6 +339,7 @@ class SchedulerLoop:
             self._events.normal(
                 reference(victim.document), "Preempted", f"Preempted by {preemptor}", action="Preempting"
             )
+        await self._group_writer.disrupted(victims, "PreemptionByScheduler", f"preempted by {preemptor}")
 
 
 def _preemptor(action: Refuse) -> str:

@@ -1,6 +1,7 @@
 """The plan of a Job: which pods to delete or to create next. Never both at once: deletions are observed first.
 
-A failed pod is replaced after 10 s, doubling to 10 minutes.
+A failed pod is replaced after 10 s, doubling to 10 minutes. A pod that was disrupted is replaced after 10 s however
+often that happens, and at once if the scheduler removed it: then the new pod waits in the scheduler's queue.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ class Record:
         """The record once these pods have ended too."""
         success = max(map(pod_facts.finish_time, succeeded), default=None)
         before = self if success is None else Record()
-        ends = [end for end in map(pod_facts.finish_time, failed) if success is None or end > success]
-        last = max([*ends, *([before.last] if before.last else [])], default=None)
-        return Record(before.failures + len(ends), last)
+        ends = [(pod_facts.finish_time(pod), pod) for pod in failed if not pod_facts.is_preempted(pod)]
+        ends = [(end, pod) for end, pod in ends if success is None or end > success]
+        last = max([*(end for end, _ in ends), *([before.last] if before.last else [])], default=None)
+        failures = before.failures + sum(not pod_facts.is_disrupted(pod) for _, pod in ends)
+        return Record(max(failures, 1) if ends else failures, last)
 
     def remaining(self, now: datetime) -> float:
         return remaining(self.failures, self.last, now)
@@ -137,5 +140,9 @@ def _plan_by_index(view: JobView, number: int, now: datetime) -> Plan:
 
 
 def _wait_of(failed: Object, now: datetime) -> float:
+    if pod_facts.is_preempted(failed):
+        return 0.0
+    if pod_facts.is_disrupted(failed):
+        return remaining(1, pod_facts.finish_time(failed), now)
     failures = pod_facts.failure_count(failed) + pod_facts.ignored_failure_count(failed) + 1
     return remaining(failures, pod_facts.finish_time(failed), now)

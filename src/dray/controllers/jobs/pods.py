@@ -18,6 +18,9 @@ from dray.api.pods import container_statuses
 from dray.api.times import after
 from dray.client.clock import moment
 
+_BY_KUBELET: Final = "TerminationByKubelet"
+_BY_SCHEDULER: Final = frozenset({"PreemptionByScheduler", "ClusterQueueStopped", "LocalQueueStopped"})
+
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
@@ -50,6 +53,24 @@ def failure_count(pod: Object) -> int:
 def ignored_failure_count(pod: Object) -> int:
     """The same for failures that the pod failure policy does not count."""
     return _annotated_number(pod, IGNORED_FAILURE_COUNT)
+
+
+def is_disrupted(pod: Object) -> bool:
+    """Whether the pod was removed by somebody else: the scheduler, a taint, an eviction, the loss of its node.
+
+    Not by its own node, which may have done so because of what the pod used.
+    """
+    reason = _disruption(pod)
+    return bool(reason) and reason != _BY_KUBELET
+
+
+def is_preempted(pod: Object) -> bool:
+    """Whether the scheduler removed the pod, for another or since its queue is stopped."""
+    return _disruption(pod) in _BY_SCHEDULER
+
+
+def _disruption(pod: Object) -> str:
+    return str((condition_of(pod, "DisruptionTarget", "True") or {}).get("reason") or "")
 
 
 def _annotated_number(pod: Object, name: str) -> int:

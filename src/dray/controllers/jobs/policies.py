@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dray.api.objects import Object, conditions_of, walk
 from dray.api.pods import container_statuses, phase_of
+from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.spec import JobSpec
 
@@ -32,9 +33,13 @@ def match(spec: JobSpec, pod: Object) -> Matched | None:
 
 
 def counts(spec: JobSpec, pod: Object) -> bool:
-    """Whether the pod's failure counts towards the limits."""
+    """Whether the pod's failure counts towards the limits.
+
+    Where no rule speaks, disruptions do not. In Kubernetes they do: a gang of seven pods that is preempted once has
+    then reached the default limit.
+    """
     found = match(spec, pod)
-    return found is None or found.action != "Ignore"
+    return not pod_facts.is_disrupted(pod) if found is None else found.action != "Ignore"
 
 
 def failure_of_job(spec: JobSpec, pods: Iterable[Object]) -> str:

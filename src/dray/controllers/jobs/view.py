@@ -119,8 +119,10 @@ class JobView:
         if not self.has_failed(pod):
             return False
         matched = policies.match(self.spec, pod)
-        if matched is not None and matched.action in ("FailIndex", "Ignore"):
-            return matched.action == "FailIndex"
+        if matched is not None and matched.action == "FailIndex":
+            return True
+        if not policies.counts(self.spec, pod):
+            return False
         return pod_facts.failure_count(pod) >= (self.spec.backoff_limit_per_index or 0)
 
     @cached_property
