@@ -44,14 +44,14 @@ class SickWorld:
         found = (await self.world.devices()).get(device or self.device)
         return None if found is None else taints_of(found)
 
-    async def until_tainted(self, what, *wanted, device=None):
+    async def until_tainted(self, what, *wanted, device=None, within=20):
         async def holds():
             taints = await self.taints(device)
             return taints is None or (taints >= set(wanted) if wanted else taints)
 
-        await self.world.kubelet.eventually(holds, f"{what}: {device or self.device} has taints {wanted or ''}", 20)
+        await self.world.kubelet.eventually(holds, f"{what}: {device or self.device} has taints {wanted or ''}", within)
 
-    async def until_well(self, what):
+    async def until_well(self, what, within=20):
         """No device has a taint, all are there, and nothing of any claim is left."""
 
         async def holds():
@@ -59,7 +59,7 @@ class SickWorld:
             return self.device in devices and not any(map(taints_of, devices.values())) and not self.world.leftovers()
 
         try:
-            await self.world.kubelet.eventually(holds, f"{what}: the machine is well", 20)
+            await self.world.kubelet.eventually(holds, f"{what}: the machine is well", within)
         except AssertionError as error:
             taints = {name: taints_of(each) for name, each in (await self.world.devices()).items() if taints_of(each)}
             raise AssertionError(f"{error}\ntaints {taints}, left {self.world.leftovers()}") from None

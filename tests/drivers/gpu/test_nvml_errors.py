@@ -26,7 +26,9 @@ UNSEEN = {
     # Normal answers.
     "nvmlEventSetWait_v2": [TIMEOUT],
     "nvmlDeviceGetMigDeviceHandleByIndex": [NOT_FOUND],
-    # Those who may not use MIG are offered whole GPUs.
+    # What a process may not ask tells nothing of the GPU; those who may not use MIG are offered whole GPUs.
+    "nvmlDeviceGetPerformanceState": [NO_PERMISSION],
+    "nvmlDeviceGetMigMode": [NO_PERMISSION],
     "nvmlDeviceGetGpuInstanceProfileInfoV": [NO_PERMISSION],
     "nvmlDeviceGetGpuInstancePossiblePlacements_v2": [NO_PERMISSION],
 }

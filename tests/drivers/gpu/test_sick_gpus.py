@@ -1,17 +1,23 @@
 """GPUs that fail while claims use them: claims are released, devices are tainted, and all is well afterwards."""
 
 import asyncio
+import os
+import sys
 import time
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from dray.drivers.gpu.options import GpuOptions
 from dray.node.errors import PrepareError
+from dray.testing.api_endpoint import ApiEndpoint
 
 from .sickness import CLAIMS, PARTITION, QUICK, SickWorld, sick_world, tracebacks
-from .world import gpu_world, time_slicing
+from .world import GPU, gpu_world, time_slicing
 
+DRAY = Path(sys.executable).with_name("dray")
 UNKNOWN, IS_LOST, IN_USE = 999, 15, 19
 LOST = ("gpu-lost", "", "NoSchedule")
 
@@ -216,6 +222,73 @@ async def test_a_program_that_hangs_holds_up_no_other_gpu(gpu_machine):
         await sliced.until_tainted("hanging", pending("time-slice"))
         machine.mend()
         await sliced.until_well("mended")
+
+
+@asynccontextmanager
+async def driver_process(machine):
+    """A driver with its defaults in a process of its own."""
+    async with gpu_world(machine) as world, ApiEndpoint(world.cluster.application) as endpoint:
+        kubelet = world.kubelet
+        kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
+        chosen = [f"--set={key}={value}" for key, value in machine.settings().items()]
+        places = ["--kubelet-root", kubelet.root, "--cdi-dir", kubelet.cdi]
+        process = kubelet.start_driver([DRAY, "driver", "gpu", *places, *chosen], {"NVML_STAND_IN": str(machine.state)})
+        await kubelet.registered(GPU, within=60)
+        yield SickWorld(world, "gpu-0", CLAIMS["mps"][1]), process
+
+
+async def test_a_process_ends_although_a_call_hangs(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with driver_process(machine) as (trial, process):
+        machine.hang("nvmlDeviceGetMemoryInfo", 60)
+        machine.hang("nvmlEventSetWait_v2", 60)
+        machine.called()
+
+        async def hangs():
+            return "nvmlEventSetWait_v2" in machine.called()
+
+        await trial.world.kubelet.eventually(hangs, "a call that hangs", 60)
+        assert await asyncio.to_thread(process.stop, 30) == 0
+        assert "Traceback" not in process.output()
+
+
+SICKNESSES = {
+    "unknown": lambda machine: machine.write("sick", UNKNOWN),
+    "cached": lambda machine: machine.write("deaf", IS_LOST),
+    "session": lambda machine: (machine.state / "driver").rename(machine.state / "unloaded"),
+    "hanging": lambda machine: machine.hang("nvmlDeviceGetMemoryInfo", 60),
+    "discovery": lambda machine: machine.fail("nvmlDeviceGetName", UNKNOWN),
+}
+
+
+@pytest.mark.skipif(not os.environ.get("DRAY_NVML_ERRORS"), reason="takes a minute; set DRAY_NVML_ERRORS=all")
+@pytest.mark.time_limit(180)
+@pytest.mark.parametrize("sickness", SICKNESSES)
+async def test_the_defaults_taint_and_clear_within_35_seconds(gpu_machine, sickness):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with driver_process(machine) as (trial, process):
+        await trial.world.kubelet.eventually(trial.world.devices, "devices")
+        await trial.start("user")
+        began = time.monotonic()
+        SICKNESSES[sickness](machine)
+        await trial.until_tainted(sickness, within=35)
+        tainted = time.monotonic()
+        await trial.end("user")
+        assert time.monotonic() - tainted < 10
+        _heal(machine)
+        healed = time.monotonic()
+        await trial.until_well(sickness, within=35)
+        print(f"{sickness}: tainted after {tainted - began:.1f} s, back after {time.monotonic() - healed:.1f} s")
+        assert "Traceback" not in process.output()
+
+
+def _heal(machine):
+    machine.mend()
+    for name in ("sick", "deaf"):
+        (machine.state / "gpus/0" / name).unlink(missing_ok=True)
+    if (machine.state / "unloaded").exists():
+        machine.reload_driver()
+        (machine.state / "unloaded").rename(machine.state / "driver")
 
 
 async def test_nvml_is_open_only_during_an_operation_where_nothing_needs_it_longer(gpu_machine):

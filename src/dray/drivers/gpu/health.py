@@ -47,8 +47,8 @@ class _Watched:
     xids: XidErrors
     fault: NvmlError | None = None
     is_monitored: bool = True
-    generation: int = -1
-    """The session in which its events were registered."""
+    is_registered: bool = False
+    """Whether its events are in the present set."""
 
 
 class HealthMonitor:
@@ -58,6 +58,8 @@ class HealthMonitor:
         self._harmless = APPLICATION_XIDS | options.application_xids
         self._recovery = options.recovery_seconds
         self._check_seconds = options.check_seconds
+        # Without any open session a GPU may lose its MIG mode, and the partitions with it.
+        self._may_renew = not options.dynamic_mig
         self._wait_seconds = min(_WAIT, options.check_seconds)
         self.is_informing = True
         """Whether taints are put that keep nobody off; API servers before 1.35 refuse them."""
@@ -84,10 +86,11 @@ class HealthMonitor:
         self._watched = watched
 
     def close(self) -> None:
-        if self._events is not None and self._events_generation == self._nvml.generation:
+        """Frees the set of events."""
+        events, self._events = self._events, None
+        if events is not None and self._events_generation == self._nvml.generation:
             with suppress(NvmlError):
-                call("events", pynvml.nvmlEventSetFree, self._events)
-        self._events = None
+                call("events", pynvml.nvmlEventSetFree, events)
 
     def step(self) -> None:
         """Waits for an event, not long, and checks the GPUs when that is due."""
@@ -176,21 +179,24 @@ class HealthMonitor:
             self._reloads = self._nvml.reloads
             for each in list(self._watched.values()):
                 self._forget_xids(each)
-        if self._events is not None and self._events_generation == self._nvml.generation:
-            return
-        self._events = None
+        if self._events_generation != self._nvml.generation:
+            self._events = None
+            self._renew_events()
+            self._checked = float("-inf")
+
+    def _renew_events(self) -> None:
+        self.close()
+        self._events_generation = self._nvml.generation
         try:
             self._events = call("events", pynvml.nvmlEventSetCreate)
-            self._events_generation = self._nvml.generation
         except NvmlError as error:
             self._events_failed(error)
         for each in list(self._watched.values()):
-            each.generation = -1
-        self._checked = float("-inf")
+            each.is_registered = False
 
     def _register(self, watched: _Watched, handle: Handle) -> None:
         """Asks for the events of a GPU, unless that was done in this session."""
-        if self._events is None or watched.generation == self._events_generation:
+        if self._events is None or watched.is_registered:
             return
         doing = f"events of GPU {watched.found.gpu.uuid}"
         wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
@@ -198,7 +204,7 @@ class HealthMonitor:
             wanted &= optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
             if wanted:
                 call(doing, pynvml.nvmlDeviceRegisterEvents, handle, wanted, self._events)
-                watched.generation = self._events_generation
+                watched.is_registered = True
             watched.is_monitored = bool(wanted)
         except NvmlError as error:
             if watched.is_monitored:
@@ -215,6 +221,7 @@ class HealthMonitor:
 
     def _wait(self) -> None:
         if self._events is None:
+            # It is made again with the next check.
             time.sleep(self._wait_seconds)
             return
         milliseconds, seconds = int(1000 * self._wait_seconds), self._wait_seconds + CALLS.seconds
@@ -224,9 +231,9 @@ class HealthMonitor:
             if error.is_timeout:
                 self._events_failed(None)
                 return
-            # The check tells which GPU it is. The set is made anew: it may be broken.
+            # The check tells which GPU it is. The set may be broken.
             self._events_failed(error)
-            self._events_generation = -1
+            self.close()
             time.sleep(self._wait_seconds)
             return
         self._events_failed(None)
@@ -248,9 +255,11 @@ class HealthMonitor:
 
     def _check_all(self) -> None:
         self._checks += 1
+        if self._events is None:
+            self._renew_events()
         for each in list(self._watched.values()):
             self._check(each)
-        if self.lost and self._checks % _RENEWAL == 0:
+        if self._may_renew and self.lost and self._checks % _RENEWAL == 0:
             self._nvml.renew()
 
     def _check(self, watched: _Watched) -> None:
@@ -271,7 +280,7 @@ class HealthMonitor:
             if before.is_gone:
                 # It was attached again or reset.
                 self._forget_xids(watched)
-                watched.generation = -1
+                watched.is_registered = False
         self._register(watched, handle)
         for device, xid in watched.xids.forget_old(handle, self._now()):
             _logger.warning("%s has recovered from XID %d", device or watched.found.gpu.name, xid)
@@ -282,9 +291,13 @@ class HealthMonitor:
 
 
 def query(handle: Handle) -> None:
-    """Asks the hardware. Raises NvmlError if a query fails; queries that the GPU does not have do not count."""
+    """Asks the hardware. Raises NvmlError if a query fails; those that the GPU does not have do not count."""
     for function in (pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlDeviceGetPerformanceState, pynvml.nvmlDeviceGetMigMode):
-        optional("query", function, handle)
+        try:
+            optional("query", function, handle)
+        except NvmlError as error:
+            if not error.is_forbidden:
+                raise
 
 
 def _device(handle: Handle, found: FoundGpu, instance: int) -> str:

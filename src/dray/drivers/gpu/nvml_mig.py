@@ -42,8 +42,13 @@ class Part:
 
 
 def mig_mode(gpu: Handle) -> bool | None:
-    """Returns whether it is on; None where the GPU has no MIG."""
-    found = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
+    """Returns whether it is on; None where the GPU has no MIG, or this process may not use it."""
+    try:
+        found = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
+    except NvmlError as error:
+        if not error.is_forbidden:
+            raise
+        return None
     return None if found is None else bool(found[0])
 
 
@@ -64,7 +69,8 @@ def set_mig_mode(gpu: Handle, uuid: str, on: bool) -> None:
 def profiles(gpu: Handle) -> tuple[MigProfile, ...]:
     """All that the GPU can be cut into, by their ids on the GPU; none where this process may not use MIG."""
     try:
-        return tuple(_profile(gpu, info) for info in _profile_infos(gpu))
+        found = ((info, _placements(gpu, info.id)) for info in _profile_infos(gpu))
+        return tuple(_profile(info, places) for info, places in found if places is not None)
     except NvmlError as error:
         if not error.is_forbidden:
             raise
@@ -78,8 +84,7 @@ def _profile_infos(gpu: Handle) -> Iterator[Any]:
             yield info
 
 
-def _profile(gpu: Handle, info: Any) -> MigProfile:
-    places = _placements(gpu, info.id)
+def _profile(info: Any, places: list[tuple[int, int]]) -> MigProfile:
     return MigProfile(
         profile=_text(info.name).removeprefix(_PREFIX),
         id=info.id,
@@ -100,10 +105,12 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]]:
+def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]] | None:
+    """Returns the first slice and the number of slices of each; None where the driver does not know them."""
     count = ctypes.c_uint()
     asked = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    call("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count))
+    if optional("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count)) is None:
+        return None
     found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
     call("MIG placements", asked, gpu, profile_id, ctypes.byref(found), ctypes.byref(count))
     return [(each.start, each.size) for each in found]
