@@ -8,11 +8,31 @@ from typing import Any
 import grpc
 import pytest
 
-from dray.driver import Claim, Config, Prepared, PreparedClaim, PreparedDevice
+from dray.driver import Claim, Config, ContainerEdits, Mount, Prepared, PreparedClaim, PreparedDevice
+from dray.node.cdi import resolve
 from dray.testing import objects
 from tests.driver.node import NAME, Lamps, Node
 
 KIND = f"k8s.{NAME}/claim"
+
+
+async def test_edits_of_the_claim_stand_once_beside_those_of_its_devices(kubelet_node: Node) -> None:
+    class Shared(Lamps):
+        async def prepare(self, claim: Claim) -> Prepared:
+            prepared = await super().prepare(claim)
+            return replace(prepared, edits=ContainerEdits(mounts=(Mount("/lib/lamps", "/lib/lamps"),)))
+
+    async with kubelet_node.plugin(Shared()) as plugin:
+        claim = await kubelet_node.claim("lamp-0", "lamp-1")
+        answered = await plugin.prepare(claim)
+        (name,) = kubelet_node.specs()
+        content = json.loads((kubelet_node.cdi / name).read_text())
+        mount = {"hostPath": "/lib/lamps", "containerPath": "/lib/lamps"}
+        assert content["containerEdits"] == {"mounts": [mount]}
+        ids = [cdi for device in answered[claim["uid"]].devices for cdi in device.cdi_device_ids]
+        edits = resolve(ids, [kubelet_node.cdi])
+        assert len(edits.mounts) == 1
+        assert edits.environment == {"LAMP": "lamp-1"}
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])

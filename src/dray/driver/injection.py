@@ -49,7 +49,8 @@ class Injection:
                 check_qualified(each)
                 answer.cdi_ids.append(each)
         if written:
-            self._cdi.write(spec_name(self.kind, claim.uid), Spec(self.kind, tuple(written.values())))
+            spec = Spec(self.kind, tuple(written.values()), prepared.edits)
+            self._cdi.write(spec_name(self.kind, claim.uid), spec)
         else:
             self.remove(claim.uid)
         return answers

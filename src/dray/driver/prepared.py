@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dray.api.objects import Object
-from dray.driver.cdi.edits import ContainerEdits
+from dray.driver.cdi.edits import NO_EDITS, ContainerEdits
 from dray.driver.claims import AllocatedDevice
 from dray.driver.devices import Attribute
 
@@ -68,7 +68,12 @@ class PreparedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The answer to a claim. `state` is anything JSON can hold; `unprepare` gets it back."""
+    """The answer to a claim. `state` is anything JSON can hold; `unprepare` gets it back.
+
+    A container gets `edits` once if it uses any of the devices that have edits of their own: mounts and hooks that all
+    devices of the claim need.
+    """
 
     devices: Sequence[PreparedDevice]
     state: Any = None
+    edits: ContainerEdits = NO_EDITS

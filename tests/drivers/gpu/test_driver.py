@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dray.node.cdi import resolve
 from dray.node.errors import PrepareError
 from dray.testing.cluster import kind_of
 from dray.testing.kubelet.faults import deadline
@@ -33,7 +35,8 @@ async def test_a_whole_gpu_needs_nothing_but_its_files(gpu_machine):
         assert mounts[f"{inside}/libcuda.so.{DRIVER}"] == str(libraries / f"libcuda.so.{DRIVER}")
         assert mounts["/usr/bin/nvidia-smi"] == str(machine.driver_root / "usr/bin/nvidia-smi")
         # Without the toolkit nobody makes the links.
-        assert mounts[f"{inside}/libcuda.so.1"] == str(libraries / f"libcuda.so.{DRIVER}")
+        for directory in (inside, "/usr/lib64"):
+            assert mounts[f"{directory}/libcuda.so.1"] == str(libraries / f"libcuda.so.{DRIVER}")
         assert "hooks" not in edits
         assert machine.calls() == []
         claim = await world.cluster.get("ResourceClaim", "plain")
@@ -55,6 +58,84 @@ async def test_hooks_of_the_toolkit_where_it_is_installed(gpu_machine, program, 
         assert f"libcuda.so.{DRIVER}::{inside}/libcuda.so.1" in links["args"]
         assert cache["args"] == [program, *words, "update-ldcache", "--folder", inside]
         assert f"{inside}/libcuda.so.1" not in [each["containerPath"] for each in edits["mounts"]]
+
+
+async def test_what_all_devices_of_a_claim_need_is_in_its_cdi_file_once(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 3)
+    machine.write_program("nvidia-cdi-hook")
+    async with gpu_world(machine) as world, world.driver():
+        content = world.cdi(await world.start("several", "gpu-0", "gpu-1", "gpu-2"))
+        assert [list(device["containerEdits"]) for device in content["devices"]] == [["deviceNodes"]] * 3
+        assert len(content["containerEdits"]["hooks"]) == 2
+        merged = resolve([f"{content['kind']}={each['name']}" for each in content["devices"]], [world.kubelet.cdi])
+        assert len(merged.hooks) == 2
+        assert len(merged.device_nodes) == 3 + 4
+
+
+async def test_programs_do_not_load_the_libc_of_another_root(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    # Of another version than the loader of this system: nothing could run with it.
+    (machine.driver_root / "usr/lib/x86_64-linux-gnu/libc.so.6").write_text("not for this loader")
+    async with gpu_world(machine) as world, world.driver():
+        await world.start("sliced", "gpu-0", configs=[time_slicing("Long")])
+        await world.start("served", "gpu-1", configs=[mps()])
+        assert machine.time_slice(machine.gpus[0].uuid) == 3
+        assert len(machine.daemons()) == 1
+        for name in ("sliced", "served"):
+            await world.kubelet.end_pod(name)
+        assert world.leftovers() == []
+
+
+async def test_relative_directories_reach_neither_daemons_nor_cdi_files(gpu_machine, monkeypatch):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world:
+        monkeypatch.chdir(world.kubelet.root)
+        places = {"kubelet_root": Path(), "cdi_directory": Path(world.kubelet.cdi.name)}
+        relative = {
+            "driverRoot": os.path.relpath(machine.driver_root),
+            "devRoot": os.path.relpath(machine.root / "host"),
+        }
+        async with world.driver(places, **relative):
+            content = world.cdi(await world.start("served", "gpu-0", configs=[mps()]))
+            (pid,) = machine.daemons()
+            pipe = next(each for each in environment_of(pid) if each.startswith("CUDA_MPS_PIPE_DIRECTORY="))
+            assert pipe.startswith(f"CUDA_MPS_PIPE_DIRECTORY={world.kubelet.root}/plugins/")
+            everything = [content, *content["devices"]]
+            edits = [each["containerEdits"] for each in everything]
+            hosts = [each["hostPath"] for found in edits for each in found.get("mounts", ())]
+            hosts += [each["hostPath"] for found in edits for each in found.get("deviceNodes", ())]
+            assert [path for path in hosts if not path.startswith("/")] == []
+            await world.kubelet.end_pod("served")
+
+
+def environment_of(pid):
+    return Path(f"/proc/{pid}/environ").read_text().split("\0")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root makes device files")
+@pytest.mark.parametrize("has_module", [True, False])
+async def test_device_files_that_are_missing_after_a_boot_are_made(gpu_machine, has_module):
+    machine = gpu_machine("p5.48xlarge", 1)
+    devices, proc = machine.root / "host/dev", machine.state / "proc"
+    lines = "Character devices:\n195 nvidia\n195 nvidiactl\n240 nvidia-caps\n{}\nBlock devices:\n259 blkext\n"
+    loaded = lines.format("235 nvidia-uvm\n")
+    (proc / "devices").write_text(loaded if has_module else lines.format(""))
+    machine.write_program(
+        "nvidia-modprobe", f'#!/bin/sh\necho "$*" > {machine.state}/loaded\ncat > {proc}/devices <<END\n{loaded}END\n'
+    )
+    (proc / "driver/nvidia").mkdir(parents=True)
+    (proc / "driver/nvidia/params").write_text("ModifyDeviceFiles: 1\nDeviceFileGID: 44\nDeviceFileMode: 432\n")
+    async with gpu_world(machine) as world, world.driver():
+        for name in ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"):
+            (devices / name).unlink()
+        edits = world.edits(await world.start("first", "gpu-0"))["gpu-0"]
+        names = ["nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"]
+        assert [each["path"] for each in edits["deviceNodes"]] == [f"/dev/{name}" for name in names]
+        found = {name: os.stat(devices / name) for name in names[1:]}
+        numbers = {name: (os.major(each.st_rdev), os.minor(each.st_rdev)) for name, each in found.items()}
+        assert numbers == {"nvidiactl": (195, 255), "nvidia-uvm": (235, 0), "nvidia-uvm-tools": (235, 1)}
+        assert {(stat.filemode(each.st_mode), each.st_gid) for each in found.values()} == {("crw-rw----", 44)}
+        assert (machine.state / "loaded").exists() != has_module
 
 
 async def test_time_slicing(gpu_machine):

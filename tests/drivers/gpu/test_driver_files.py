@@ -1,5 +1,7 @@
 """The vendor's files in the layouts of several distributions, and what of them a container gets."""
 
+import platform
+
 import pytest
 
 from dray.driver import DriverError
@@ -21,17 +23,19 @@ def install(root, libraries, programs):
 
 
 @pytest.mark.parametrize(
-    ("libraries", "programs", "inside"),
+    ("libraries", "programs"),
     [
-        ("usr/lib64", "usr/bin", "/usr/lib64"),
-        ("usr/lib/aarch64-linux-gnu", "usr/bin", "/usr/lib/aarch64-linux-gnu"),
-        ("usr/lib/x86_64-linux-gnu/nvidia/current", "usr/bin", "/usr/lib/x86_64-linux-gnu/nvidia/current"),
-        ("usr/lib/nvidia-580", "usr/bin", "/usr/lib/nvidia-580"),
+        ("usr/lib64", "usr/bin"),
+        ("usr/lib/aarch64-linux-gnu", "usr/bin"),
+        ("usr/lib/x86_64-linux-gnu/nvidia/current", "usr/bin"),
+        ("usr/lib/nvidia-580", "usr/bin"),
         # The driver of a cloud's machines, which is not installed in the system.
-        ("lib64", "bin", "/usr/lib64"),
+        ("lib64", "bin"),
     ],
 )
-def test_layouts(tmp_path, libraries, programs, inside):
+def test_layouts(tmp_path, libraries, programs):
+    # Whatever the machine's own place is: the image may be of another distribution.
+    inside = f"/usr/lib/{platform.machine()}-linux-gnu"
     install(tmp_path, libraries, programs)
     files = find_driver_files(str(tmp_path))
     assert files.management_library == tmp_path / libraries / "libnvidia-ml.so.1"
@@ -42,7 +46,6 @@ def test_layouts(tmp_path, libraries, programs, inside):
     assert (cuda.host, cuda.links) == (tmp_path / libraries / f"libcuda.so.{VERSION}", ("libcuda.so.1",))
     (smi,) = files.programs()
     assert (smi.host, smi.container) == (tmp_path / programs / "nvidia-smi", "/usr/bin/nvidia-smi")
-    assert files.environment()["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / libraries)
 
 
 def test_a_container_mounts_files_by_their_names_on_the_host(tmp_path):
@@ -54,6 +57,28 @@ def test_a_container_mounts_files_by_their_names_on_the_host(tmp_path):
     # It loads and runs what it sees itself.
     assert files.management_library.is_relative_to(tmp_path)
     assert files.needed_program("nvidia-smi").is_relative_to(tmp_path)
+
+
+def test_links_are_followed_within_the_root(tmp_path):
+    """As packages of Debian have them: absolute ones, through /etc/alternatives."""
+    install(tmp_path, "usr/lib/nvidia/current", "usr/lib/nvidia/bin")
+    place = tmp_path / "usr/lib/x86_64-linux-gnu"
+    place.mkdir()
+    (tmp_path / "usr/bin").mkdir()
+    (tmp_path / "etc/alternatives").mkdir(parents=True)
+    for link, target in (
+        ("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/etc/alternatives/glx--libnvidia-ml.so.1"),
+        ("etc/alternatives/glx--libnvidia-ml.so.1", "/usr/lib/nvidia/current/libnvidia-ml.so.1"),
+        ("usr/bin/nvidia-smi", "/etc/alternatives/nvidia--nvidia-smi"),
+        ("etc/alternatives/nvidia--nvidia-smi", "../../usr/lib/nvidia/bin/nvidia-smi"),
+    ):
+        (tmp_path / link).symlink_to(target)
+    files = find_driver_files(str(tmp_path))
+    assert files.management_library == tmp_path / "usr/lib/nvidia/current/libnvidia-ml.so.1"
+    assert len(files.libraries(VERSION)) == 3
+    assert files.needed_program("nvidia-smi") == tmp_path / "usr/lib/nvidia/bin/nvidia-smi"
+    (tmp_path / "usr/bin/nvidia-debugdump").symlink_to("nvidia-debugdump")
+    assert files.program("nvidia-debugdump") is None
 
 
 def test_firmware_and_the_socket_of_the_persistence_daemon(tmp_path):

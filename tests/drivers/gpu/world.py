@@ -69,12 +69,24 @@ class World:
         await self.kubelet.try_pod(name)
         return uid
 
-    def edits(self, uid):
-        """What the CDI file of a claim says, by name of the device."""
+    def cdi(self, uid):
+        """The CDI file of a claim."""
         content = json.loads((self.kubelet.cdi / f"k8s.{GPU}-claim_{uid}.json").read_text())
         assert content["kind"] == f"k8s.{GPU}/claim"
-        prefix = f"{uid}-"
-        return {each["name"].removeprefix(prefix): each["containerEdits"] for each in content["devices"]}
+        return content
+
+    def edits(self, uid):
+        """What a container gets of each device of a claim by its CDI file: the device's own, then what all have."""
+        content, prefix = self.cdi(uid), f"{uid}-"
+        shared = content["containerEdits"]
+        return {
+            device["name"].removeprefix(prefix): {
+                member: found
+                for member in ("env", "deviceNodes", "mounts", "hooks")
+                if (found := [*device["containerEdits"].get(member, ()), *shared.get(member, ())])
+            }
+            for device in content["devices"]
+        }
 
     async def devices(self):
         """As they are published."""

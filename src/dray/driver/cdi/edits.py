@@ -6,6 +6,7 @@ The types are read and written as they are; members that CDI does not know are r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -72,6 +73,9 @@ class ContainerEdits(_Edit, frozen=True):
     @property
     def is_empty(self) -> bool:
         return self == ContainerEdits()
+
+
+NO_EDITS: Final = ContainerEdits()
 
 
 def variables(environment: Mapping[str, str]) -> tuple[str, ...]:

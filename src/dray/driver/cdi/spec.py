@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dray.driver.cdi.edits import NO_EDITS, ContainerEdits, DeviceNode, Hook, Mount, NetDevice
 from dray.driver.cdi.names import check_device_name, check_kind
 from dray.driver.errors import InvalidSpec
 
@@ -34,7 +34,7 @@ class SpecDevice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
     kind: str
     devices: tuple[SpecDevice, ...]
-    container_edits: ContainerEdits = ContainerEdits()
+    container_edits: ContainerEdits = NO_EDITS
     annotations: dict[str, str] = {}
     cdi_version: str = ""
 

@@ -1,20 +1,23 @@
 """What a container gets of a GPU by CDI: device nodes, the driver's libraries and programs, hooks of the toolkit.
 
-Files are looked for at each prepare, since the driver may have been replaced meanwhile. Where the container toolkit
-is installed, its hooks make links to libraries and update the linker cache in the container; elsewhere libraries are
-mounted under all their names.
+`common` is for the whole claim: a container gets it once, however many of the claim's devices it uses. `of` is for one
+device, with device files that all devices need: runtimes take each path once. Files are looked for at each prepare,
+since the driver may have been replaced meanwhile. Where the container toolkit is installed, its hooks make links to
+libraries and update the linker cache in the container. Elsewhere libraries are mounted under all their names, in the
+directories that loaders of all distributions look in.
 """
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dray.driver import ClaimFailed, ContainerEdits, DeviceNode, Hook, Mount
-from dray.drivers.gpu.driver_files import DriverFiles, MountedFile
+from dray.drivers.gpu.device_files import DeviceFiles
+from dray.drivers.gpu.driver_files import CONTAINER_LIBRARIES, DriverFiles, MountedFile
+from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.options import GpuOptions
 
 _NEEDED: Final = ("nvidiactl", "nvidia-uvm")
@@ -26,12 +29,16 @@ _HOOK_PROGRAMS: Final = {"nvidia-cdi-hook": (), "nvidia-ctk": ("hook",)}
 
 @dataclass(frozen=True)
 class GpuEdits:
-    files: DriverFiles
+    programs: DriverPrograms
     options: GpuOptions
     driver_version: str
 
-    def of(self, minor: int, further_nodes: Sequence[DeviceNode] = ()) -> ContainerEdits:
-        """For a device of the GPU with that minor number. Raises ClaimFailed where a node or libraries are missing."""
+    @property
+    def files(self) -> DriverFiles:
+        return self.programs.files
+
+    def common(self) -> ContainerEdits:
+        """Raises ClaimFailed where the libraries are missing."""
         libraries = self.files.libraries(self.driver_version)
         if not libraries:
             raise ClaimFailed(
@@ -41,21 +48,16 @@ class GpuEdits:
         return ContainerEdits(
             # Whatever the image says, nothing but CDI gives it GPUs.
             env=("NVIDIA_VISIBLE_DEVICES=void",),
-            device_nodes=(*self._nodes(minor), *further_nodes),
             mounts=tuple(self._mounts(libraries)),
             hooks=tuple(self._hooks(libraries)),
         )
 
-    def _nodes(self, minor: int) -> Iterator[DeviceNode]:
-        for name in (f"nvidia{minor}", *_NEEDED, *_IF_THERE):
-            path = self.options.dev / name
-            if _is_device(path):
-                yield DeviceNode(f"/dev/{name}", "" if str(path) == f"/dev/{name}" else str(path))
-            elif name not in _IF_THERE:
-                raise ClaimFailed(
-                    f"{path} is no device file: the kernel modules nvidia and nvidia-uvm must be loaded, "
-                    "and nvidia-modprobe run"
-                )
+    def of(self, minor: int, further_nodes: Sequence[DeviceNode] = ()) -> ContainerEdits:
+        """For a device of the GPU with that minor number. Raises ClaimFailed where a device file is missing."""
+        files = DeviceFiles(self.programs, self.options)
+        paths = [files.needed(name) for name in (f"nvidia{minor}", *_NEEDED)]
+        paths += [path for name in _IF_THERE if (path := files.find(name)) is not None]
+        return ContainerEdits(device_nodes=(*map(_node, paths), *further_nodes))
 
     @property
     def _hook_program(self) -> tuple[Path, tuple[str, ...]] | None:
@@ -68,10 +70,13 @@ class GpuEdits:
     def _mounts(self, libraries: Sequence[MountedFile]) -> Iterator[Mount]:
         for file in (*libraries, *self.files.programs(), *self.files.further_files(self.driver_version)):
             yield Mount(str(file.host), file.container, _READ_ONLY)
-        if self._hook_program is None:
-            for file in libraries:
-                for link in file.links:
-                    yield Mount(str(file.host), f"{self.files.container_libraries}/{link}", _READ_ONLY)
+        if self._hook_program is not None:
+            return
+        for file in libraries:
+            for directory in CONTAINER_LIBRARIES:
+                for name in (file.host.name, *file.links):
+                    if f"{directory}/{name}" != file.container:
+                        yield Mount(str(file.host), f"{directory}/{name}", _READ_ONLY)
 
     def _hooks(self, libraries: Sequence[MountedFile]) -> Iterator[Hook]:
         found = self._hook_program
@@ -81,8 +86,13 @@ class GpuEdits:
         links = [each for file in libraries for each in _links(file)]
         if links:
             yield Hook("createContainer", str(program), (*words, "create-symlinks", *links))
-        folder = ("--folder", self.files.container_libraries)
+        folder = ("--folder", CONTAINER_LIBRARIES[0])
         yield Hook("createContainer", str(program), (*words, "update-ldcache", *folder))
+
+
+def _node(path: Path) -> DeviceNode:
+    inside = f"/dev/{path.name}"
+    return DeviceNode(inside, "" if str(path) == inside else str(path))
 
 
 def _links(file: MountedFile) -> Iterator[str]:
@@ -90,10 +100,3 @@ def _links(file: MountedFile) -> Iterator[str]:
     for link in file.links:
         yield "--link"
         yield f"{name}::{directory}/{link}"
-
-
-def _is_device(path: Path) -> bool:
-    try:
-        return stat.S_ISCHR(path.stat().st_mode)
-    except OSError:
-        return False

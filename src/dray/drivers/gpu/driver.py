@@ -26,6 +26,7 @@ from dray.driver import (
     Claim,
     ClaimFailed,
     Config,
+    ContainerEdits,
     Device,
     DeviceHealth,
     Driver,
@@ -44,6 +45,7 @@ from dray.drivers.gpu.clean_ups import CLEAN_UP, CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
 from dray.drivers.gpu.discovery import Found, FoundGpu, discover
 from dray.drivers.gpu.driver_files import find_driver_files
+from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.health import HealthMonitor
 from dray.drivers.gpu.leftovers import Leftovers
 from dray.drivers.gpu.machine_changes import MachineChanges, check_agreement
@@ -96,8 +98,12 @@ class GpuDriver(Driver):
 
     @cached_property
     def _changes(self) -> MachineChanges:
-        daemons = MpsDaemons(self._nvml, self._files, self.context.directory, self._options.mps_shared_memory)
-        return MachineChanges(TimeSlices(self._nvml, self._files), daemons, Partitions(self._nvml))
+        daemons = MpsDaemons(self._nvml, self._programs, self.context.directory, self._options.mps_shared_memory)
+        return MachineChanges(TimeSlices(self._nvml, self._programs), daemons, Partitions(self._nvml))
+
+    @cached_property
+    def _programs(self) -> DriverPrograms:
+        return DriverPrograms(self._files, self.context.directory / "libraries")
 
     @cached_property
     def _locks(self) -> GpuLocks:
@@ -164,7 +170,7 @@ class GpuDriver(Driver):
             await self._forget_former(claim, state, others)
             await claim.record(state.document())
             try:
-                prepared = await finished(asyncio.to_thread(self._make, wanted, state))
+                edits, prepared = await finished(asyncio.to_thread(self._make, wanted, state))
             except NvmlError as error:
                 self._monitor.refused((each.found.gpu.uuid for each in wanted), error)
                 self._publish_changes()
@@ -172,13 +178,14 @@ class GpuDriver(Driver):
         for gate in published_gates(wanted):
             message = f"NVIDIA's own driver takes this configuration only with its feature gate {gate}, off by default"
             self._events.normal(claim.document, "NeedsFeatureGate", message)
-        return Prepared(prepared, state.document())
+        return Prepared(prepared, state.document(), edits)
 
-    def _make(self, wanted: Sequence[Wanted], state: ClaimState) -> list[PreparedDevice]:
+    def _make(self, wanted: Sequence[Wanted], state: ClaimState) -> tuple[ContainerEdits, list[PreparedDevice]]:
         with self._nvml.opened():
             version = self._nvml.driver_version
-        edits = GpuEdits(self._files, self._options, version)
-        return PreparedDevices(self._changes, edits, self._options.proc).make(wanted, state)
+        edits = GpuEdits(self._programs, self._options, version)
+        common = edits.common()
+        return common, PreparedDevices(self._changes, edits, self._options.proc).make(wanted, state)
 
     async def _forget_former(self, claim: Claim, state: ClaimState, others: Sequence[RecordedState]) -> None:
         """Takes back what the claim had before, where the driver with other settings would do otherwise now."""

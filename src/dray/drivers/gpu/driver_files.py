@@ -2,15 +2,16 @@
 
 The driver is installed in the system, or below a root of its own: by a container of the GPU operator, by the image of
 a cloud's machines, or as a container sees the host. `find_driver_files` takes the first root that has the management
-library; `libraries` and `programs` are what containers get of it, with the paths at which they expect them.
+library; `libraries` and `programs` are what containers get of it, with the paths at which they expect them. Links are
+followed within the root: packages of Debian have absolute ones.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,7 @@ _PROGRAM_DIRECTORIES: Final = (
     "opt/bin",
     "run/current-system/sw/bin",
 )
+_OWN_LIBRARIES: Final = ("libcuda", "libnv")
 _PROGRAMS: Final = (
     "nvidia-smi",
     "nvidia-debugdump",
@@ -55,8 +57,11 @@ _PROGRAMS: Final = (
     "nvidia-cuda-mps-control",
     "nvidia-cuda-mps-server",
 )
-# The place of libraries in a container, and that of programs.
+CONTAINER_LIBRARIES: Final = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64")
+"""Where loaders look in images of Debian and Ubuntu, and in those of Fedora, RHEL, SUSE and Arch."""
 _CONTAINER_PROGRAMS: Final = "/usr/bin"
+# More links than a path has in practice; a circle of them has no end.
+_MOST_LINKS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +75,22 @@ class MountedFile:
 
 @dataclass(frozen=True)
 class DriverFiles:
-    """`root` has the driver; `library_directory` is the one of its directories that has the management library.
+    """`root` has the driver; `library_directory` is the directory in it with the files that libraries are links to.
 
     `host_root` is the root as the container runtime sees it, which differs where this process is in a container.
     """
 
     root: Path
-    library_directory: Path
+    management_library: Path
     host_root: Path
 
-    @cached_property
-    def container_libraries(self) -> str:
-        """The directory of libraries in a container: that of the machine, seen from the root."""
-        inside = "/" + str(self.library_directory.relative_to(self.root))
-        return inside if inside.startswith("/usr/") else "/usr/lib64"
+    @property
+    def library_directory(self) -> Path:
+        return self.management_library.parent
 
     def host_path(self, path: Path) -> Path:
         """What a file is called on the host."""
         return self.host_root / path.relative_to(self.root) if path.is_relative_to(self.root) else path
-
-    @property
-    def management_library(self) -> Path:
-        return self.library_directory / MANAGEMENT_LIBRARY
 
     def libraries(self, version: str) -> list[MountedFile]:
         """All that belong to this version of the driver, each with the links to it."""
@@ -103,7 +102,7 @@ class DriverFiles:
             elif path.is_symlink() and ".so" in path.name:
                 links.setdefault(Path(os.path.realpath(path)).name, []).append(path.name)
         return [
-            MountedFile(self.host_path(path), f"{self.container_libraries}/{name}", tuple(sorted(links.get(name, ()))))
+            MountedFile(self.host_path(path), f"{CONTAINER_LIBRARIES[0]}/{name}", tuple(sorted(links.get(name, ()))))
             for name, path in sorted(found.items())
         ]
 
@@ -128,7 +127,7 @@ class DriverFiles:
         roots = [self.root, *(root for root in (Path("/"),) if name not in _PROGRAMS and root != self.root)]
         for root in roots:
             for directory in _PROGRAM_DIRECTORIES:
-                path = root / directory / name
+                path = resolve_inside(root, root / directory / name)
                 if path.is_file() and os.access(path, os.X_OK):
                     return path
         return None
@@ -139,12 +138,18 @@ class DriverFiles:
             raise DriverError(f"there is no {name} below {self.root}: install the driver's programs, or set driverRoot")
         return path
 
-    def environment(self) -> dict[str, str]:
-        """For programs of the driver: with a root of its own, its libraries are not where the linker looks."""
-        if self.root == Path("/"):
-            return dict(os.environ)
-        before = os.environ.get("LD_LIBRARY_PATH", "")
-        return {**os.environ, "LD_LIBRARY_PATH": f"{self.library_directory}{':' if before else ''}{before}"}
+    def library_directories(self) -> list[Path]:
+        """All that programs of the root need libraries from, the vendor's first."""
+        found = (resolve_inside(self.root, directory) for directory in _library_directories(self.root))
+        return list(dict.fromkeys([self.library_directory, *(directory for directory in found if directory.is_dir())]))
+
+    def own_libraries(self) -> dict[str, Path]:
+        """The vendor's libraries by all their names, and none of the system that they are installed in."""
+        return {
+            path.name: resolve_inside(self.root, path)
+            for path in _listed(self.library_directory)
+            if path.name.startswith(_OWN_LIBRARIES) and ".so" in path.name
+        }
 
 
 def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
@@ -152,8 +157,11 @@ def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
     roots = [Path(root).absolute()] if root else [Path(each) for each in _ROOTS]
     for found in roots:
         for directory in _library_directories(found):
-            if (directory / MANAGEMENT_LIBRARY).exists():
-                return DriverFiles(found, directory, Path(host_root or found).absolute())
+            library = resolve_inside(found, directory / MANAGEMENT_LIBRARY)
+            if library.exists():
+                named = library.with_name(MANAGEMENT_LIBRARY)
+                library = named if named.exists() else library
+                return DriverFiles(found, library, Path(host_root or found).absolute())
     where = f"below {root}" if root else f"in the system, nor below {', '.join(_ROOTS[1:])}"
     raise DriverError(f"there is no NVIDIA driver on this machine: no {MANAGEMENT_LIBRARY} {where}")
 
@@ -163,6 +171,29 @@ def _library_directories(root: Path) -> Iterator[Path]:
         yield root / each
     # Packages of some distributions have a directory for each version: usr/lib/nvidia-580.
     yield from sorted((root / "usr/lib").glob("nvidia*"))
+
+
+def resolve_inside(root: Path, path: Path) -> Path:
+    """Follows symbolic links as a process with that root does: absolute ones start at the root."""
+    if root == Path("/"):
+        return Path(os.path.realpath(path))
+    waiting, found = [*reversed(path.relative_to(root).parts)], root
+    for _ in range(_MOST_LINKS):
+        while waiting:
+            name = waiting.pop()
+            if name == "..":
+                found = found.parent if found != root else root
+                continue
+            if (found / name).is_symlink():
+                break
+            found = found / name
+        else:
+            return found
+        target = Path(os.readlink(found / name))
+        parts = target.parts[1:] if target.is_absolute() else target.parts
+        found = root if target.is_absolute() else found
+        waiting += reversed(parts)
+    return path
 
 
 def _listed(directory: Path) -> list[Path]:

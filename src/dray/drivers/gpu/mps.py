@@ -25,7 +25,7 @@ from typing import Final, Literal
 from dray.driver import DriverError, Mount
 from dray.driver.files import replace_file
 from dray.drivers.gpu.claim_state import MpsState
-from dray.drivers.gpu.driver_files import DriverFiles
+from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, set_compute_mode
 from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.programs import run_program
@@ -56,10 +56,10 @@ def claim_of(daemon_id: str) -> str:
 
 class MpsDaemons:
     def __init__(
-        self, nvml: Nvml, files: DriverFiles, directory: Path, shared_memory: Literal["private", "host"]
+        self, nvml: Nvml, programs: DriverPrograms, directory: Path, shared_memory: Literal["private", "host"]
     ) -> None:
         self._nvml = nvml
-        self._files = files
+        self._programs = programs
         self._directory = directory / "mps"
         self._is_private = shared_memory == "private"
 
@@ -143,12 +143,12 @@ class MpsDaemons:
         (directory / "pipe").chmod(0o777)
 
     def _launch(self, wanted: MpsState, directory: Path, environment: dict[str, str]) -> None:
-        program = str(self._files.needed_program(_CONTROL))
+        control = self._programs.command(_CONTROL)
         multi_user = ["-M"] if wanted.multi_user else []
         shm = str(directory / "shm") if self._is_private else ""
         launcher = [sys.executable, "-m", "dray.drivers.gpu.mps_launch", str(os.getpid()), shm]
         visible = {**environment, "CUDA_VISIBLE_DEVICES": ",".join(wanted.devices)}
-        run_program([*launcher, program, "-d", *multi_user], visible)
+        run_program([*launcher, *control, "-d", *multi_user], visible)
         for pause in _PAUSES:
             time.sleep(pause)
             if self._processes(wanted.id):
@@ -156,11 +156,11 @@ class MpsDaemons:
         raise DriverError(f"the control daemon of MPS did not come up: see {directory / 'log'}")
 
     def _tell(self, command: str, environment: dict[str, str], seconds: float = 20.0) -> None:
-        run_program([str(self._files.needed_program(_CONTROL))], environment, f"{command}\n", seconds=seconds)
+        run_program(self._programs.command(_CONTROL), environment, f"{command}\n", seconds=seconds)
 
     def _environment(self, directory: Path) -> dict[str, str]:
         return {
-            **self._files.environment(),
+            **self._programs.environment(),
             PIPE_DIRECTORY: str(directory / "pipe"),
             "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.drivers.gpu.driver_files import DriverFiles
+from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.nvml import DEFAULT_MODE, set_compute_mode
 from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.programs import run_program
@@ -13,9 +13,9 @@ DEFAULT_INTERVAL: Final = 0
 
 
 class TimeSlices:
-    def __init__(self, nvml: Nvml, files: DriverFiles) -> None:
+    def __init__(self, nvml: Nvml, programs: DriverPrograms) -> None:
         self._nvml = nvml
-        self._files = files
+        self._programs = programs
 
     def set(self, uuid: str, interval: int) -> None:
         """Processes share the GPU in slices of this length. Raises DriverError."""
@@ -28,6 +28,12 @@ class TimeSlices:
         self._set_policy(uuid, DEFAULT_INTERVAL)
 
     def _set_policy(self, uuid: str, interval: int) -> None:
-        program = self._files.needed_program("nvidia-smi")
-        command = [str(program), "compute-policy", "-i", uuid, "--set-timeslice", str(interval)]
-        run_program(command, self._files.environment())
+        command = [
+            *self._programs.command("nvidia-smi"),
+            "compute-policy",
+            "-i",
+            uuid,
+            "--set-timeslice",
+            str(interval),
+        ]
+        run_program(command, self._programs.environment())

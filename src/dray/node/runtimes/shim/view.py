@@ -11,7 +11,8 @@ import os
 
 from dray.node.runtimes.shim import system
 
-_MOST_ENTRIES = 4096
+# /usr/lib has thousands of entries on distributions that have all libraries there.
+_MOST_ENTRIES = 16384
 
 
 def enter(mounts: list[dict[str, object]], stage: str) -> str:
