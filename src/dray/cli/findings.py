@@ -1,6 +1,6 @@
 """A finding of `dray lint`, as a value.
 
-An error is what an API server would refuse; a warning is a mistake that it would accept.
+An error is what an API server or a driver would refuse; a warning is a mistake that both would accept.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ RULES: Final = (
     "ignored-constraint",
     "unknown-request",
     "unused-claim",
+    "invalid-config",
     "incomplete-pool",
     "unknown-counter-set",
     "unguarded-attribute",

@@ -17,10 +17,12 @@ from dray.api.gates import ALL_GATES, FeatureGates, GateError
 from dray.api.service_addresses import DEFAULT_RANGE
 
 if TYPE_CHECKING:
+    from dray.server.admission.opaque_configs import OpaqueConfigs
     from dray.server.running import Options
 
 # Of the prefix of a range of Service addresses: room for a few of them, and no more than can be counted.
 _FEWEST_BITS, _MOST_BITS = 8, 28
+OPAQUE_CONFIG: Final = ("warn", "refuse", "ignore")
 _OPTIONAL_PLUGINS: Final = frozenset({"PodSecurity", "ServiceAccount"})
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -123,6 +125,15 @@ def serving(command: Command) -> Command:
             "PodSecurity: do not hold pods to the pod-security labels of their namespace.",
         ),
         click.option(
+            "--opaque-config",
+            "opaque_config",
+            type=click.Choice(OPAQUE_CONFIG),
+            default="warn",
+            show_default=True,
+            help="Claims with configuration that a driver of dray would refuse at prepare: warn whoever writes them, "
+            "refuse them as a driver's admission webhook does, or take them as they are.",
+        ),
+        click.option(
             "--audit-log",
             type=click.Path(path_type=Path, dir_okay=False),
             help="Write who did what to this file, as JSON lines.",
@@ -174,6 +185,7 @@ def server_options(
     fsync: bool,
     service_range: str,
     disabled_plugins: frozenset[str],
+    opaque_config: str,
 ) -> Options:
     from dray.server.running import Options
 
@@ -189,7 +201,24 @@ def server_options(
         fsync,
         disabled_plugins,
         service_range=service_range,
+        opaque_configs=_opaque_configs(opaque_config),
     )
+
+
+def _opaque_configs(mode: str) -> OpaqueConfigs | None:
+    from dray.server.admission.opaque_configs import OpaqueConfigs
+
+    if mode == "ignore":
+        return None
+    return OpaqueConfigs(_config_problem, refuses=mode == "refuse")
+
+
+def _config_problem(driver: str, parameters: Any) -> tuple[str, str] | None:
+    # Most servers never see configuration for a driver.
+    from dray.drivers.opaque_configs import problem_of
+
+    problem = problem_of(driver, parameters)
+    return None if problem is None else (problem.member, problem.message)
 
 
 def log_to_stderr() -> None:

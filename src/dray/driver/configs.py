@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from dray.api.objects import Object, mapping, mappings, strings
+from dray.driver.config_messages import explained
 from dray.driver.errors import InvalidConfig
 
 _SOURCES = ("FromClass", "FromClaim")
@@ -67,22 +68,35 @@ def decode_entries(allocation: Mapping[str, Any], driver: str, types: Sequence[t
     return found
 
 
-def decode(parameters: Object, types: Sequence[type[Config]], place: str) -> Config:
-    rest = dict(parameters)
-    api_version, kind = rest.pop("apiVersion", ""), rest.pop("kind", "")
-    for each in types:
-        if (each.api_version, _kind(each)) == (api_version, kind):
-            break
-    else:
-        raise InvalidConfig(f"{place}: {_named(api_version, kind)} is not known; the driver takes {_names(types)}")
-    if each.refusal:
-        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {each.refusal}")
+def decode(parameters: Object, types: Sequence[type[Config]], place: str = "") -> Config:
+    """Raises InvalidConfig with the place and what is wrong. A member that is null counts as absent, as in the API."""
+    api_version, kind = parameters.get("apiVersion") or "", parameters.get("kind") or ""
+    where = f"{place}: " if place else ""
+    chosen = type_of(parameters, types)
+    if chosen is None:
+        raise InvalidConfig(f"{where}{_named(api_version, kind)} is not known; the driver takes {_names(types)}")
+    if chosen.refusal:
+        raise InvalidConfig(f"{where}{_named(api_version, kind)}: {chosen.refusal}")
+    rest = {name: member for name, member in parameters.items() if name not in ("apiVersion", "kind")}
     try:
-        config = msgspec.convert(rest, each)
+        config = msgspec.convert(_present(rest), chosen)
         config.validate()
-    except (ValueError, TypeError) as error:
-        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {_shortened(error)}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidConfig(f"{where}{_named(api_version, kind)}: {_shortened(explained(error, chosen))}") from error
     return config
+
+
+def type_of(parameters: Object, types: Sequence[type[Config]]) -> type[Config] | None:
+    """Returns the type that parameters are of by apiVersion and kind; None if it is none of these."""
+    named = parameters.get("apiVersion") or "", parameters.get("kind") or ""
+    return next((each for each in types if (each.api_version, _kind(each)) == named), None)
+
+
+def _present(value: Any) -> Any:
+    """Without the members that are null."""
+    if isinstance(value, dict):
+        return {name: _present(member) for name, member in value.items() if member is not None}
+    return [_present(item) for item in value] if isinstance(value, list) else value
 
 
 def _kind(config: type[Config]) -> str:

@@ -29,6 +29,7 @@ from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
     from dray.server.admission.dynamic.registry import DynamicAdmission
+    from dray.server.admission.opaque_configs import OpaqueConfigs
     from dray.server.kubelets.client import KubeletClient
 
 
@@ -65,6 +66,8 @@ class Context:
     new_suffix: Callable[[], str] = _new_suffix
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plug-ins that do nothing, by Kubernetes' names for them."""
+    opaque_configs: OpaqueConfigs | None = None
+    """How the opaque configuration of claims is checked; None for not at all."""
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)

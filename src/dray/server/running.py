@@ -22,6 +22,7 @@ from dray.api.service_addresses import DEFAULT_RANGE
 from dray.process.loop_watch import LoopWatch
 from dray.process.memory import collect_rarely
 from dray.server import cluster_info, connections, kubernetes_service
+from dray.server.admission.opaque_configs import OpaqueConfigs
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.connections import Connections, most_connections
@@ -58,6 +59,8 @@ class Options:
     fsync: bool = False
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plug-ins that do nothing."""
+    opaque_configs: OpaqueConfigs | None = None
+    """How the opaque configuration of claims is checked; None for not at all."""
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     service_range: str = DEFAULT_RANGE
@@ -133,6 +136,7 @@ class RunningServer:
             options.gates,
             security,
             disabled_plugins=options.disabled_plugins,
+            opaque_configs=options.opaque_configs,
             service_range=options.service_range,
         )
         self.context.health.expect("bootstrap-controller")

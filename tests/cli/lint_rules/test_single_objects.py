@@ -86,3 +86,30 @@ spec:
     [(line, message)] = found(single_objects.unused_claim, pod)
     assert line == 7
     assert "'unused'" in message
+
+
+def test_configuration_that_the_driver_would_refuse(found: Found) -> None:
+    config = """\
+    config:
+    - opaque:
+        driver: gpu.nvidia.com
+        parameters:
+          apiVersion: resource.nvidia.com/v1beta1
+          kind: GpuConfig
+          sharing:
+            strategy: TimeSlicing
+"""
+    assert found(single_objects.invalid_config, CLAIM + config) == []
+    [(line, message)] = found(single_objects.invalid_config, CLAIM + config.replace("TimeSlicing", "TimeSlicin"))
+    assert line == 18
+    assert message == (
+        "resource.nvidia.com/v1beta1 GpuConfig: Invalid enum value 'TimeSlicin'; there are MPS, TimeSlicing"
+    )
+    [(line, message)] = found(single_objects.invalid_config, CLAIM + config + "            foo: 1\n")
+    assert line == 17
+    assert message.endswith("Object contains unknown field `foo`")
+    other = config.replace("gpu.nvidia.com", "gpu.example.com").replace("TimeSlicing", "TimeSlicin")
+    assert found(single_objects.invalid_config, CLAIM + other) == []
+    device_class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec:\n"
+    wrong = config.replace("    config", "  config").replace("TimeSlicing", "TimeSlicin")
+    assert [line for line, _ in found(single_objects.invalid_config, device_class + wrong)] == [12]

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dray.api.catalogue import RESOURCE_GROUP, find
-from dray.api.objects import sequence, text, walk
+from dray.api.objects import mapping, sequence, text, walk
 from dray.cli.claim_specs import (
     Spec,
     claim_spec,
@@ -28,8 +28,11 @@ from dray.cli.claim_specs import (
     request_bodies,
     request_names,
 )
-from dray.cli.findings import Finding, warning
+from dray.cli.findings import Finding, error, warning
 from dray.cli.manifests import Manifest
+
+if TYPE_CHECKING:
+    from dray.drivers.opaque_configs import ConfigProblem
 
 _LITERAL = r"""(?:"[^"\\]*"|'[^'\\]*')"""
 _INDEX = rf"\s*\[\s*{_LITERAL}\s*\]"
@@ -134,13 +137,41 @@ def unused_claim(manifest: Manifest) -> Iterator[Finding]:
             yield warning("unused-claim", manifest, claim.path, message, hint)
 
 
+def invalid_config(manifest: Manifest) -> Iterator[Finding]:
+    for entry in _configs(manifest.document):
+        opaque = mapping(entry.value.get("opaque"))
+        driver = text(opaque.get("driver"))
+        problem = config_problem(driver, opaque.get("parameters")) if driver else None
+        if problem is not None:
+            field = f"{entry.path}.opaque.parameters{f'.{problem.member}' if problem.member else ''}"
+            hint = f"the driver {driver} refuses the claim when a pod with it starts"
+            yield error("invalid-config", manifest, field, problem.message, hint)
+
+
+def config_problem(driver: str, parameters: Any) -> ConfigProblem | None:
+    # Few manifests have any, and the types of all drivers take a while to load.
+    from dray.drivers.opaque_configs import problem_of
+
+    return problem_of(driver, parameters)
+
+
 RULES: Final[tuple[Callable[[Manifest], Iterator[Finding]], ...]] = (
     old_version,
     string_comparison,
     ignored_constraint,
     unknown_request,
     unused_claim,
+    invalid_config,
 )
+
+
+def _configs(document: dict[str, Any]) -> Iterator[Spec]:
+    """Entries of configuration of a claim, a template or a class."""
+    if group_name(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
+        yield from Spec("spec", walk(document, "spec")).items("config")
+    claim = claim_spec(document)
+    if claim is not None:
+        yield from claim.items("devices", "config")
 
 
 def _expressions(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,8 @@ from dray.api.quantity import Quantity, QuantityError
 from dray.driver import Config
 
 _LEAST: int = 2**20
+Amount = str | int | float
+"""A quantity of the API: a text such as `15Gi`, or a number."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -27,8 +29,8 @@ class TimeSlicingConfig(_Part, frozen=True):
 
 class MpsConfig(_Part, frozen=True):
     default_active_thread_percentage: int | None = None
-    default_pinned_device_memory_limit: str | None = None
-    default_per_device_pinned_memory_limit: dict[str, str] = msgspec.field(default_factory=dict)
+    default_pinned_device_memory_limit: Amount | None = None
+    default_per_device_pinned_memory_limit: dict[str, Amount] = msgspec.field(default_factory=dict)
     multi_user: bool = False
 
     def validate(self) -> None:
@@ -111,8 +113,8 @@ class VfioDeviceConfig(Config, frozen=True, kw_only=True):
 CONFIGS: Final = (GpuConfig, MigDeviceConfig, VfioDeviceConfig)
 
 
-def _bytes(text: str) -> int:
+def _bytes(amount: Amount) -> int:
     try:
-        return Quantity.parse(text).value()
+        return Quantity.parse(str(amount)).value()
     except QuantityError as error:
         raise ValueError(str(error)) from None

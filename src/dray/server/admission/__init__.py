@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from dray.api.catalogue import ADMISSION_GROUP
+from dray.api.catalogue import ADMISSION_GROUP, RESOURCE_GROUP
 from dray.server.admission import (
     admission_policies,
     certificate_requests,
     core_kinds,
     custom_definitions,
     limit_ranges,
+    opaque_configs,
     pod_security,
     priority,
     quota,
@@ -58,6 +59,7 @@ _TRUST_BUNDLE = "ClusterTrustBundle.certificates.k8s.io"
 _POD_CERTIFICATE = "PodCertificateRequest.certificates.k8s.io"
 _WEBHOOKS = " ".join(f"{kind}WebhookConfiguration.{ADMISSION_GROUP}" for kind in ("Mutating", "Validating"))
 _VOLUME = "PersistentVolumeClaim"
+_CONFIGURED = " ".join(f"{kind}.{RESOURCE_GROUP}" for kind in ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"))
 _ALL = "*"
 _POLICY = f"ValidatingAdmissionPolicy.{ADMISSION_GROUP}"
 # Checks of an object by itself that may take long.
@@ -97,6 +99,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Pod", pod_security.check_pod),
         (pod_security.WORKLOADS, pod_security.check_workload),
         (_POLICY, admission_policies.note_types),
+        (_CONFIGURED, opaque_configs.check),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
@@ -120,6 +123,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Pod", pod_security.check_pod),
         (pod_security.WORKLOADS, pod_security.check_workload),
         (_POLICY, admission_policies.note_types),
+        (_CONFIGURED, opaque_configs.check),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),

@@ -1,0 +1,55 @@
+"""Opaque configuration for the drivers that come with dray, checked before a claim is prepared.
+
+The drivers' own types decode it, so that a manifest is judged as the driver will judge it. Configuration for other
+drivers is left alone, and so are kinds that the published driver takes and dray's does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dray.api.objects import mapping
+from dray.driver.configs import Config, decode, type_of
+from dray.driver.errors import InvalidConfig
+from dray.drivers.cpu.assignment import CpuParameters
+from dray.drivers.devices import compute_domain, gpu_configs, names
+from dray.drivers.nic.config import NetworkConfig
+
+TYPES: Final[dict[str, Sequence[type[Config]]]] = {
+    names.GPU: gpu_configs.CONFIGS,
+    names.COMPUTE_DOMAIN: compute_domain.CONFIGS,
+    names.CPU: (CpuParameters,),
+    names.NIC: (NetworkConfig,),
+    names.TPU: (),
+}
+"""By the name of the driver."""
+# As msgspec ends its messages: ` - at `$.sharing.strategy``.
+_PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """`member` is the path below the parameters, empty for all of them."""
+
+    member: str
+    message: str
+
+
+def problem_of(driver: str, parameters: Any) -> ConfigProblem | None:
+    """Returns why the driver would refuse the parameters; None if it takes them, or is none of dray's."""
+    types = TYPES.get(driver)
+    if types is None or not isinstance(parameters, dict):
+        return None
+    chosen = type_of(parameters, types)
+    if chosen is not None and chosen.refusal:
+        return None
+    try:
+        decode(mapping(parameters), types)
+    except InvalidConfig as error:
+        message = str(error)
+        found = _PLACE.search(message)
+        return ConfigProblem(found[1] if found else "", message[: found.start()] if found else message)
+    return None
