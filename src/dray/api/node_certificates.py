@@ -60,7 +60,7 @@ def refusal(node: str, found: Mapping[str, Any] | None, *, node_exists: bool, ke
     if found is not None and is_for(found, key_hash):
         return ""
     if node_exists:
-        return f"Node {node} exists already: delete it if its machine is gone"
+        return f"Node {node} exists already: kubectl delete node {node} if its machine is gone"
     if found is None or has_expired(found, now):
         return ""
     until = mapping(found.get("data")).get(_EXPIRES)

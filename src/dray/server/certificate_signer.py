@@ -41,6 +41,7 @@ from dray.server.security import authority
 from dray.server.security.certificates import CLIENT as CLIENT_PURPOSE
 from dray.server.security.certificates import SERVER as SERVER_PURPOSE
 from dray.server.security.server_names import is_of_one_machine, server_name_in
+from dray.store.interface import StoreError
 
 _log = logging.getLogger("dray.server")
 PREFIX: Final = key_prefix(CERTIFICATES_GROUP, "certificatesigningrequests")
@@ -90,9 +91,9 @@ class CertificateSigner:
                 if _is_due(obj):
                     outcome = await self._outcome(obj)
                     await updates.modify(self._context, resource, place, lambda found: _conclude(found, outcome))
-        except status.ApiError as error:
-            if error.code != 404:
-                _log.warning("CertificateSigningRequest %s cannot be signed: %s", name, error.message)
+        except (status.ApiError, StoreError) as error:
+            if not isinstance(error, status.ApiError) or error.code != 404:
+                _log.warning("CertificateSigningRequest %s cannot be signed: %s", name, error)
 
     async def _outcome(self, obj: Object) -> Object:
         """The status with a certificate, or with the reason why there will be none."""
@@ -120,6 +121,9 @@ class CertificateSigner:
             if found == socket.gethostname().lower():
                 advice += ", or join with a token of dray join-token --this-machine"
             raise RequestError(f"{found} is a name of the API server: {advice}")
+        for host in request.hosts:
+            if host.lower() != request.node and self._names.exists(host.lower()):
+                raise RequestError(f"{host} is the name of another node")
         for address in request.addresses:
             if not is_of_one_machine(address):
                 raise RequestError(f"{address} is not an address of one machine")

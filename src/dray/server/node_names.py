@@ -46,10 +46,13 @@ class NodeNames:
         return node_certificates.refusal(
             node,
             self._find(node),
-            node_exists=self._context.store.get(_NODES + node) is not None,
+            node_exists=self.exists(node),
             key_hash=key_hash,
             now=self._context.clock(),
         )
+
+    def exists(self, node: str) -> bool:
+        return self._context.store.get(_NODES + node) is not None
 
     async def record(self, node: str, key_hash: str, expires: datetime) -> None:
         made = node_certificates.record(node, key_hash, timestamp(expires))

@@ -37,8 +37,6 @@ REQUESTS: Final = built_in(f"{CERTIFICATES_GROUP}/v1", "CertificateSigningReques
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 _AGAIN: Final = 30.0
-# A kubelet asks for its serving certificate while it registers its Node.
-_SOON: Final = 2.0
 
 
 class CertificateApprover(QueueController[str]):
@@ -51,28 +49,49 @@ class CertificateApprover(QueueController[str]):
         self._requests = environment.informers.of(REQUESTS)
         self._requests.add_handler(self._changed)
         self._nodes = environment.informers.of(NODES)
+        self._nodes.add_handler(self._node_changed)
+        self._waiting: set[str] = set()
+        """Names of requests that wait for the addresses or the end of a Node."""
 
     def _changed(self, change: Change) -> None:
         if change.type != "DELETED" and certificate_requests.is_open(change.object):
             self._workers.queue.add(change.key[1])
 
+    def _node_changed(self, change: Change) -> None:
+        old, new = change.previous, change.object
+        if self._waiting and (change.type == "DELETED" or old is None or _addresses(old) != _addresses(new)):
+            for name in self._waiting:
+                self._workers.queue.add(name)
+
     async def reconcile(self, name: str) -> float | None:
+        self._waiting.discard(name)
         obj = self._requests.cache.get(name)
         if obj is None or not certificate_requests.is_open(obj) or status_of(obj).get("certificate"):
             return None
-        part, request = _recognised(obj)
+        try:
+            part, request = _recognised(obj)
+        except RequestError as error:
+            self._events.warning(obj, "NotSigned", f"{error}; nobody can approve that")
+            return None
+        if not part and request is not None:
+            why = f"a node gets a serving certificate for itself, under its name {request.node} and its addresses"
+            self._leave(obj, "NotOfNode", why)
         if not part or request is None or not await self._may(obj, part):
             return None
         if part == "nodeclient" and (why := await self._refusal(request)):
-            text = f"{why}; or approve this request with kubectl certificate approve {name}"
-            self._events.warning(obj, "NodeExists", text)
-            return _AGAIN
-        if part == "selfnodeserver" and (why := self._foreign_address(request)):
-            text = f"{why}; approve this request with kubectl certificate approve {name} if that is right"
-            self._events.warning(obj, "AddressNotOfNode", text)
-            return _SOON
-        await self._approve(obj, part)
-        return None
+            self._leave(obj, "NodeExists", why)
+        elif part == "selfnodeserver" and (why := self._foreign_address(request)):
+            self._leave(obj, "AddressNotOfNode", why)
+        else:
+            await self._approve(obj, part)
+            return None
+        self._waiting.add(name)
+        return _AGAIN
+
+    def _leave(self, obj: Object, reason: str, why: str) -> None:
+        """Leaves a request to a person, who finds in its events why."""
+        name = metadata_of(obj)["name"]
+        self._events.warning(obj, reason, f"{why}; kubectl certificate approve {name} approves it anyway")
 
     async def _may(self, obj: Object, part: str) -> bool:
         spec = spec_of(obj)
@@ -134,23 +153,23 @@ class CertificateApprover(QueueController[str]):
 
 
 def _recognised(obj: Object) -> tuple[str, Request | None]:
-    """What its sender must be allowed to do; empty for a request that somebody has to look at."""
+    """What its sender must be allowed to do, and the request of a node; without the first, somebody has to look at it.
+
+    Raises RequestError for a request that no signer of nodes signs.
+    """
     spec = spec_of(obj)
     signer, user = spec.get("signerName"), spec.get("username")
     if signer not in (KUBELET_CLIENT, KUBELET_SERVING):
         return "", None
-    try:
-        request = certificate_requests.read(obj)
-        certificate_requests.check(obj, request)
-    except RequestError:
-        return "", None
+    request = certificate_requests.read(obj)
+    certificate_requests.check(obj, request)
     if signer == KUBELET_CLIENT:
         return ("selfnodeclient" if user == request.common_name else "nodeclient"), request
     # The server finds out by the name that it reached the right node; a name may also have the form of an address.
     names_node = request.node in (*request.hosts, *request.addresses)
     if user == request.common_name and names_node and set(request.hosts) <= {request.node}:
         return "selfnodeserver", request
-    return "", None
+    return "", request
 
 
 def _addresses(node: Object) -> set[str]:
