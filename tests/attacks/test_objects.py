@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attacks.cluster import Cluster, withstands
+from tests.cli.running import eventually
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -63,11 +64,28 @@ def slices_whose_node_selector_compares_with_words(cluster: Cluster) -> None:
     cluster.create(PODS, pod("first", resourceClaims=claims))
 
 
+def pods_that_leave_their_isolation_in_a_restricted_namespace(cluster: Cluster) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": "held", "labels": labels}
+    cluster.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    path, account = "/api/v1/namespaces/held/pods", "/api/v1/namespaces/held/serviceaccounts/default"
+    eventually(lambda: cluster.request("GET", account).status == 200)
+    volumes = [{"name": "root", "hostPath": {"path": "/"}}]
+    escape = pod("escape", hostPID=True, hostNetwork=True, volumes=volumes)
+    escape["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    answer = cluster.request("POST", path, escape)
+    assert answer.status == 403, answer.body
+    assert b'violates PodSecurity \\"restricted:latest\\"' in answer.body
+    assert cluster.request("POST", f"{path}?dryRun=All", escape).status == 403
+    assert cluster.get(path)["items"] == []
+
+
 ATTACKS = (
     a_job_past_its_deadline_whose_pod_is_still_terminating,
     amounts_beyond_any_number,
     tolerations_of_numbers_too_long_to_be_read,
     slices_whose_node_selector_compares_with_words,
+    pods_that_leave_their_isolation_in_a_restricted_namespace,
 )
 
 

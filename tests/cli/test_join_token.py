@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +15,12 @@ from click.testing import Result
 from dray.api.catalogue import built_in
 from dray.cli.join_token import JoinToken, PlainServer, make_token
 from dray.client.api import ApiClient
+from dray.node.joining.joining import Invitation, join
+from dray.node.joining.membership import CLIENT, Membership, common_name
 from dray.server.inprocess import InProcessTransport
 from dray.server.running import Options, RunningServer
+from tests.cli.running import running
+from tests.cli.test_up import wait
 
 Dray = Callable[..., Result]
 
@@ -50,6 +56,20 @@ async def test_a_token_for_a_kubelet_is_a_kubeconfig() -> None:
 async def groups_of(client: ApiClient, made: JoinToken) -> str:
     found = await client.get(built_in("v1", "Secret"), f"bootstrap-token-{made.token[:6]}", namespace="kube-system")
     return base64.b64decode(found["data"].get("auth-extra-groups", "")).decode()
+
+
+def test_a_machine_joins_its_own_server_on_loopback_under_its_own_name(tmp_path: Path) -> None:
+    with running("up", "--bind", "127.0.0.1", "--port", "0", "--join-token", cwd=tmp_path) as process:
+        lines = wait(process)
+        (line,) = [each for each in lines if each.startswith("this machine joins with: dray node ")]
+        assert [each for each in lines if each.startswith("note: only this machine reaches https://127.0.0.1:")]
+        _, _, _, server, _, token, _, authority = line.partition(": ")[2].split()
+        name = socket.gethostname().lower()
+        membership = Membership(tmp_path / "pki", name)
+        asyncio.run(join(Invitation(server, token, authority), membership))
+        credential = membership.credential(CLIENT)
+        assert credential is not None
+        assert common_name(credential) == f"system:node:{name}"
 
 
 @pytest.mark.parametrize(
