@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from dray.server import certificate_signer
 from dray.server.authorization import AUTHENTICATED, User
 from dray.server.security import certificates
 
@@ -200,3 +203,27 @@ def test_who_approves_or_signs_may_annotate(api):
     for part in ("approval", "status"):
         api.patch(f"{PATH}/r/{part}", {"metadata": {"annotations": {part: "yes"}}})
     assert api.get(f"{PATH}/r")["metadata"]["annotations"] == {"approval": "yes", "status": "yes"}
+
+
+def test_a_node_that_cannot_be_recorded_yet_gets_its_certificate_later(api, monkeypatch):
+    monkeypatch.setattr(certificate_signer, "_RETRY_SECONDS", 0.01)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    webhook = {
+        "name": "away.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    metadata = {"name": "away"}
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    api.create(hooks, {"kind": "ValidatingWebhookConfiguration", "metadata": metadata, "webhooks": [webhook]})
+    api.create(PATH, request())
+    assert set(approve(api)["status"]) == {"conditions"}
+    api.delete(f"{hooks}/away")
+    end = time.monotonic() + 60
+    while "certificate" not in (found := api.get(f"{PATH}/r"))["status"]:
+        assert time.monotonic() < end, found["status"]
+        api.runner.run(asyncio.sleep(0.01))
+    record = api.get("/api/v1/namespaces/kube-system/configmaps/node-certificate.n1")
+    assert record["data"]["node"] == "n1"

@@ -47,6 +47,7 @@ _log = logging.getLogger("dray.server")
 PREFIX: Final = key_prefix(CERTIFICATES_GROUP, "certificatesigningrequests")
 LIFETIME: Final = timedelta(days=365)
 _SHORTEST: Final = timedelta(minutes=10)
+_RETRY_SECONDS: Final = 30.0
 # The reason that approvers give which no person told to approve: ours, and that of kube-controller-manager.
 AUTOMATIC: Final = "AutoApproved"
 _PURPOSES: Final = {CLIENT: CLIENT_PURPOSE, KUBELET_CLIENT: CLIENT_PURPOSE, KUBELET_SERVING: SERVER_PURPOSE}
@@ -82,18 +83,25 @@ class CertificateSigner:
             task.add_done_callback(self._tasks.discard)
 
     async def _settle(self, name: str) -> None:
+        """Tries again where something else is in the way: a full disk, or a webhook that does not answer."""
+        while True:
+            try:
+                await self._decide(Place(name=name))
+                return
+            except (status.ApiError, StoreError) as error:
+                if isinstance(error, status.ApiError) and error.code == 404:
+                    return
+                _log.warning("CertificateSigningRequest %s cannot be signed yet: %s", name, error)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _decide(self, place: Place) -> None:
         resource = self._context.registry.find(CERTIFICATES_GROUP, "v1", "certificatesigningrequests")
         assert resource is not None
-        place = Place(name=name)
-        try:
-            async with self._one_at_a_time:
-                obj = resource.read(reads.get(self._context, resource, place).value)
-                if _is_due(obj):
-                    outcome = await self._outcome(obj)
-                    await updates.modify(self._context, resource, place, lambda found: _conclude(found, outcome))
-        except (status.ApiError, StoreError) as error:
-            if not isinstance(error, status.ApiError) or error.code != 404:
-                _log.warning("CertificateSigningRequest %s cannot be signed: %s", name, error)
+        async with self._one_at_a_time:
+            obj = resource.read(reads.get(self._context, resource, place).value)
+            if _is_due(obj):
+                outcome = await self._outcome(obj)
+                await updates.modify(self._context, resource, place, lambda found: _conclude(found, outcome))
 
     async def _outcome(self, obj: Object) -> Object:
         """The status with a certificate, or with the reason why there will be none."""
