@@ -54,6 +54,8 @@ def test_a_root_with_a_loader_runs_its_programs_itself(root, tmp_path):
     (root / loader.relative_to("/")).symlink_to(f"/{LIBRARIES}/{loader.name}")
     for path in paths:
         shutil.copy(path, root / LIBRARIES / path.name)
+    programs = DriverPrograms(find_driver_files(str(root)), tmp_path / "libraries")
+    assert programs.command_in_root("nvidia-smi") == ["chroot", str(root), "/usr/bin/nvidia-smi"]
     used = files_of(root, tmp_path)
     outside = {path for path in used if not path.startswith(str(root))}
     assert outside == set()

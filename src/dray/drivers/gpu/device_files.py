@@ -82,7 +82,8 @@ class DeviceFiles:
 
     def _load_module(self) -> None:
         with suppress(DriverError):
-            run_program([*self._programs.command(_MODPROBE), "-u", "-c=0"], self._programs.environment())
+            # It starts the system's modprobe, which needs the kernel modules of that system.
+            run_program([*self._programs.command_in_root(_MODPROBE), "-u", "-c=0"], self._programs.environment())
 
     def _parameters(self) -> dict[str, int]:
         """Who may use device files, as the kernel module was told."""

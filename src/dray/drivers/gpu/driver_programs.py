@@ -38,6 +38,12 @@ class DriverPrograms:
         libraries = ":".join(map(str, self.files.library_directories()))
         return [str(loader), "--library-path", libraries, str(program)]
 
+    def command_in_root(self, name: str) -> list[str]:
+        """Returns the words that run a program that needs more of its system than libraries. Raises DriverError."""
+        command, root = self.command(name), self.files.root
+        is_system = len(command) > 1
+        return ["chroot", str(root), f"/{Path(command[-1]).relative_to(root)}"] if is_system else command
+
     def environment(self) -> dict[str, str]:
         """Returns the environment of the programs, and of what they start."""
         if self.files.root == Path("/"):
