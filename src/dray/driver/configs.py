@@ -93,7 +93,7 @@ def type_of(parameters: Object, types: Sequence[type[Config]]) -> type[Config] |
 
 
 def _present(value: Any) -> Any:
-    """Without the members that are null."""
+    """Returns the value without members that are null, at any depth."""
     if isinstance(value, dict):
         return {name: _present(member) for name, member in value.items() if member is not None}
     return [_present(item) for item in value] if isinstance(value, list) else value

@@ -6,18 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pynvml
 import pytest
 from click.testing import CliRunner
 
 from dray.cli import main
 from dray.driver import DriverContext
-from dray.drivers.gpu import binding
 from dray.drivers.registry import load
 from dray.fleet.choice import choose
 from dray.fleet.pools import declared
 
 GPU = "gpu.nvidia.com"
+NOT_SUPPORTED, NO_PERMISSION, UNKNOWN = 3, 4, 999
 A100 = {
     "1g.5gb": (19, 4864, 14, 1, 0, 0, 0, 0),
     "1g.5gb+me": (20, 4864, 14, 1, 1, 0, 1, 1),
@@ -250,15 +249,15 @@ UNSUPPORTED = {
     "nvmlDeviceGetArchitecture": "architecture",
     "nvmlDeviceGetCudaComputeCapability": "cudaComputeCapability",
     "nvmlDeviceGetAddressingMode": "addressingMode",
-    "nvmlDeviceGetPciInfo": "resource.kubernetes.io/pciBusID",
+    "nvmlDeviceGetPciInfo_v3": "resource.kubernetes.io/pciBusID",
 }
 
 
 @pytest.mark.parametrize("function", UNSUPPORTED)
-def test_what_nvml_does_not_support_is_left_out_and_the_gpu_is_not(gpu_machine, monkeypatch, function):
+def test_what_nvml_does_not_support_is_left_out_and_the_gpu_is_not(gpu_machine, function):
     machine = gpu_machine("a3-highgpu-8g", 1)
     _, everything, _ = published(machine)
-    monkeypatch.setattr(binding.pynvml, function, failing(pynvml.NVML_ERROR_NOT_SUPPORTED), raising=False)
+    machine.fail(function, NOT_SUPPORTED)
     _, devices, left_out = published(machine)
     assert [each for each in left_out if each.startswith("gpu")] == []
     members = {**everything["gpu-0"]["attributes"], **everything["gpu-0"]["capacity"]}
@@ -267,10 +266,9 @@ def test_what_nvml_does_not_support_is_left_out_and_the_gpu_is_not(gpu_machine, 
     assert members.keys() - stated.keys() == {UNSUPPORTED[function], *follows}
 
 
-def test_a_gpu_that_states_no_memory_is_shared_by_number_and_not_by_memory(gpu_machine, monkeypatch):
+def test_a_gpu_that_states_no_memory_is_shared_by_number_and_not_by_memory(gpu_machine):
     machine = gpu_machine("a3-highgpu-8g", 1)
-    unsupported = failing(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    monkeypatch.setattr(binding.pynvml, "nvmlDeviceGetMemoryInfo", unsupported, raising=False)
+    machine.fail("nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)
     _, devices, _ = published(machine, ConsumableShares="4")
     assert (devices["gpu-0"]["allowMultipleAllocations"], list(devices["gpu-0"]["capacity"])) == (True, ["shares"])
     _, devices, _ = published(machine, ConsumableShares="memory")
@@ -278,22 +276,24 @@ def test_a_gpu_that_states_no_memory_is_shared_by_number_and_not_by_memory(gpu_m
 
 
 @pytest.mark.parametrize("function", [*UNSUPPORTED, "nvmlDeviceGetMinorNumber"])
-def test_a_gpu_that_is_left_out_is_with_the_fact_that_cannot_be_read(gpu_machine, monkeypatch, function):
+def test_the_reason_of_a_gpu_that_is_left_out_names_the_fact_that_cannot_be_read(gpu_machine, function):
     machine = gpu_machine("a3-highgpu-8g", 1)
-    monkeypatch.setattr(binding.pynvml, function, failing(pynvml.NVML_ERROR_UNKNOWN), raising=False)
+    machine.fail(function, UNKNOWN)
     _, devices, (reason, *_) = published(machine)
-    facts = {"MemoryInfo": "memory", "PciInfo": "PCI address", "CudaComputeCapability": "compute capability"}
+    facts = {"MemoryInfo": "memory", "PciInfo_v3": "PCI address", "CudaComputeCapability": "compute capability"}
     facts |= {"MinorNumber": "minor number", "AddressingMode": "addressing mode"}
     fact = function.removeprefix("nvmlDeviceGet")
     assert devices == {}
     assert f"{facts.get(fact, fact.lower())} of GPU {machine.gpus[0].uuid}: Unknown Error (NVML error 999)" in reason
 
 
-def failing(code):
-    def function(*_):
-        raise pynvml.NVMLError(code)
-
-    return function
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])
+def test_a_partition_whose_size_is_not_told_is_the_whole_of_its_gpu_instance(gpu_machine, code):
+    machine = gpu_machine("a3-highgpu-8g", 1, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    machine.fail("nvmlDeviceGetAttributes_v2", code)
+    _, devices, left_out = published(machine)
+    assert (list(devices), left_out) == (["gpu-0-mig-3g40gb-9-4"], [])
 
 
 def test_an_a100_whose_mig_mode_is_off_is_whole_also_in_the_dynamic_mode(gpu_machine):

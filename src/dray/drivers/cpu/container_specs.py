@@ -97,12 +97,12 @@ class ContainerSpecs:
 
 
 def _id_of(container: CpusetGroup) -> str:
-    """Of `<id>`, `cri-containerd-<id>.scope`, `crio-<id>.scope`, `libpod-<id>`."""
+    """Returns the id in names such as `<id>`, `cri-containerd-<id>.scope`, `crio-<id>.scope`, `libpod-<id>`."""
     return container.directory.name.removesuffix(".scope").rpartition("-")[2]
 
 
 def _processes(container: CpusetGroup) -> Iterator[int]:
-    """Also those that an init system in the container has moved into groups below."""
+    """Yields all processes, those that an init system in the container has moved into groups below included."""
     yield from container.processes()
     for child in container.children():
         yield from _processes(child)

@@ -7,10 +7,12 @@ several of which share the memory of one GPU instance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.nvml import uuid_of
-from dray.drivers.gpu.nvml_calls import NvmlError, call, optional
+from dray.drivers.gpu.nvml_calls import NvmlError, optional
+from dray.drivers.gpu.nvml_mig import part_handles
 from dray.drivers.gpu.nvml_session import Handle
 
 
@@ -26,20 +28,22 @@ class ComputeSize:
 
 
 def compute_sizes(gpu: Handle) -> dict[str, ComputeSize]:
-    """Returns the sizes by UUID. Compute instances are missing whose size the library does not tell."""
+    """Returns the sizes by UUID. Compute instances are missing whose size the library does not tell this process."""
     found = {}
-    for index in range(optional("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0):
-        try:
-            handle = call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
-            uuid = uuid_of(handle)
-        except NvmlError as error:
-            # Numbers need not be consecutive.
-            if not (error.is_not_found or error.is_absent):
-                raise
-            continue
-        told = optional(f"attributes of partition {uuid}", pynvml.nvmlDeviceGetAttributes, handle)
+    for handle in part_handles(gpu):
+        uuid = uuid_of(handle)
+        told = _attributes(handle, uuid)
         if told is not None:
             found[uuid] = ComputeSize(
                 told.computeInstanceSliceCount, told.gpuInstanceSliceCount, told.multiprocessorCount
             )
     return found
+
+
+def _attributes(part: Handle, uuid: str) -> Any:
+    try:
+        return optional(f"attributes of partition {uuid}", pynvml.nvmlDeviceGetAttributes, part)
+    except NvmlError as error:
+        if not error.is_forbidden:
+            raise
+        return None

@@ -53,7 +53,10 @@ class GpuEdits:
         )
 
     def of(self, minor: int, further_nodes: Sequence[DeviceNode] = ()) -> ContainerEdits:
-        """For a device of the GPU with that minor number. Raises ClaimFailed where a device file is missing."""
+        """Returns the edits for a device of the GPU with that minor number.
+
+        Raises ClaimFailed where a device file is missing and cannot be made.
+        """
         files = DeviceFiles(self.programs, self.options)
         paths = [files.needed(name) for name in (f"nvidia{minor}", *_NEEDED)]
         paths += [path for name in _IF_THERE if (path := files.find(name)) is not None]

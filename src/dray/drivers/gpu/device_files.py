@@ -86,7 +86,7 @@ class DeviceFiles:
             run_program([*self._programs.command_in_root(_MODPROBE), "-u", "-c=0"], self._programs.environment())
 
     def _parameters(self) -> dict[str, int]:
-        """Who may use device files, as the kernel module was told."""
+        """Returns mode and owner of device files, as the kernel module was told."""
         found = dict(_PARAMETERS)
         with suppress(OSError):
             for line in (self._options.proc / "driver/nvidia/params").read_text().splitlines():

@@ -139,7 +139,7 @@ class DriverFiles:
         return path
 
     def library_directories(self) -> list[Path]:
-        """All that programs of the root need libraries from, the vendor's first."""
+        """Returns all directories that programs of the root need libraries from, the vendor's first."""
         found = (resolve_inside(self.root, directory) for directory in _library_directories(self.root))
         return list(dict.fromkeys([self.library_directory, *(directory for directory in found if directory.is_dir())]))
 

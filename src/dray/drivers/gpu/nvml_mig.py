@@ -135,18 +135,21 @@ def _instance(handle: Handle) -> Instance:
 def parts(gpu: Handle) -> list[Part]:
     """All compute instances of a GPU that programs can use."""
     found = []
-    for index in range(optional("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0):
-        try:
-            handle = call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
-        except NvmlError as error:
-            # Numbers need not be consecutive.
-            if not (error.is_not_found or error.is_absent):
-                raise
-            continue
+    for handle in part_handles(gpu):
         instance = call("a MIG device", pynvml.nvmlDeviceGetGpuInstanceId, handle)
         compute = call("a MIG device", pynvml.nvmlDeviceGetComputeInstanceId, handle)
         found.append(Part(uuid_of(handle), instance, compute))
     return found
+
+
+def part_handles(gpu: Handle) -> Iterator[Handle]:
+    for index in range(optional("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0):
+        try:
+            yield call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
+        except NvmlError as error:
+            # Numbers need not be consecutive.
+            if not (error.is_not_found or error.is_absent):
+                raise
 
 
 def create_instance(gpu: Handle, uuid: str, profile_id: int, start: int, size: int) -> Instance:

@@ -9,6 +9,7 @@ typedef struct {
 int nvmlDeviceGetAttributes_v2(handle_t *device, attributes_t *told) {
     char name[64], text[128];
     instance_t found;
+    ENTER(device->gpu);
     if (device->gi < 0) return NOT_SUPPORTED;
     if (!instance(device->gpu, device->gi, &found)) return NOT_FOUND;
     memset(told, 0, sizeof *told);
