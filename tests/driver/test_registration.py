@@ -1,6 +1,7 @@
 """Registration with a kubelet, and the sockets on which a driver is served."""
 
 import asyncio
+import socket
 import stat
 from pathlib import Path
 
@@ -85,6 +86,19 @@ async def test_a_socket_that_somebody_removes_is_made_again(kubelet_node: Node) 
         claim = await kubelet_node.claim("lamp-0")
         async with Plugin(runner.options.dra_socket(NAME)) as plugin:
             assert (await plugin.prepare(claim))[claim["uid"]].error == ""
+
+
+async def test_sockets_of_an_instance_that_was_killed_are_removed_by_the_next(kubelet_node: Node) -> None:
+    registry, directory = kubelet_node.root / "plugins_registry", kubelet_node.root / "plugins" / NAME
+    directory.mkdir(parents=True)
+    dead = [registry / f"{NAME}-killed-reg.sock", directory / "dra-killed.sock"]
+    for path in (*dead, registry / "other.example.com-reg.sock"):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(path))
+    async with kubelet_node.running(Lamps(), pod_uid="old"), kubelet_node.running(Lamps(), pod_uid="new"):
+        names = {path.name for path in registry.iterdir()}
+        assert names == {f"{NAME}-old-reg.sock", f"{NAME}-new-reg.sock", "other.example.com-reg.sock"}
+        assert {path.name for path in directory.glob("*.sock")} == {"dra-old.sock", "dra-new.sock"}
 
 
 async def test_a_rolling_update_has_two_sockets_and_the_old_ones_end_alone(kubelet_node: Node) -> None:

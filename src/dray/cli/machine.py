@@ -82,7 +82,8 @@ class Machine:
         from dray.server.listening import listen
 
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        options = self.options = replace(options, root=_short(options.root))
+        # Containers, drivers and daemons that get paths below it have other working directories.
+        options = self.options = replace(options, root=_short(options.root.absolute()))
         self._runtime = _runtime(options)
         self._socket = listen(options.address, options.port) if options.trust is not None else None
         self._tls = options.trust.context() if options.trust is not None else None

@@ -38,7 +38,7 @@ from dray.driver.serialization import DriverLock
 from dray.driver.services import RegistrationService, add_services
 from dray.driver.sigterm import cancelled_by_sigterm
 from dray.driver.slices.publisher import Publisher
-from dray.driver.sockets import ServedSocket
+from dray.driver.sockets import ServedSocket, remove_dead_sockets
 from dray.process.tasks import end_tasks
 
 _LONGEST_NAME: Final = 63
@@ -148,6 +148,7 @@ class DriverRunner:
         await self.driver.start()
         self._started = True
         if serves:
+            self._remove_dead_sockets()
             await self._dra.start()
             await self._registrar.start()
             self._begin("sockets", self._keep_sockets())
@@ -177,6 +178,11 @@ class DriverRunner:
                 except (OSError, DriverError) as error:
                     self.metrics.failed("sockets")
                     _logger.error("driver %s: %s", self.driver.name, error)
+
+    def _remove_dead_sockets(self) -> None:
+        """Removes those of earlier instances in a rolling update, whose names have other uids."""
+        remove_dead_sockets(self.options.registry(), f"{self.driver.name}-*-reg.sock")
+        remove_dead_sockets(self._directory, "dra-*.sock")
 
     def _make_directories(self) -> None:
         registry = self.options.registry()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +73,23 @@ class ServedSocket:
         with suppress(FileNotFoundError):
             return self.path.stat().st_ino == self._inode
         return False
+
+
+def remove_dead_sockets(directory: Path, pattern: str) -> None:
+    """Removes the sockets that no process listens on: those of instances that were killed.
+
+    A kubelet tries a dead registration socket for ever. A socket has its name only while it is served.
+    """
+    for path in directory.glob(pattern):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as client:
+            try:
+                client.connect(str(path))
+            except ConnectionRefusedError:
+                _logger.warning("the socket %s was left by a process that was killed; it is removed", path)
+                path.unlink(missing_ok=True)
+            except OSError:
+                # Not a socket, or one whose process is busy.
+                continue
 
 
 async def _stop(server: grpc.aio.Server, grace: float) -> None:
