@@ -71,11 +71,14 @@ def test_links_are_followed_within_the_root(tmp_path):
         ("etc/alternatives/glx--libnvidia-ml.so.1", "/usr/lib/nvidia/current/libnvidia-ml.so.1"),
         ("usr/bin/nvidia-smi", "/etc/alternatives/nvidia--nvidia-smi"),
         ("etc/alternatives/nvidia--nvidia-smi", "../../usr/lib/nvidia/bin/nvidia-smi"),
+        ("usr/lib/nvidia/current/libcuda.so", "/etc/alternatives/libcuda.so"),
+        ("etc/alternatives/libcuda.so", "/usr/lib/nvidia/current/libcuda.so.1"),
     ):
         (tmp_path / link).symlink_to(target)
     files = find_driver_files(str(tmp_path))
     assert files.management_library == tmp_path / "usr/lib/nvidia/current/libnvidia-ml.so.1"
-    assert len(files.libraries(VERSION)) == 3
+    cuda, *others = files.libraries(VERSION)
+    assert (cuda.links, len(others)) == (("libcuda.so", "libcuda.so.1"), 2)
     assert files.needed_program("nvidia-smi") == tmp_path / "usr/lib/nvidia/bin/nvidia-smi"
     (tmp_path / "usr/bin/nvidia-debugdump").symlink_to("nvidia-debugdump")
     assert files.program("nvidia-debugdump") is None

@@ -100,7 +100,7 @@ class DriverFiles:
             if path.name.endswith(f".so.{version}") and not path.is_symlink():
                 found[path.name] = path
             elif path.is_symlink() and ".so" in path.name:
-                links.setdefault(Path(os.path.realpath(path)).name, []).append(path.name)
+                links.setdefault(resolve_inside(self.root, path).name, []).append(path.name)
         return [
             MountedFile(self.host_path(path), f"{CONTAINER_LIBRARIES[0]}/{name}", tuple(sorted(links.get(name, ()))))
             for name, path in sorted(found.items())
