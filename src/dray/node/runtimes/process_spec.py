@@ -94,11 +94,7 @@ def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
 def _made_devices(nodes: tuple[DeviceNode, ...]) -> dict[str, dict[str, Any]]:
     """Device files that the shim makes in the container's own file system, by their paths."""
     found = ((node.path, made_device(node)) for node in nodes)
-    return {
-        path: {"host_path": "", "container_path": path, "read_only": False, "device": asdict(device)}
-        for path, device in found
-        if device is not None
-    }
+    return {path: {**asdict(Mount("", path)), "device": asdict(device)} for path, device in found if device is not None}
 
 
 def _mount_spec(mount: Mount) -> dict[str, Any]:
