@@ -20,10 +20,10 @@ def test_the_kubelets_directories_are_the_default() -> None:
 def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     options = RunnerOptions(kubelet_root=Path("d/node"), cdi_directory=Path("d/cdi"), host_directory=Path("h"))
-    assert options.plugin_directory("d.example.com") == tmp_path / "d/node/plugins/d.example.com"
+    assert options.plugin_directory("d") == tmp_path / "d/node/plugins/d"
     assert options.registry() == tmp_path / "d/node/plugins_registry"
     assert options.cdi_directory == tmp_path / "d/cdi"
-    assert options.endpoint("d.example.com") == f"{tmp_path}/h/dra.sock"
+    assert options.endpoint("d") == f"{tmp_path}/h/dra.sock"
     apart = RunnerOptions(directory=Path("own"), registry_directory=Path("registry"))
     assert (apart.plugin_directory("d"), apart.registry()) == (tmp_path / "own", tmp_path / "registry")
 
