@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.node.node_registration import remove_volumes
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from tests.node.machines import Machine, pod, shell
@@ -83,3 +84,14 @@ async def test_an_ephemeral_volume_has_a_claim_of_the_pod_alone(machine):
         return await cluster.get("PersistentVolumeClaim", "p-data") is None
 
     await cluster.eventually(is_gone)
+
+
+def test_removing_a_volume_removes_nothing_that_its_links_lead_to(tmp_path):
+    (tmp_path / "volumes/pvc-1/deep").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/file").touch()
+    for name in ("pvc-1/link", "pvc-2", "other"):
+        (tmp_path / "volumes" / name).symlink_to(tmp_path / "outside")
+    remove_volumes(tmp_path / "volumes", ["pvc-1", "pvc-2", "pvc-3", "other", "pvc-../../outside"])
+    assert [each.name for each in (tmp_path / "volumes").iterdir()] == ["other"]
+    assert [each.name for each in (tmp_path / "outside").iterdir()] == ["file"]

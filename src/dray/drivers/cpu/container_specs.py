@@ -21,6 +21,7 @@ import msgspec
 
 from dray.api.objects import mapping, strings
 from dray.node.cpusets.cgroups import CpusetGroup
+from dray.process.beneath import PROCESS_BYTES, read_regular, read_start
 
 DIRECTORIES: Final = (
     "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}",
@@ -29,6 +30,7 @@ DIRECTORIES: Final = (
     "/run/containers/storage/overlay-containers/{id}/userdata",
     "/var/lib/containers/storage/overlay-containers/{id}/userdata",
 )
+_LARGEST: Final = 16 << 20
 _PROC: Final = Path("/proc")
 # CRI-O gives monitors groups of their own, named after the container as well: `crio-conmon-<id>.scope`.
 _MONITOR: Final = "conmon"
@@ -48,8 +50,8 @@ class ContainerSpecs:
         container_id = _id_of(container)
         for path in (*self._usual_places(container_id), *self._places_of_monitor(container, container_id)):
             try:
-                spec = msgspec.json.decode((path / "config.json").read_bytes())
-            except (OSError, msgspec.DecodeError):
+                spec = msgspec.json.decode(read_regular(path / "config.json", _LARGEST, links=True))
+            except (OSError, msgspec.DecodeError, RecursionError):
                 continue
             return _environment(spec)
         return None
@@ -66,7 +68,7 @@ class ContainerSpecs:
         process = self._proc / str(monitor)
         try:
             working_directory = os.readlink(process / "cwd")
-            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            arguments = read_start(process / "cmdline", PROCESS_BYTES).split(b"\0")
         except OSError:
             return
         if container_id in working_directory.split("/"):

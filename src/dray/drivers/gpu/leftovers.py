@@ -16,8 +16,10 @@ import msgspec
 from dray.driver.files import remove_file, replace_file
 from dray.drivers.gpu.claim_state import ClaimState, PartitionState
 from dray.drivers.gpu.discovery import FoundGpu
+from dray.process import beneath
 
 _SUFFIX: Final = ".json"
+_LARGEST: Final = 16 << 20
 _logger = logging.getLogger(__name__)
 
 
@@ -87,12 +89,12 @@ class Leftovers:
 
     def _read(self, path: Path) -> Leftover | None:
         try:
-            leftover = msgspec.json.decode(path.read_bytes(), type=Leftover)
+            leftover = msgspec.json.decode(beneath.read_regular(path, _LARGEST), type=Leftover)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             _logger.error("%s cannot be read, and is removed: %s", path, error)
-            remove_file(path)
+            beneath.remove_tree(path)
             return None
         if leftover.boot_id != self._boot_id:
             remove_file(path)

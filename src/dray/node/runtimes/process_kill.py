@@ -19,6 +19,7 @@ from dray.node.cgroups import Cgroup
 from dray.node.runtimes import shim_lock
 from dray.node.runtimes.shim.processes import descendants
 from dray.node.runtimes.shim_client import read_json
+from dray.process.beneath import PROCESS_BYTES, read_start
 from dray.process.ending import end_all
 
 _PAUSE: Final = 0.02
@@ -78,5 +79,5 @@ def _session_members(session: int, hostname: bytes) -> Iterable[int]:
             with suppress(OSError, IndexError, ValueError):
                 place = Path("/proc", entry)
                 words = (place / "stat").read_text().rpartition(")")[2].split()
-                if int(words[3]) == session and hostname in (place / "environ").read_bytes().split(b"\0"):
+                if int(words[3]) == session and hostname in read_start(place / "environ", PROCESS_BYTES).split(b"\0"):
                     yield int(entry)
