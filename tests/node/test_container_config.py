@@ -69,7 +69,7 @@ def cleaned(tmp_path):
 
 
 async def test_a_pod_whose_directories_are_deeper_than_python_recurses_is_removed(cleaned, machine):
-    program = "import os, time\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    program = "import os, time\nfor _ in range(1100):\n    os.mkdir('d')\n    os.chdir('d')\n"
     command = [sys.executable, "-c", f"{program}print('made', flush=True)\ntime.sleep(1000)"]
     volumes = [{"name": "scratch", "emptyDir": {}}]
     mounts = [{"name": "scratch", "mountPath": "/scratch"}]

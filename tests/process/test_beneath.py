@@ -118,7 +118,7 @@ def test_a_tree_of_any_depth_is_walked_and_removed_without_following_links(volum
     before = state(outside)
     # Deeper than Python recurses, and longer than a path may be.
     here = os.open(volume / "d", os.O_RDONLY)
-    for _ in range(1500):
+    for _ in range(1100):
         os.mkdir(DEEP, dir_fd=here)
         os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
         following = os.open(DEEP, os.O_RDONLY, dir_fd=here)
@@ -133,6 +133,17 @@ def test_a_tree_of_any_depth_is_walked_and_removed_without_following_links(volum
     assert not volume.exists()
     assert beneath.remove_tree(volume)
     assert state(outside) == before
+
+
+def test_removal_ends_although_somebody_goes_on_writing(volume, monkeypatch):
+    monkeypatch.setattr(beneath, "_MOST_LEVELS", 100)
+    command = 'while mkdir -p "$0/x/y" 2> /dev/null; do :; done'
+    with subprocess.Popen(["sh", "-c", command, volume / "d"]) as writing:
+        try:
+            beneath.remove_tree(volume / "d")
+        finally:
+            writing.kill()
+    assert beneath.remove_tree(volume)
 
 
 def test_removing_a_link_leaves_what_it_leads_to(volume, outside):

@@ -35,16 +35,13 @@ class SubpathMounts:
         """The place that a runtime may mount, until `release`. Missing directories are made, with the volume's mode."""
         found = _opened(volume, subpath)
         try:
-            path = Path(os.readlink(f"/proc/self/fd/{found}"))
             if os.geteuid() != 0:
-                return path
+                return Path(os.readlink(f"/proc/self/fd/{found}"))
             place = self._new_place(pod_uid, container, is_directory=stat.S_ISDIR(os.fstat(found).st_mode))
-            try:
-                system.mount(f"/proc/self/fd/{found}", str(place), flags=system.MS_BIND)
-            except PermissionError:
-                # Nobody can mount here, a runtime neither.
-                return path
+            system.mount(f"/proc/self/fd/{found}", str(place), flags=system.MS_BIND)
             return place
+        except OSError as error:
+            raise _refusal(subpath, f"cannot be mounted: {error.strerror}") from None
         finally:
             os.close(found)
 
@@ -87,6 +84,10 @@ def _opened(volume: Path, subpath: str) -> int:
             problem = "leads to a file that does not exist"
         else:
             problem = f"cannot be used: {error.strerror}"
-        raise SetupError("CreateContainerConfigError", f"subPath {subpath} {problem}") from None
+        raise _refusal(subpath, problem) from None
     except ValueError as error:
-        raise SetupError("CreateContainerConfigError", f"subPath {subpath!r} cannot be used: {error}") from None
+        raise _refusal(repr(subpath), f"cannot be used: {error}") from None
+
+
+def _refusal(subpath: str, problem: str) -> SetupError:
+    return SetupError("CreateContainerConfigError", f"subPath {subpath} {problem}")

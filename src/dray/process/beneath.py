@@ -30,6 +30,8 @@ _ANYWHERE: Final = -100
 _TRIES: Final = 200
 _MOST_LINKS: Final = 40
 _LONGEST_PATH: Final = 4096
+# Removal ends although somebody goes on writing.
+_MOST_LEVELS: Final = 100_000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PROCESS_BYTES: Final = 8 << 20
@@ -47,7 +49,7 @@ class _OpenHow(ctypes.Structure):
 
 @contextmanager
 def opened(path: Path | str, flags: int = _DIRECTORY, *, parent: int | None = None) -> Iterator[int]:
-    """The descriptor of a directory that is not a symbolic link, closed at the end."""
+    """Opens a path and closes it at the end; without other flags, a directory that is not a symbolic link."""
     descriptor = os.open(path, flags, dir_fd=parent)
     try:
         yield descriptor
@@ -56,7 +58,7 @@ def opened(path: Path | str, flags: int = _DIRECTORY, *, parent: int | None = No
 
 
 def open_beneath(root: int, path: str, flags: int = os.O_PATH, *, links: bool = True) -> int:
-    """Opens what is there. Without `links` no symbolic link is followed at all, and raises OSError with ELOOP."""
+    """Opens what is there. Without `links` no symbolic link is followed: one in the path raises OSError with ELOOP."""
     if "\0" in path:
         raise ValueError("embedded null byte")
     if path.startswith("/"):
@@ -255,8 +257,9 @@ def remove_tree(path: Path | str, *, parent: int | None = None) -> bool:
     if _removed(place.name, parent):
         return True
     with suppress(OSError), opened(place.name, parent=parent) as top:
-        while _mount(top) == _mount(parent) and _remove_level(top):
-            pass
+        for _ in range(_MOST_LEVELS):
+            if _mount(top) != _mount(parent) or not _remove_level(top):
+                break
     return _removed(place.name, parent)
 
 
