@@ -5,6 +5,7 @@ The directory `outside` stands for the machine: it must be neither shown, nor wr
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from dray.node.runtimes.podman.runtime import PodmanRuntime
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, Machine, pod, ready, shell, states, using_sub_paths
 from tests.node.runtimes import busybox
+from tests.process.swapping import swapping
 
 pytestmark = busybox.needs_podman
 
+READERS = int(os.environ.get("DRAY_VOLUME_READERS", "6"))
+"""Containers that mount a name while it is swapped; each of them is a try to leave the volume."""
 SCRATCH = [{"name": "scratch", "emptyDir": {}}]
 
 
@@ -103,6 +107,34 @@ async def test_a_sub_path_that_is_replaced_while_the_container_starts_shows_noth
     found = await machine.until("p", lambda each: "terminated" in str(states(each)), within=60)
     assert machine.log(found, "c1") == ["inside"]
     assert [each.name for each in outside.iterdir()] == ["kept"]
+
+
+async def test_names_that_are_swapped_all_the_time_show_nothing_of_the_machine(machine, outside):
+    (outside / "file").write_text("outside")
+    preparing = {"name": "preparing", **shell("mkdir /v/d; echo inside > /v/d/file", volumeMounts=mounting("/v"))}
+    reading = shell("cat /v/file; echo written > /v/new", volumeMounts=mounting("/v", subPath="d"))
+    made = contained(*[reading] * READERS, initContainers=[preparing], volumes=SCRATCH, restartPolicy="Never")
+    with contextlib.ExitStack() as swaps:
+        # It begins when the first container starts, with what this has made.
+        machine.agent.runtime.before["c0"] = lambda: swaps.enter_context(swapped(machine, outside))
+        await machine.cluster.create(made)
+        found = await machine.until("p", all_tried, within=120)
+    logs = [machine.agent.setup.log_path(found, name, 0) for name in states(found)]
+    said = {line.split()[-1] for log in logs if log.exists() for line in log.read_text().splitlines()}
+    assert said <= {"inside"}
+    assert sorted(each.name for each in outside.iterdir()) == ["file", "kept"]
+
+
+def swapped(machine, outside):
+    (volume,) = (machine.root / "pods").glob("*/volumes/scratch")
+    (volume / "link").symlink_to(outside)
+    return swapping(volume, ("d", "link"))
+
+
+def all_tried(found):
+    """Whether each container has run, or was refused."""
+    kinds = [next(iter(each.values())) for each in states(found).values()]
+    return len(kinds) == READERS and all("exitCode" in each or "leads out" in each.get("message", "") for each in kinds)
 
 
 async def test_sub_paths_that_stay_in_their_volume_are_mounted(machine):

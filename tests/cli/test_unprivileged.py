@@ -36,8 +36,11 @@ spec:
   containers:
   - name: main
     image: busybox
-    command: [sh, -c, "id -u; cat /config/a; echo; echo x > /scratch/x; cat /scratch/x"]
-    volumeMounts: [{name: c, mountPath: /config}, {name: e, mountPath: /scratch}]
+    command: [sh, -c, "id -u; cat /config/a; echo; echo x > /part/x; cat /scratch/new/part/x"]
+    volumeMounts:
+    - {name: c, mountPath: /config}
+    - {name: e, mountPath: /scratch}
+    - {name: e, mountPath: /part, subPath: new/part}
 ---
 apiVersion: v1
 kind: Pod
