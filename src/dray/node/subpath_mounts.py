@@ -33,17 +33,15 @@ class SubpathMounts:
 
     def make(self, pod_uid: str, container: str, volume: Path, subpath: str) -> Path:
         """The place that a runtime may mount, until `release`. Missing directories are made, with the volume's mode."""
-        found = _opened(volume, subpath)
-        try:
+        with beneath.closing(_opened(volume, subpath)) as found:
             if os.geteuid() != 0:
                 return Path(os.readlink(f"/proc/self/fd/{found}"))
-            place = self._new_place(pod_uid, container, is_directory=stat.S_ISDIR(os.fstat(found).st_mode))
-            system.mount(f"/proc/self/fd/{found}", str(place), flags=system.MS_BIND)
+            try:
+                place = self._new_place(pod_uid, container, is_directory=stat.S_ISDIR(os.fstat(found).st_mode))
+                system.mount(f"/proc/self/fd/{found}", str(place), flags=system.MS_BIND)
+            except OSError as error:
+                raise _refusal(subpath, f"cannot be mounted: {error.strerror}") from None
             return place
-        except OSError as error:
-            raise _refusal(subpath, f"cannot be mounted: {error.strerror}") from None
-        finally:
-            os.close(found)
 
     def release(self, pod_uid: str, container: str = "") -> None:
         """Those of a container, or of all containers of the pod."""

@@ -63,12 +63,9 @@ def _check(name: str) -> None:
 def _write(directory: int, files: Mapping[str, File]) -> None:
     for name, file in files.items():
         parent, _, last = name.rpartition("/")
-        holder = beneath.make_directories(directory, parent, 0o755)
-        try:
-            user = file.user if file.user is not None and os.geteuid() == 0 else -1
+        user = file.user if file.user is not None and os.geteuid() == 0 else -1
+        with beneath.closing(beneath.make_directories(directory, parent, 0o755)) as holder:
             beneath.write_new(holder, last, file.content, file.mode, user)
-        finally:
-            os.close(holder)
 
 
 def _is_current(place: int, files: Mapping[str, File]) -> bool:
@@ -77,21 +74,16 @@ def _is_current(place: int, files: Mapping[str, File]) -> bool:
         data = beneath.open_beneath(place, _DATA, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False
-    try:
+    with beneath.closing(data):
         there = sum(not entry.is_dir(follow_symlinks=False) for _, entry in beneath.walk(data))
         return there == len(files) and all(_has(data, name, file.content) for name, file in files.items())
-    finally:
-        os.close(data)
 
 
 def _has(data: int, name: str, content: bytes) -> bool:
     parent, _, last = name.rpartition("/")
-    with suppress(OSError):
-        holder = beneath.open_beneath(data, parent, os.O_RDONLY | os.O_DIRECTORY, links=False)
-        try:
-            return beneath.read_regular(last, len(content), directory=holder) == content
-        finally:
-            os.close(holder)
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    with suppress(OSError), beneath.closing(beneath.open_beneath(data, parent, flags, links=False)) as holder:
+        return beneath.read_regular(last, len(content), directory=holder) == content
     return False
 
 

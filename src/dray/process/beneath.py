@@ -17,14 +17,14 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from errno import EAGAIN, EFBIG, EINVAL, ELOOP, ENAMETOOLONG, EXDEV
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
 _OPENAT2: Final = 437
-_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 _ANYWHERE: Final = -100
 # A path with ".." is looked at again when anything on the machine was renamed meanwhile.
 _TRIES: Final = 200
@@ -48,17 +48,24 @@ class _OpenHow(ctypes.Structure):
 
 
 @contextmanager
-def opened(path: Path | str, flags: int = _DIRECTORY, *, parent: int | None = None) -> Iterator[int]:
-    """Opens a path and closes it at the end; without other flags, a directory that is not a symbolic link."""
-    descriptor = os.open(path, flags, dir_fd=parent)
+def closing(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def open_beneath(root: int, path: str, flags: int = os.O_PATH, *, links: bool = True) -> int:
-    """Opens what is there. Without `links` no symbolic link is followed: one in the path raises OSError with ELOOP."""
+def opened(path: Path | str, flags: int = _DIRECTORY, *, parent: int | None = None) -> AbstractContextManager[int]:
+    """Opens a path and closes it at the end; without other flags, a directory that is not a symbolic link."""
+    return closing(os.open(path, flags, dir_fd=parent))
+
+
+def open_beneath(root: int, path: str, flags: int = os.O_PATH, *, links: bool = True, mounts: bool = True) -> int:
+    """Opens what is there.
+
+    Without `links` a symbolic link in the path raises OSError with ELOOP; without `mounts` what is in another mount
+    than the directory raises OSError with EXDEV.
+    """
     if "\0" in path:
         raise ValueError("embedded null byte")
     if path.startswith("/"):
@@ -66,10 +73,11 @@ def open_beneath(root: int, path: str, flags: int = os.O_PATH, *, links: bool = 
     if len(os.fsencode(path)) >= _LONGEST_PATH:
         raise _error(ENAMETOOLONG, path[:100])
     if not has_openat2():
-        return _open_by_component(root, path, flags, links=links)
+        return _open_by_component(root, path, flags, links=links, mounts=mounts)
+    resolve = _BENEATH | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS) | (0 if mounts else _NO_XDEV)
     for _ in range(_TRIES):
         with suppress(BlockingIOError):
-            return _openat2(root, path, flags, _BENEATH | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS))
+            return _openat2(root, path, flags, resolve)
     raise _error(EAGAIN, path)
 
 
@@ -92,7 +100,7 @@ def _openat2(root: int, path: str, flags: int, resolve: int) -> int:
     return found
 
 
-def _open_by_component(root: int, path: str, flags: int, *, links: bool) -> int:
+def _open_by_component(root: int, path: str, flags: int, *, links: bool, mounts: bool) -> int:
     """The same without openat2. The kernel never sees "..": the way back is the descriptor that led here."""
     way = [os.dup(root)]
     waiting = _components(path)[::-1]
@@ -115,10 +123,18 @@ def _open_by_component(root: int, path: str, flags: int, *, links: bool) -> int:
                 if target.startswith("/"):
                     raise _error(EXDEV, path)
                 waiting += _components(target)[::-1]
-        return os.open(_by_descriptor(way[-1]), flags | os.O_CLOEXEC)
+        if not mounts and _mount(way[-1]) != _mount(root):
+            raise _error(EXDEV, path)
+        return os.open(_by_descriptor(way[-1]), flags & ~os.O_NOFOLLOW | os.O_CLOEXEC)
     finally:
         for descriptor in way:
             os.close(descriptor)
+
+
+def _mount(descriptor: int) -> bytes:
+    """The id of the mount that a descriptor is in."""
+    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
+        return next((line for line in lines if line.startswith(b"mnt_id:")), b"")
 
 
 def _components(path: str) -> list[str]:
@@ -148,11 +164,8 @@ def make_directories(root: int, path: str, mode: int) -> int:
         try:
             os.close(open_beneath(root, "/".join(names[:count])))
         except FileNotFoundError:
-            parent = open_beneath(root, "/".join(names[: count - 1]), os.O_PATH | os.O_DIRECTORY)
-            try:
+            with closing(open_beneath(root, "/".join(names[: count - 1]), os.O_PATH | os.O_DIRECTORY)) as parent:
                 _make_directory(parent, names[count - 1], mode)
-            finally:
-                os.close(parent)
     return open_beneath(root, "/".join(names))
 
 
@@ -227,19 +240,19 @@ def walk(root: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
     while waiting:
         here = waiting.pop()
         try:
-            directory = open_beneath(root, here, os.O_RDONLY | os.O_DIRECTORY, links=False)
+            directory = _open_directory(root, here)
         except OSError:
             continue
-        try:
-            if _mount(directory) != _mount(root):
-                continue
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    yield directory, entry
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(f"{here}/{entry.name}")
-        finally:
-            os.close(directory)
+        with closing(directory), os.scandir(directory) as entries:
+            for entry in entries:
+                yield directory, entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{here}/{entry.name}")
+
+
+def _open_directory(parent: int, path: str) -> int:
+    """Opens a directory of the same mount, without following symbolic links."""
+    return open_beneath(parent, path, _DIRECTORY, links=False, mounts=False)
 
 
 # Remove
@@ -256,9 +269,9 @@ def remove_tree(path: Path | str, *, parent: int | None = None) -> bool:
             return True
     if _removed(place.name, parent):
         return True
-    with suppress(OSError), opened(place.name, parent=parent) as top:
+    with suppress(OSError), closing(_open_directory(parent, place.name)) as top:
         for _ in range(_MOST_LEVELS):
-            if _mount(top) != _mount(parent) or not _remove_level(top):
+            if not _remove_level(top):
                 break
     return _removed(place.name, parent)
 
@@ -273,9 +286,7 @@ def _remove_level(top: int) -> bool:
         if _removed(name, top):
             progress = True
             continue
-        with suppress(OSError), opened(name, parent=top) as directory:
-            if _mount(directory) != _mount(top):
-                continue
+        with suppress(OSError), closing(_open_directory(top, name)) as directory:
             for child in os.listdir(directory):
                 progress |= _removed(child, directory) or _moved(child, directory, top)
         progress |= _removed(name, top)
@@ -302,9 +313,3 @@ def _removed(name: str, directory: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _mount(descriptor: int) -> bytes:
-    """The id of the mount that a descriptor is in."""
-    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
-        return next((line for line in lines if line.startswith(b"mnt_id:")), b"")
