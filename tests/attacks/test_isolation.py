@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dray.process.identity import started_at
 from tests.attacks.cluster import LAB, READYZ, Cluster, started
 from tests.attacks.observer import Canary
 from tests.attacks.processes import tree
@@ -67,8 +68,12 @@ def test_the_api_answers_while_the_control_plane_does_not(tmp_path: Path) -> Non
         assert not canary.stop().failures
 
 
-def test_the_control_plane_ends_with_the_server(tmp_path: Path) -> None:
-    with started(tmp_path, LAB) as cluster:
-        child = control_plane(cluster)
+def test_all_parts_end_with_the_server_although_they_are_stopped(tmp_path: Path) -> None:
+    """They cannot notice it by themselves; and no part of the next cluster meets one of the last."""
+    with started(tmp_path, LAB, arguments=("--node",)) as cluster:
+        eventually(lambda: len(tree(cluster.pid)) == 3)
+        _, *children = tree(cluster.pid)
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
         os.kill(cluster.pid, signal.SIGKILL)
-        eventually(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text())
+        eventually(lambda: not [child for child in children if started_at(child)])

@@ -40,6 +40,21 @@ async def test_it_is_started_again_when_it_is_killed():
         await running
 
 
+async def test_one_that_was_ready_is_started_again_soon_however_often_it_is_killed(monkeypatch):
+    monkeypatch.setattr(child_module, "_BACKOFF", Backoff(first=1000.0, longest=1000.0))
+    monkeypatch.setattr(child_module, "_LONGEST_AFTER_WORK", 0.02)
+    async with LocalCluster() as cluster:
+        child = Child(("-c", READY + "end.recv(1)"), b"")
+        running = asyncio.create_task(child.run(cluster.client._transport))
+        for count in range(3):
+            await until(lambda: not child.problems()["control-plane"])
+            os.kill(child.pid, signal.SIGKILL)
+            await until(lambda count=count: child.restarts == count + 1)
+        await until(lambda: not child.problems()["control-plane"])
+        await child.stop()
+        await running
+
+
 async def test_it_knows_of_the_parts_of_the_child():
     async with LocalCluster() as cluster:
         said = 'print(\'{"parts": {"job": "ZeroDivisionError", "scheduler": ""}}\', flush=True);'

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dray.cli.serving import log_to_stderr, run, stopping
 from dray.process.memory import loading
+from dray.process.parent import die_with_parent, maker_of
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -44,6 +45,9 @@ def main(
 ) -> None:
     """`work` gets the orders and the end of the link; `load` is called before the orders are there. The name is that
     which `ps -o comm` shows."""
+    link = socket.socket(fileno=end)
+    # However the other one ends. Pods have processes of their own, which go on.
+    die_with_parent(maker_of(link))
     with suppress(OSError):
         Path("/proc/self/comm").write_text(name)
     log_to_stderr()
@@ -55,7 +59,7 @@ def main(
     if not orders:
         # The other one has ended before there was anything to do.
         sys.exit(0)
-    sys.exit(run(work(pickle.loads(orders), socket.socket(fileno=end))))
+    sys.exit(run(work(pickle.loads(orders), link)))
 
 
 async def work(

@@ -1,9 +1,10 @@
 """A component as a child process of the API server: started, watched and restarted. The control plane is one.
 
 The child asks the server over one end of a socket pair (`dray.client.link`) and writes lines of JSON to its output:
-when it is ready, and which of its parts work. It is started again whenever it ends, after a pause that doubles; it ends
-by itself when this process does. The first one is forked where that is possible: it loads little that this process has
-not loaded. The later ones, when this process has threads, are Python executed anew.
+when it is ready, and which of its parts work. It is started again whenever it ends, after a pause that doubles, up to
+a minute, or up to some seconds where it had been ready. It is killed when this process ends, however it ends. The first
+one is forked where that is possible: it loads little that this process has not loaded. The later ones, when this
+process has threads, are Python executed anew.
 
 Two processes were chosen by measurement (two cores, a thousand pods with a claim each, the client in a third process):
 the server computes 1.8 ms a pod and the control plane 1.5 ms, against 2.7 to 3.8 ms in one process. So the second core
@@ -33,6 +34,8 @@ from dray.process.forking import ForkedProcess, can_fork, fork
 _BACKOFF: Final = Backoff(first=1.0, longest=60.0)
 # A child that worked for so long is not failing again and again.
 _LASTING: Final = 600.0
+# One that was ready before it ended, such as one that was killed, is needed again soon: its pods wait for it.
+_LONGEST_AFTER_WORK: Final = 8.0
 _LAST_SECONDS: Final = 10.0
 _logger = logging.getLogger("dray.control_plane")
 
@@ -145,8 +148,11 @@ class Child:
                 raise Refused(self._refused)
             failures = 1 if loop.time() - began > _LASTING else failures + 1
             self.restarts += 1
+            worked = not self._problem
             self._problem = f"ended with status {status}"
             pause = _BACKOFF.delay(failures, random.random)
+            if worked:
+                pause = min(pause, _LONGEST_AFTER_WORK)
             _logger.error("the %s ended with status %s and is started again in %.1f s", self.called, status, pause)
             await asyncio.sleep(pause)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -67,7 +68,8 @@ class Searcher:
         pipe = asyncio.subprocess.PIPE
         try:
             # Nothing is imported from the working directory.
-            process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-m", PROGRAM, stdin=pipe, stdout=pipe)
+            command = (sys.executable, "-P", "-m", PROGRAM, str(os.getpid()))
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
         except OSError as error:
             _logger.warning("a search for devices cannot be started: %s", error)
             return Outcome(reason=self._undecided)

@@ -24,8 +24,8 @@ class SetupError(Exception):
         super().__init__(f"{reason}: {message}")
 
 
-def run(spec: Spec, told: int) -> NoReturn:
-    """Becomes the container's process. `told` is the pipe for what goes wrong."""
+def run(spec: Spec, told: int, shim: int) -> NoReturn:
+    """Becomes the container's process, which ends with its shim. `told` is the pipe for what goes wrong."""
     try:
         join(spec["cgroups"])
         _limit(spec)
@@ -36,7 +36,7 @@ def run(spec: Spec, told: int) -> NoReturn:
             system.own_hostname(spec["hostname"])
         if root:
             os.chroot(root)
-        become(spec)
+        become(spec, shim)
     except SetupError as error:
         os.write(told, str(error).encode()[:4000])
     except Exception as error:
@@ -64,8 +64,8 @@ def join(cgroups: list[str]) -> None:
             file.write("0")
 
 
-def become(spec: Spec) -> NoReturn:
-    """User, directory, signals, exec."""
+def become(spec: Spec, parent: int = 0) -> NoReturn:
+    """User, directory, signals, exec. Ends with its parent; at once where another process is its parent by now."""
     environment: dict[str, str] = spec["environment"]
     os.umask(0o022)
     directory = spec["working_dir"]
@@ -76,7 +76,7 @@ def become(spec: Spec) -> NoReturn:
         raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
     _change_user(spec)
     # After the change of user, which would undo it.
-    system.die_with_parent()
+    system.die_with_parent(parent)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

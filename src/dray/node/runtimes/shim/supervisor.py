@@ -72,12 +72,12 @@ class Supervisor:
     def _start(self) -> str:
         """Starts the process; what kept it from starting, or ""."""
         told, tell = os.pipe()
-        ends = self._make_streams()
+        ends, shim = self._make_streams(), os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             os.setsid()
             self._use_streams(ends)
-            child.run(self._spec, tell)
+            child.run(self._spec, tell, shim)
         for end in {*ends, tell}:
             os.close(end)
         problem = b""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 
+from dray.process.parent import die_with_parent as die_with_parent
+
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
@@ -13,7 +15,7 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
 _KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000
 _MNT_DETACH = 2
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -60,10 +62,6 @@ def become_subreaper() -> None:
 def name_process(name: str) -> None:
     """What `ps` and `top` call it: up to 15 bytes."""
     _checked(_libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0), "prctl")
-
-
-def die_with_parent() -> None:
-    _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
 
 
 def unmount(target: str) -> None:
