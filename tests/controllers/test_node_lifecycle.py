@@ -10,6 +10,7 @@ from dray.controllers.node_lifecycle.evictions import Expulsion, deadline
 from dray.controllers.node_lifecycle.health import silenced, taints
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
+from tests.set_clock import SetTime
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -56,8 +57,8 @@ def _version(document):
 class Cluster(LocalCluster):
     """With a controller that a test can tell to look, since the time of day is the test's."""
 
-    def __init__(self):
-        super().__init__(time=FakeTime())
+    def __init__(self, time=None):
+        super().__init__(time=time or FakeTime())
         self.server.context.clock = self.time.now
         self.controller = None
 
@@ -382,3 +383,23 @@ def test_conditions_and_taints_are_said_once():
     found["spec"]["taints"] = taints(found, "now")
     assert taints(found, "later") is None
     assert {each["timeAdded"] for each in found["spec"]["taints"]} == {"now"}
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+async def test_nodes_are_not_silent_and_pods_not_evicted_because_the_clock_was_set(hours):
+    time = SetTime()
+    async with Cluster(time) as cluster:
+        now = time.now()
+        toleration = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+        taint = {"key": "broken", "effect": "NoExecute", "timeAdded": timestamp(now)}
+        await cluster.create(node("a", condition("Ready", "True", now), taints=[taint]))
+        await cluster.create(lease("a", now))
+        await cluster.create(pod("p", "a", {**toleration, "tolerationSeconds": 3600}))
+        await cluster.seen()
+        time.set(hours=hours)
+        cluster.controller.look("a")
+        cluster.controller._evictions._workers.queue.add(("default", "p"))
+        await cluster.seen()
+        assert (await cluster.conditions("a"))["Ready"]["status"] == "True"
+        assert await cluster.taints("a") == {("broken", "NoExecute")}
+        assert (await cluster.get("Pod", "p"))["metadata"].get("deletionTimestamp") is None

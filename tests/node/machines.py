@@ -73,10 +73,11 @@ class Machine:
         self.agent = None
         self._task = None
 
-    async def start(self, client=None):
+    async def start(self, client=None, time=None):
         runtime = self._make_runtime(self.root / "run", self.root / "cdi")
         client = client or self.cluster.client_of(node_user(NODE))
-        self.agent = NodeAgent(client, AgentOptions(node=NODE, root=self.root, runtime=runtime, **self.options))
+        options = AgentOptions(node=NODE, root=self.root, runtime=runtime, **self.options)
+        self.agent = NodeAgent(client, options, time=time)
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.ready.wait())
         await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)

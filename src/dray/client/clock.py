@@ -1,12 +1,20 @@
-"""Wall-clock time: an interface that tests replace, and timestamps as Kubernetes writes them."""
+"""Time: the wall clock as an interface that tests replace, timestamps as Kubernetes writes them, and durations.
+
+The wall clock may be set by hours in either direction while a process runs. Durations are measured without it:
+`steady_seconds` for what begins and ends in this process, `Deadlines` for moments that the API server's objects name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from functools import lru_cache
+from time import monotonic
 from time import time as system_seconds
-from typing import Protocol
+from typing import Final, Protocol
+
+# A wall clock that is set by less may have been slewed.
+_STEP_SECONDS: Final = 1.0
 
 
 class TimeOfDay(Protocol):
@@ -23,6 +31,63 @@ class SystemTime:
 def seconds(time: TimeOfDay) -> Callable[[], float]:
     """The same as a number, since 1970; of the system it is asked without a detour."""
     return system_seconds if isinstance(time, SystemTime) else lambda: time.now().timestamp()
+
+
+def steady_seconds(time: TimeOfDay) -> Callable[[], float]:
+    """Seconds for measuring durations, which pass evenly whatever becomes of the wall clock. A clock that a test hands
+    in is taken for even."""
+    return monotonic if isinstance(time, SystemTime) else lambda: time.now().timestamp()
+
+
+def anchored_seconds(time: TimeOfDay) -> Callable[[], float]:
+    """The same, counted from 1970 by the wall clock of this moment: for durations that a file keeps."""
+    if not isinstance(time, SystemTime):
+        return lambda: time.now().timestamp()
+    start = system_seconds() - monotonic()
+    return lambda: start + monotonic()
+
+
+class ForwardSeconds:
+    """The wall clock in seconds since 1970, as long as nobody sets it back. Then it goes on from where it was.
+
+    For durations that are compared with moments in objects: nothing waits for hours until a moment that is gone.
+    """
+
+    def __init__(self, wall: Callable[[], float] = system_seconds, steady: Callable[[], float] = monotonic) -> None:
+        self._wall, self._steady = wall, steady
+        self._seen = wall(), steady()
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        wall, steady = self._wall(), self._steady()
+        expected = self._seen[0] + steady - self._seen[1]
+        if wall < expected - _STEP_SECONDS:
+            self._ahead += expected - wall
+        self._seen = wall, steady
+        return wall + self._ahead
+
+
+def forward_seconds(time: TimeOfDay) -> Callable[[], float]:
+    return ForwardSeconds() if isinstance(time, SystemTime) else lambda: time.now().timestamp()
+
+
+class Deadlines:
+    """How long it is until moments of the wall clock, each counted from when it was asked about first."""
+
+    def __init__(self, time: TimeOfDay) -> None:
+        self._time = time
+        self._steady = steady_seconds(time)
+        self._known: dict[Hashable, tuple[datetime, float]] = {}
+
+    def left(self, key: Hashable, when: datetime) -> float:
+        """Seconds until the moment, which may be over. Another moment of the same key is counted anew."""
+        known = self._known.get(key)
+        if known is None or known[0] != when:
+            known = self._known[key] = when, self._steady() + (when - self._time.now()).total_seconds()
+        return known[1] - self._steady()
+
+    def forget(self, key: Hashable) -> None:
+        self._known.pop(key, None)
 
 
 def timestamp(moment: datetime) -> str:

@@ -98,8 +98,9 @@ class ContainerRuns:
             record.waiting = ("CrashLoopBackOff", message)
             self._parts.events.warning(self._pod(), "BackOff", f"Back-off restarting failed container {record.name}")
             self._changed()
+            # What is left of it after the agent was away. The wall clock may have been set meanwhile.
             left = record.state.finished_at + seconds - self._parts.time.now().timestamp()
-            await self._control.pause(record, left)
+            await self._control.pause(record, min(left, seconds))
 
     # Changes of a pod that runs
 

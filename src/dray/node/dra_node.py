@@ -26,7 +26,7 @@ import grpc
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.objects import Object, uid_of
 from dray.client.api import ApiClient
-from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.client.clock import SystemTime, TimeOfDay, anchored_seconds
 from dray.node.allocated_resources import AllocatedResources
 from dray.node.checkpoint import FILE_NAME, Checkpoint
 from dray.node.claim_cache import ClaimCache
@@ -64,7 +64,7 @@ class DraNode:
         root.mkdir(parents=True, exist_ok=True)
         self.metrics = NodeMetrics()
         cache = ClaimCache(Checkpoint(root / FILE_NAME), self.metrics)
-        self._now = seconds(time or SystemTime())
+        self._now = anchored_seconds(time or SystemTime())
         self._pods = pods
         self._health_changed = health_changed
         self._timing = timing

@@ -150,7 +150,8 @@ class HealthCache:
 
 
 def _holds(report: DeviceHealth, now: float) -> bool:
-    return now <= report.updated + report.timeout
+    # One from the future is of an agent that ran before the wall clock was set back.
+    return report.updated - report.timeout <= now <= report.updated + report.timeout
 
 
 def _at(report: DeviceHealth, now: float) -> DeviceHealth:

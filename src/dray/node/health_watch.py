@@ -17,7 +17,7 @@ import grpc
 
 from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import HEALTH_V1, HEALTH_V1ALPHA1, Service
-from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.client.clock import SystemTime, TimeOfDay, anchored_seconds
 from dray.node.health_cache import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth, HealthCache, Place
 from dray.node.timing import Timing
 
@@ -37,7 +37,7 @@ class HealthWatch:
         self.cache = cache
         self._changed = changed
         self._timing = timing or Timing()
-        self._now = seconds(time or SystemTime())
+        self._now = anchored_seconds(time or SystemTime())
         self._streams: Counter[str] = Counter()
 
     def offered(self, versions: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final
 
 from dray.api.catalogue import built_in
@@ -15,7 +14,7 @@ from dray.api.objects import Object, mapping, metadata_of, spec_of, uid_of
 from dray.api.validation.persistent_volumes import volume_source
 from dray.api.volumes import is_bound
 from dray.client.api import ApiClient
-from dray.client.clock import TimeOfDay, moment
+from dray.client.clock import TimeOfDay, moment, steady_seconds
 from dray.client.errors import NotFound
 from dray.node.errors import SetupError
 
@@ -33,13 +32,15 @@ _LONGEST_FRESH: Final = 24 * 3600.0
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
-    fresh_until: datetime
+    fresh_until: float
+    """By the steady clock of the agent."""
 
 
 class PodObjects:
     def __init__(self, client: ApiClient, time: TimeOfDay) -> None:
         self._client = client
         self._time = time
+        self._steady = steady_seconds(time)
         # By the uid of the pod, the audience and the seconds that were asked for.
         self._tokens: dict[tuple[str, str, int], _Token] = {}
 
@@ -81,14 +82,15 @@ class PodObjects:
 
     async def token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token of the pod's service account, bound to the pod."""
-        key, now = (uid_of(pod), audience, seconds), self._time.now()
+        key, now = (uid_of(pod), audience, seconds), self._steady()
         known = self._tokens.get(key)
         if known is None or now >= known.fresh_until:
             answer = await self._request(pod, audience, seconds)
-            expires = str(answer.get("expirationTimestamp") or "")
-            # The server may give another time than was asked for.
-            life = (moment(expires) - now).total_seconds() if expires else float(seconds)
-            fresh = timedelta(seconds=min(_FRESH * life, _LONGEST_FRESH))
+            expires, life = str(answer.get("expirationTimestamp") or ""), float(seconds)
+            if expires:
+                # The server may give less than was asked for; more may mean that the clock of this machine is behind.
+                life = min(life, (moment(expires) - self._time.now()).total_seconds())
+            fresh = min(_FRESH * life, _LONGEST_FRESH)
             known = self._tokens[key] = _Token(str(answer.get("token") or ""), now + fresh)
         return known.text
 

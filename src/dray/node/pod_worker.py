@@ -21,7 +21,8 @@ from typing import Final
 
 from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, status_of, uid_of
 from dray.api.pods import is_terminal
-from dray.client.clock import moment, timestamp
+from dray.api.times import after
+from dray.client.clock import Deadlines, moment, timestamp
 from dray.client.errors import ClientError
 from dray.node.container_control import ContainerControl
 from dray.node.container_devices import pod_cdi_ids
@@ -66,6 +67,7 @@ class PodWorker:
         self.records = records_of(pod)
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
         self.state = PodState(parts.host_ip, start_time=start)
+        self._deadlines = Deadlines(parts.time)
         self._stopping = asyncio.Event()
         self._failed = asyncio.Event()
         self._updated = asyncio.Event()
@@ -238,7 +240,7 @@ class PodWorker:
         allowed = spec_of(self.pod).get("activeDeadlineSeconds")
         if allowed is None:
             return None
-        return float(allowed) - (self._parts.time.now() - moment(self.state.start_time)).total_seconds()
+        return self._deadlines.left("end", after(moment(self.state.start_time), float(allowed)))
 
     async def _set_up_and_run(self) -> None:
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))

@@ -11,12 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
 from dray.client.api import ApiClient
-from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.client.clock import SystemTime, TimeOfDay, forward_seconds
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.foreign_kinds import KAI_QUEUE
@@ -101,9 +102,9 @@ class SchedulerLoop:
         self._client = client
         self._informers = informers
         self._time = time or SystemTime()
-        self.now = seconds(self._time)
+        self.now = forward_seconds(self._time)
         name = self.scheduler.options.name
-        self._claims = ClaimWriter(client, self._time.now, retries)
+        self._claims = ClaimWriter(client, lambda: datetime.fromtimestamp(self.now(), UTC), retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
         self.metrics.follow(self.scheduler.queue)
         self.group_metrics = GroupMetrics(metrics, self.scheduler)

@@ -22,6 +22,7 @@ from dray.api.objects import Key, Object, is_deleting, key_of, status_of
 from dray.api.pods import node_of
 from dray.api.resource_claims import devices_of
 from dray.client.cache import Change
+from dray.client.clock import Deadlines
 from dray.client.errors import NotFound
 from dray.controllers.device_taints import evictions, rules
 from dray.controllers.device_taints.evictions import Eviction, Reason
@@ -87,6 +88,7 @@ class DeviceTaintEviction:
         self._evicting: dict[str, Object] = {}
         """Rules by name."""
         self._pending: dict[Key, Pending] = {}
+        self._deadlines = Deadlines(environment.time)
         self._deletion = Deletion(environment)
         self._status = RuleStatus(environment, self._rules, self._impact)
         self._workers: Workers[Key] = environment.workers("device-taint-eviction", self._reconcile, called=named("Pod"))
@@ -189,7 +191,7 @@ class DeviceTaintEviction:
             self._cancel(key, pod)
             return None
         self._announce(key, Pending(pod["metadata"].get("uid") or "", eviction))
-        wait = (eviction.when - self._environment.time.now()).total_seconds()
+        wait = self._deadlines.left(key, eviction.when)
         if wait > 0:
             return min(wait, _LONGEST_WAIT)
         if await self._deletion.delete(pod, eviction.when):
@@ -225,6 +227,7 @@ class DeviceTaintEviction:
     def _drop(self, key: Key) -> Pending | None:
         pending = self._pending.pop(key, None)
         if pending is not None:
+            self._deadlines.forget(key)
             self._tell(pending.eviction.rules)
         return pending
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Key, Object, condition_of, key_of, spec_of
+from dray.api.objects import Key, Object, condition_of, key_of, spec_of, uid_of
 from dray.api.times import after
 from dray.client.cache import Change
-from dray.client.clock import moment
+from dray.client.clock import Deadlines, moment
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import PODS
 from dray.controllers.pod_deletion import BY_NODE, DeletionMetrics, disruption, end_pod, node_of
@@ -65,6 +65,7 @@ class Evictions(QueueController[Key]):
         self._workers = environment.workers("taint eviction", self.reconcile, called=named("Pod"))
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
+        self._deadlines = Deadlines(self._time)
         # Pods whose time has not come yet.
         self._scheduled: set[Key] = set()
         self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
@@ -129,16 +130,18 @@ class Evictions(QueueController[Key]):
         if end is None:
             self._cancel(key, pod)
             return None
-        left = (end - now).total_seconds()
+        left = self._deadlines.left((key, uid_of(pod)), end)
         if left > 0:
             self._scheduled.add(key)
             return left
+        self._deadlines.forget((key, uid_of(pod)))
         self._scheduled.discard(key)
         await self._evict(pod, -left)
         return None
 
     def _cancel(self, key: Key, pod: Object) -> None:
         """It may stay after all, or was faster."""
+        self._deadlines.forget((key, uid_of(pod)))
         if key in self._scheduled:
             self._scheduled.discard(key)
             self._tell(pod, "Cancelling deletion of Pod")

@@ -1,16 +1,15 @@
 """Health of a node: taints that follow from conditions, conditions turned Unknown, and heartbeats.
 
-Heartbeats are timed by the clock of this process: that of a node may be wrong.
+Heartbeats are timed by this process, without the wall clock: that of a node may be wrong, and any may be set.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object, conditions_of, spec_of
 from dray.client.cache import Cache, Change
-from dray.client.clock import TimeOfDay
+from dray.client.clock import TimeOfDay, steady_seconds
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -105,8 +104,8 @@ class Heartbeats:
 
     def __init__(self, leases: Cache, time: TimeOfDay) -> None:
         self._leases = leases
-        self._time = time
-        self._heard: dict[str, datetime] = {}
+        self._now = steady_seconds(time)
+        self._heard: dict[str, float] = {}
 
     def lease_changed(self, change: Change) -> bool:
         """Whether it is the first one of a node."""
@@ -114,7 +113,7 @@ class Heartbeats:
         if namespace != LEASES or change.type == "DELETED":
             return False
         if change.previous is None or renewed(change.previous) != renewed(change.object):
-            self._heard[name] = self._time.now()
+            self._heard[name] = self._now()
         return change.previous is None
 
     def node_changed(self, change: Change) -> None:
@@ -122,10 +121,10 @@ class Heartbeats:
         if change.type == "DELETED":
             self._heard.pop(name, None)
         elif change.previous is None or _beats(change.previous) != _beats(change.object):
-            self._heard[name] = self._time.now()
+            self._heard[name] = self._now()
 
     def heard(self, name: str) -> None:
-        self._heard[name] = self._time.now()
+        self._heard[name] = self._now()
 
     def lease(self, name: str) -> Object | None:
         return self._leases.get(name, namespace=LEASES)
@@ -136,8 +135,8 @@ class Heartbeats:
 
     def silence(self, name: str) -> float:
         """Seconds. A node that was not known counts from now on."""
-        now = self._time.now()
-        return (now - self._heard.setdefault(name, now)).total_seconds()
+        now = self._now()
+        return now - self._heard.setdefault(name, now)
 
 
 def renewed(lease: Object) -> str:

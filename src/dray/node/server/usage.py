@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,8 +41,15 @@ class PodUsage:
 
 
 class UsageMeter:
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(
+        self,
+        agent: NodeAgent,
+        *,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._agent = agent
+        self._wall, self._now = wall, steady
         self._kept: dict[str, list[tuple[float, int]]] = {}
         """Time and processor time of the last two readings that were kept, by container; "" is the machine."""
 
@@ -53,7 +61,7 @@ class UsageMeter:
                 if (reading := await self._read(state)) is not None:
                     readings[state.id] = reading
             self._kept = {
-                name: [*self._kept.get(name, ())[-1:], (each.time, each.cpu_nanoseconds)]
+                name: [*self._kept.get(name, ())[-1:], (self._now(), each.cpu_nanoseconds)]
                 for name, each in readings.items()
             }
             await asyncio.sleep(KEEP_SECONDS)
@@ -67,7 +75,7 @@ class UsageMeter:
         fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         # All but idle and waiting for disks.
         busy = (sum(fields) - fields[3] - fields[4]) * _NANO // ticks
-        boot = time.time() - float(Path("/proc/uptime").read_text().split()[0])
+        boot = self._wall() - float(Path("/proc/uptime").read_text().split()[0])
         memory = _memory()
         return self._rated(_MACHINE, boot, busy, memory["MemTotal"] - memory.get("MemAvailable", 0))
 
@@ -93,8 +101,9 @@ class UsageMeter:
         return self._rated(state.id, state.started_at, usage.cpu_nanoseconds, usage.memory_bytes)
 
     def _rated(self, name: str, started_at: float, cpu: int, memory: int) -> Reading:
-        now = time.time()
-        since, before = started_at, 0
+        now, wall = self._now(), self._wall()
+        # The wall clock, by which starts are told, may have been set since.
+        since, before = now - max(wall - started_at, 1.0), 0
         kept = self._kept.get(name, [])
         old_enough = [each for each in kept if now - each[0] >= _LEAST_WINDOW]
         if old_enough:
@@ -103,7 +112,7 @@ class UsageMeter:
             # Its start is long ago: a short window tells more.
             since, before = kept[0]
         rate = max(cpu - before, 0) / max(now - since, 0.001)
-        return Reading(time=now, started_at=started_at, cpu_nanoseconds=cpu, nano_cores=int(rate), memory_bytes=memory)
+        return Reading(time=wall, started_at=started_at, cpu_nanoseconds=cpu, nano_cores=int(rate), memory_bytes=memory)
 
 
 def _memory() -> dict[str, int]:
