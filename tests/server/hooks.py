@@ -1,6 +1,7 @@
 """A server of webhooks over HTTPS, as tests run it beside the API server."""
 
 import asyncio
+import gzip
 import ssl
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -60,6 +61,8 @@ class HookServer:
             answer = {}
         if isinstance(answer, bytes):
             return web.Response(body=answer)
+        if isinstance(answer, web.Response):
+            return answer
         response = {"uid": review["request"]["uid"], **answer}
         made = web.json_response({**self.review, "response": response})
         made.set_cookie("asked", "yes")
@@ -91,6 +94,12 @@ class AdmissionHooks(HookServer):
             **webhook,
         }
         self.api.create(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": name}, "webhooks": [body]})
+
+
+def bomb(_request):
+    """A small answer that is large when it is unpacked."""
+    packed = gzip.compress(b" " * 50_000_000)
+    return web.Response(body=packed, headers={"Content-Encoding": "gzip"})
 
 
 def patch(*operations):

@@ -1,5 +1,6 @@
 """`pods/proxy` and `services/proxy`: requests reach what listens behind the address of a pod."""
 
+import gzip
 import http.server
 import threading
 import time
@@ -34,6 +35,13 @@ class Echo(http.server.BaseHTTPRequestHandler):
             self.send_response(500)
             self.send_header("Content-Length", "100")
             return self.end_headers()
+        if self.path == "/packed":
+            packed = gzip.compress(b" " * 10_000_000)
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(packed)))
+            self.end_headers()
+            return self.wfile.write(packed)
         if self.path == "/headers":
             return self._answer(200, " ".join(self.headers))
         return self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
@@ -153,3 +161,13 @@ def test_headers_that_nobody_can_write_again_are_left_out(api, backend):
     running(api, *backend)
     answer = api.raw("GET", f"{PODS}/p/proxy/odd")
     assert (answer.code, answer.content_type, answer.headers) == (302, "text/plain; charset=utf-8", {"etag": "plain"})
+
+
+def test_what_is_packed_is_passed_on_packed(api, backend):
+    address, port = backend
+    running(api, address, port)
+    answer = api.raw("GET", f"{PODS}/p:{port}/proxy/packed")
+    assert answer.encoding == "gzip"
+    body = read(api, answer)
+    assert len(body) < 100_000
+    assert gzip.decompress(body) == b" " * 10_000_000

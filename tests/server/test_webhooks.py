@@ -8,7 +8,7 @@ import pytest
 from dray.server import webhook_services as services
 from dray.server.requests import Request
 from tests.server.api import MAPS, config_map
-from tests.server.hooks import GROUP, HANGS, patch
+from tests.server.hooks import GROUP, HANGS, bomb, patch
 
 
 def test_a_denial_in_the_words_of_kubernetes(hooks):
@@ -62,6 +62,7 @@ def hang(request):
 BAD = {
     "hangs": (hang, "context deadline exceeded"),
     "large": (lambda request: b" " * 10_000_000, "more than"),
+    "packed": (bomb, "compressed"),
     "lies": (lambda request: {"allowed": True, "uid": "other"}, "expected response.uid"),
     "nonsense": (lambda request: b"[[[", "cannot be read"),
     "typed": (lambda request: {"allowed": "yes"}, "cannot be read"),

@@ -130,6 +130,8 @@ class Application:
                 # Somebody may look at one page of a log for long; no more of it is read meanwhile.
                 be_patient(scope)
         headers = [_content_type(answer.content_type), *_encoded(request.told), *warning_headers(request.warnings)]
+        if answer.encoding:
+            headers.append((b"content-encoding", answer.encoding.encode("latin-1")))
         await streams.run(answer, headers, receive, send, abort_of(scope))
 
     async def _in_turn(self, request: Request) -> Answer:

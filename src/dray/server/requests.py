@@ -76,13 +76,15 @@ class Response(msgspec.Struct):
 class Stream(msgspec.Struct):
     """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them.
 
-    `from_node` is set for what the agent of a node sends, which is neither a watch nor a list.
+    `from_node` is set for what the agent of a node sends, which is neither a watch nor a list. It may be compressed by
+    an `encoding`.
     """
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON
     endless: bool = True
     from_node: bool = False
+    encoding: str = ""
 
 
 class NodeSide(Protocol):

@@ -1,7 +1,8 @@
 """The client of webhooks, those of admission and of conversion: one POST over HTTPS, with a deadline and a bound.
 
 A webhook that is slow or sends too much costs those who asked it, up to their deadline, and nobody else: nothing is
-held while it is waited for, and connections to one host are limited.
+held while it is waited for, and connections to one host are limited. Compressed answers are refused: a small one may
+be larger than memory.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dray.server.context import Context
 
 MAX_ANSWER: Final = 3 * 1024 * 1024
+_JSON: Final = "application/json"
+_HEADERS: Final = {"Content-Type": _JSON, "Accept": _JSON, "Accept-Encoding": "identity"}
 _PER_HOST: Final = 64
 _MOST_CONTEXTS: Final = 256
 
@@ -63,7 +66,7 @@ class WebhookClient:
                 answer = await self._opened().post(
                     url,
                     data=body,
-                    headers={"Content-Type": "application/json", "Accept": "application/json", "Host": name or ""},
+                    headers={**_HEADERS, "Host": name or ""},
                     ssl=self._tls(client.get("caBundle") or ""),
                     server_hostname=name,
                     allow_redirects=False,
@@ -94,7 +97,11 @@ class WebhookClient:
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=_PER_HOST, keepalive_timeout=30)
             timeout = aiohttp.ClientTimeout(total=None)
             self._session = aiohttp.ClientSession(
-                connector=connector, trust_env=False, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                trust_env=False,
+                timeout=timeout,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
 
@@ -114,6 +121,8 @@ def trusting(bundle: str) -> ssl.SSLContext:
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    if (encoding := answer.headers.get("Content-Encoding", "identity").lower()) != "identity":
+        raise WebhookError(f"the answer is compressed ({encoding}), which was not asked for")
     pieces, size = [], 0
     async for piece in answer.content.iter_chunked(64 * 1024):
         pieces.append(piece)

@@ -9,7 +9,7 @@ import pytest
 from dray.server.custom import conversion
 from dray.server.requests import Request
 from tests.server.api import APPLY, MAPS, METADATA, TABLE, config_map, named, serving
-from tests.server.hooks import HANGS, HookServer
+from tests.server.hooks import HANGS, HookServer, bomb
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 V1 = "/apis/example.com/v1/namespaces/default/gauges"
@@ -219,6 +219,7 @@ def lost(request):
 
 BAD = {
     "large": (lambda request: b" " * 10_000_000, "more than"),
+    "packed": (bomb, "compressed"),
     "nonsense": (lambda request: b"[[[", "cannot be read"),
     "lies": (lambda request: {**convert(request), "uid": "other"}, "expected response.uid"),
     "absent": (lambda request: b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}', "no response"),

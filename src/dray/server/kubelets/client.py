@@ -146,7 +146,12 @@ class KubeletClient:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(
-                connector=connector, auto_decompress=True, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+                connector=connector,
+                trust_env=False,
+                # A node or a pod may send little that unfolds to more than fits in memory.
+                auto_decompress=False,
+                headers={"Accept-Encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
 

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 16 << 20
 _OWN: Final = frozenset(
-    "authorization connection content-length expect host keep-alive proxy-authorization proxy-connection te trailer "
-    "transfer-encoding upgrade".split()
+    "accept-encoding authorization connection content-length expect host keep-alive proxy-authorization "
+    "proxy-connection te trailer transfer-encoding upgrade".split()
 )
-_PASSED: Final = ("content-type", "location", "cache-control", "etag", "last-modified", "www-authenticate")
+_PASSED: Final = "content-type content-encoding location cache-control etag last-modified www-authenticate".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,10 @@ async def _pass(call: Call, target: Target, kind: PartKind, address: str, port: 
     # What cannot be written as it was is not sent on.
     plain = {name: value for name in _PASSED if (value := answer.headers.get(name, "")) and value.isascii()}
     content_type = plain.pop("content-type", "text/plain; charset=utf-8")
+    encoding = plain.get("content-encoding", "")
     if answer.status == 200 and call.request.method == "GET":
-        return Stream(Body(answer), content_type=content_type, from_node=True)
-    return Response(answer.status, await _read(answer), content_type, plain)
+        return Stream(Body(answer), content_type=content_type, encoding=encoding, from_node=True)
+    return Response(answer.status, await _read(answer), content_type, plain, final=bool(encoding))
 
 
 def _proxyable(address: str) -> str:
