@@ -124,6 +124,17 @@ class Pod:
     """Whether it names a group or a queue: of others, neither is asked anything."""
     ghost: bool = False
     """Whether it only stands for a place that is kept for another."""
+    admitted: dict[str, str] = field(default_factory=dict)
+    """By the label of a front end, the queue that the pod was charged to when it came to its node."""
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the server knows that it is on its node."""
+        return bool(self.document["spec"].get("nodeName"))
+
+    def admitted_to(self, label: str) -> str:
+        """The queue of a front end that a pod on a node was admitted to; empty where it was to none."""
+        return self.admitted.get(label, "") if self.admitted and self.is_assigned else ""
 
     @property
     def labels(self) -> Mapping[str, str]:

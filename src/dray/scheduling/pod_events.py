@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dray.api import pod_queues
 from dray.api.objects import Object
 from dray.api.pods import is_terminal, node_of, phase_of
 from dray.scheduling import pods
@@ -53,19 +54,26 @@ class PodEvents:
         known = self._state.placed(uid)
         if known is None:
             binding = self._scheduler.in_flight.get(uid)
+            admission = pod_queues.recorded(document)
+            if admission is not None:
+                document = pod_queues.with_words(document, admission.words)
             pod = binding.queued.pod if binding is not None else self._read(document)
             pod.document = document
+            pod.admitted = dict(admission.queues) if admission is not None else {}
             self._assign(pod, node, now)
             return
         before = self._state.node_of(known)
         assert before is not None
+        document = _as_admitted(document, known)
         fresh = self._read(document, known)
+        fresh.admitted = known.admitted
         changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
         if before.name != node or changed:
             self._state.displace(known, before.name)
             self._assign(fresh, node, now)
         else:
             known.document, known.priority = document, fresh.priority
+            self._state.queues.admit(known)
             if document["metadata"].get("deletionTimestamp"):
                 self._state.queues.going(uid)
             self.settle(uid, now)
@@ -108,6 +116,8 @@ class PodEvents:
             if queued.pod.joins:
                 self._notify(self._state.groups.wait(queued.pod), now)
         else:
+            if uid in self._scheduler.in_flight:
+                document = _as_admitted(document, queued.pod)
             pod = self._read(document, queued.pod)
             if uid in self._scheduler.in_flight or pods.is_unchanged(queued.pod, pod, self._state.affinity):
                 self._state.reread(queued.pod, document)
@@ -133,3 +143,9 @@ class PodEvents:
     def _notify(self, changed: ObjectRef | None, now: float) -> None:
         if changed is not None:
             self._scheduler.notify(changed, now)
+
+
+def _as_admitted(document: Object, known: Pod) -> Object:
+    """The pod with what it said of its queue and group when it was placed, if it said anything of them."""
+    words = pod_queues.words_of(known.document)
+    return pod_queues.with_words(document, words) if words else document

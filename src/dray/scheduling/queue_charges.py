@@ -282,6 +282,8 @@ class QueueCharges:
         if queue is None:
             return
         policy = self._policy
+        if charge.pod.is_assigned:
+            charge.pod.admitted[policy.label] = queue
         charge.own = policy.assets(queue, charge.pod, charge.node, policy.requests(queue, charge.pod))
         policy.charge(queue, charge.own, 1)
         resolved = self._claims.resolve(charge.pod.document)

@@ -173,18 +173,18 @@ class Queues:
             self.reclaim_waiters.take(policy, queue, policy.priority(pod))
 
     def displace(self, pod: Pod) -> None:
-        awaited = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
+        going = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
+        awaited = [(each, each.queue_of(pod)) for each in going]
         if self.leaving:
             self.stay((pod,))
         for each in self.policies if pod.joins else ():
             each.charges.displace(pod)
-        for each in awaited if not self.waiters.trying else ():
-            self._wake_reserved(each, pod)
+        for policy, queue in awaited if not self.waiters.trying else ():
+            self._wake_reserved(policy, queue)
 
-    def _wake_reserved(self, policy: QueuePolicy, gone: Pod) -> None:
+    def _wake_reserved(self, policy: QueuePolicy, queue: str | None) -> None:
         """Those are tried that quota is kept for until others are gone, unless they have to wait on for more of them:
         there may be as many as have to go."""
-        queue = policy.queue_of(gone)
         root = policy.root(queue) if queue is not None else None
         waiting: dict[tuple[str, frozenset[tuple[Asset, int]]], bool] = {}
         """By what they wait for, of which there are few kinds."""
@@ -205,6 +205,16 @@ class Queues:
         root = policy.root(queue)
         is_any_going = any(policy.root(each) == root for each in policy.charges.left_by())
         return is_any_going and not policy.has_room(queue, kept)
+
+    def admit(self, pod: Pod) -> None:
+        """The pod is on its node: it stays in the queues that it is charged to."""
+        if pod.joins and not pod.admitted:
+            pod.admitted = self.charged(pod)
+
+    def charged(self, pod: Pod) -> dict[str, str]:
+        """By the label of their front ends, the queues that a pod on a node is charged to."""
+        found = {each.label: each.charges.of(pod.uid) for each in self.policies} if pod.joins else {}
+        return {label: charge.queue for label, charge in found.items() if charge is not None and charge.queue}
 
     def leave(self, pods: Iterable[Pod]) -> None:
         """They were asked to go for the sake of others."""

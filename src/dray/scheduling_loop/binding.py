@@ -89,7 +89,7 @@ class Binder:
         try:
             await self._write_claims(work)
             await self._write_rest(work)
-            await self._pods.bind(action.pod, action.node)
+            await self._pods.bind(action.pod, action.node, self._queues_of(action))
         except ClientError as error:
             await self._fail(work, error)
             return False
@@ -98,6 +98,9 @@ class Binder:
             raise
         self._succeed(work)
         return True
+
+    def _queues_of(self, action: Bind) -> dict[str, str]:
+        return self._scheduler.state.queues.charged(action.pod)
 
     async def bind_group(self, binds: Sequence[Bind], transactions: Sequence[Transaction | None]) -> bool:
         """Whether all pods are on their nodes now. Unless all that comes before is written, none is bound, and what was
@@ -126,7 +129,7 @@ class Binder:
     async def _bind_member(self, work: _Work) -> None:
         """Raises ClientError, and then the others decide on what becomes of it."""
         try:
-            await self._pods.bind(work.action.pod, work.action.node)
+            await self._pods.bind(work.action.pod, work.action.node, self._queues_of(work.action))
         except ClientError:
             raise
         except BaseException:

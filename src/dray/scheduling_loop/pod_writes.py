@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from dray.api import pod_queues
 from dray.api.objects import Object, condition_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
@@ -28,15 +29,17 @@ class PodWriter:
         self._now = now
         self._retries = retries or Retries()
 
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another."""
+    async def bind(self, pod: Pod, node: str, queues: Mapping[str, str] | None = None) -> None:
+        """Binds the pod; `queues` are those that it is charged to, which an annotation says from then on.
+
+        Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another.
+        """
+        body = _binding(pod, node, queues or {})
         failures, uncertain = 0, False
         while True:
             refusal: ClientError
             try:
-                await self._client.create(
-                    PODS, _binding(pod, node), namespace=pod.key[0], name=pod.key[1], subresource="binding"
-                )
+                await self._client.create(PODS, body, namespace=pod.key[0], name=pod.key[1], subresource="binding")
                 return
             except ApiError as error:
                 # "Not now" is no answer to what was asked before.
@@ -112,11 +115,17 @@ class PodWriter:
         return await self._client.patch_status(PODS, pod.document, status)
 
 
-def _binding(pod: Pod, node: str) -> Object:
+def _binding(pod: Pod, node: str, queues: Mapping[str, str]) -> Object:
+    metadata: Object = {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid}
+    if queues:
+        metadata["annotations"] = {pod_queues.RECORD: pod_queues.record(pod.document, queues)}
+    elif pod_queues.RECORD in pod.annotations:
+        # Whatever somebody wrote there is not true.
+        metadata["annotations"] = {pod_queues.RECORD: ""}
     return {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid},
+        "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
 

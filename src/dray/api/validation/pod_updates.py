@@ -1,7 +1,8 @@
 """Pod updates: images, the deadline, added tolerations and removed scheduling gates may change.
 
 A pod that a gate holds back may also be told more closely where to run: labels are added to its nodeSelector, and
-requirements to the terms of its node affinity.
+requirements to the terms of its node affinity. What a pod says of its queue and group may not change while it is on a
+node: its quota would be free while it runs, as Kueue's own admission knows too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from dray.api import errors
+from dray.api import errors, pod_queues
 from dray.api.objects import Object, mapping, walk
+from dray.api.pods import is_terminal
 from dray.api.rules import Rules
 from dray.api.validation import pods
 from dray.api.validation.fields import Errors
@@ -27,6 +29,10 @@ def validate_update(pod: Object, old: Object, rules: Rules) -> Errors:
     if spec != before:
         yield from pods.validate_spec(spec, "spec")
         yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
+    if before.get("nodeName") and not is_terminal(old):
+        for path, said in pod_queues.changes(pod, old):
+            detail = f"may not change while the pod is on a node, since its quota counts there (was {said!r})"
+            yield errors.forbidden(path, detail)
     if _without_mutable(spec, before) != _without_mutable(before, before):
         yield errors.forbidden(
             "spec",

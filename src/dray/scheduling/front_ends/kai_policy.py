@@ -111,7 +111,10 @@ class KaiQueues:
     # What is counted
 
     def name_of(self, pod: Pod) -> str:
-        """The queue that it is in by the words of its group, or else by its own."""
+        """The queue that admitted it where it is on a node; else the one of its group, or its own."""
+        admitted = pod.admitted_to(self.label)
+        if admitted and self.tree.path(admitted):
+            return admitted
         group = self._groups.of(pod) if pod.group is not None else None
         own = pod.labels.get(QUEUE_LABEL, "")
         if group is None:

@@ -116,6 +116,10 @@ class KueueQueues(KueueObjects):
     def concerns(self, pod: Pod) -> bool:
         return kueue.QUEUE_LABEL in pod.labels
 
+    def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
+        """A pod on a node stays in the queue that admitted it, whatever becomes of its LocalQueue."""
+        return self._cluster_queues.get(pod.admitted_to(self.label)) or super().cluster_queue_of(pod)
+
     def queue_of(self, pod: Pod) -> str | None:
         queue = self.cluster_queue_of(pod)
         return queue.name if queue is not None else None
@@ -397,4 +401,4 @@ class KueueQueues(KueueObjects):
 
 def local_of(pod: Pod) -> Key:
     """The LocalQueue that the pod names."""
-    return pod.key[0], pod.labels[kueue.QUEUE_LABEL]
+    return pod.key[0], pod.labels.get(kueue.QUEUE_LABEL, "")
