@@ -143,7 +143,7 @@ def test_usage_is_the_same_after_a_restart():
     history, later = UsageHistory(options), UsageHistory(options)
     history.sample(0.0, {}, {"gpu": 10})
     end = hours(history, 10, 3, 0, 5)
-    later.restore(history.to_object())
+    later.restore(history.to_object(), 1e12)
     assert later.usage(end)["a"]["gpu"] == pytest.approx(history.usage(end)["a"]["gpu"], rel=1e-4)
 
 
@@ -158,5 +158,5 @@ def test_a_time_without_samples_counts_for_nothing():
 def test_what_was_stored_by_somebody_else_is_not_trusted():
     history = UsageHistory(UsageOptions())
     odd = {"start": 1, "end": 2, "used": {"a": 4, "b": {"gpu": float("inf")}}, "capacity": {"gpu": float("nan")}}
-    history.restore({"buckets": [{"start": 5, "end": 3}, {"start": "x"}, 7, odd]})
+    history.restore({"buckets": [{"start": 5, "end": 3}, {"start": "x"}, 7, odd]}, 1e12)
     assert history.usage(10.0) == {"a": {}, "b": {}}

@@ -94,13 +94,29 @@ async def test_what_queues_had_is_found_after_a_restart():
         assert 0 < tree.usage["a"]["gpu"] <= 0.26
 
 
-async def test_an_object_that_is_no_store_keeps_nobody_from_starting():
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "7",
+        "[" * 100_000,
+        json.dumps({"buckets": [{"start": 1.8e9, "end": 1e29, "used": {"a": {"gpu": 1e29}}, "capacity": {"gpu": 1}}]}),
+        json.dumps(
+            {"buckets": [{"start": 0, "end": 1e-300, "used": {"a": {"gpu": 9e29}}, "capacity": {"gpu": 1e-300}}]}
+        ),
+        '{"buckets": [{"start": NaN, "end": Infinity, "used": {"a": {"gpu": NaN}}}]}',
+    ],
+    ids=["cut", "list", "number", "deep", "future", "tiny", "nan"],
+)
+async def test_a_store_that_somebody_changed_keeps_nobody_from_starting(text):
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "dray-queue-usage", "namespace": "kube-system"},
     }
-    async with cluster(*definitions(), {**document, "data": {"usage.json": "{"}}, queue_usage=UsageOptions()) as local:
+    usage = UsageOptions(half_life=3600.0)
+    async with cluster(*definitions(), {**document, "data": {"usage.json": text}}, queue_usage=usage) as local:
         await make(local, queue("dept", quota=-1), queue("a", "dept"))
         await submit(local, "p", "a")
 
@@ -108,6 +124,12 @@ async def test_an_object_that_is_no_store_keeps_nobody_from_starting():
             return await placed(local) == ["p"]
 
         await local.eventually(there)
+
+        async def repaired():
+            found = [each for each in await local.list("ConfigMap") if each["metadata"]["name"] == "dray-queue-usage"]
+            return found and found[0]["data"]["usage.json"] != text
+
+        await local.eventually(repaired)
 
 
 def members(name, number):

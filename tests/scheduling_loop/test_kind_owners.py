@@ -199,9 +199,9 @@ async def test_a_kind_that_comes_later_and_may_not_be_read_is_named_and_its_pods
             await local.create(each)
 
         async def named():
-            return local.plane.obstacles()
+            return "cannot list localqueues.kueue.x-k8s.io: localqueues is forbidden" in local.plane.obstacles()
 
-        assert "cannot list localqueues.kueue.x-k8s.io: localqueues is forbidden" in await local.eventually(named)
+        await local.eventually(named)
         await local.create(job("training", 1))
         await local.create(objects.pod("free", containers=[objects.container()]))
         assert "LocalQueue default/team does not exist" in await refused(local)

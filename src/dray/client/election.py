@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from dray.api.objects import Object, spec_of
+from dray.api.quantity import INT32_MAX
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp, moment
 from dray.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
@@ -31,6 +32,7 @@ _NAMESPACE: Final = "kube-system"
 # It is renewed every two seconds, unless told otherwise.
 _MOMENT: Final = 6.0
 _LEASE_SECONDS: Final = 15.0
+_LONGEST_LEASE: Final = 600.0
 
 
 class LeadershipLost(Exception):
@@ -198,9 +200,12 @@ class LeaderElection:
         }
         if before.get("holderIdentity") != self._identity or not before.get("acquireTime"):
             spec["acquireTime"] = now
-        spec["leaseTransitions"] = int(before.get("leaseTransitions") or 0)
+        transitions = before.get("leaseTransitions")
+        transitions = max(0, transitions) if isinstance(transitions, int) else 0
         if before and before.get("holderIdentity") != self._identity:
-            spec["leaseTransitions"] += 1
+            transitions += 1
+        # The API has 32 bits for it: a lease that somebody filled up could not be taken by anybody.
+        spec["leaseTransitions"] = min(transitions, INT32_MAX)
         return spec
 
     def _observe(self, lease: Object) -> None:
@@ -210,8 +215,10 @@ class LeaderElection:
 
     def _is_valid(self, lease: Object) -> bool:
         """Whether its holder may still be working, for all that was seen here."""
-        seconds = spec_of(lease).get("leaseDurationSeconds") or self._lease_seconds
-        return self._monotonic() < self._seen + float(seconds)
+        said = spec_of(lease).get("leaseDurationSeconds")
+        seconds = said if isinstance(said, int | float) and said > 0 else self._lease_seconds
+        # Whoever wrote more into it would keep all others from working for years.
+        return self._monotonic() < self._seen + min(float(seconds), max(_LONGEST_LEASE, self._lease_seconds))
 
     async def _release(self) -> None:
         """As well as it can be done; it ends by itself otherwise."""

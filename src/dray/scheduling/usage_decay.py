@@ -80,7 +80,8 @@ class UsageHistory:
         """The one that a sample belongs to."""
         self._drop(now)
         known = self._buckets[-1] if self._buckets else None
-        if known is None or now > known.start + self._options.window / _BUCKETS:
+        # One that ends later was begun before the clock was set back.
+        if known is None or known.end > now or now > known.start + self._options.window / _BUCKETS:
             known = _Bucket(start, start)
             self._buckets.append(known)
         return known
@@ -97,7 +98,7 @@ class UsageHistory:
     def _weight(self, bucket: _Bucket, now: float) -> float:
         begin = self._begin(now)
         inside = (bucket.end - max(begin, bucket.start)) / (bucket.end - bucket.start)
-        return inside * self._fade(now - bucket.end)
+        return inside * self._fade(max(0.0, now - bucket.end))
 
     def _fade(self, age: float) -> float:
         half_life = self._options.half_life
@@ -123,12 +124,12 @@ class UsageHistory:
             ]
         }
 
-    def restore(self, document: Any) -> None:
-        """Takes what can be read of it."""
+    def restore(self, document: Any, now: float) -> None:
+        """Takes what can be read of it, and what is not from a time yet to come: a wrong clock wrote that."""
         self._buckets = []
         for each in mappings(mapping(document).get("buckets")):
             start, end = _number(each.get("start")), _number(each.get("end"))
-            if 0 <= start < end:
+            if 0 <= start < end <= now + _LONGEST_STEP:
                 used = {str(queue): _numbers(amounts) for queue, amounts in mapping(each.get("used")).items()}
                 self._buckets.append(_Bucket(start, end, _numbers(each.get("capacity")), used))
         self._buckets.sort(key=lambda each: each.start)

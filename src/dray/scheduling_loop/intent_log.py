@@ -16,6 +16,8 @@ of the device's pool, a ConfigMap, by compare-and-swap. Intents of others count 
 
 5. A record is deleted only when no claim holds a device of its pool and none can come to (`RecordCleaning`): what a new
    one would have to know of came after it, by intents on the new one.
+6. A record that somebody else made unreadable, or whose `seen` no claim has reached, is written anew, after a while in
+   which every writer whose intent was on it has written its claim or given up. Until then nothing is given away.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object
+from dray.api.objects import Object, key_of, mapping, metadata_of
 from dray.api.resource_claims import allocation_results
 from dray.client.api import ApiClient
 from dray.client.cache import Change
@@ -38,7 +40,17 @@ from dray.scheduling.actions import Bind
 from dray.scheduling.state import State
 from dray.scheduling_loop.claim_writes import Lost
 from dray.scheduling_loop.feed import CLAIMS
-from dray.scheduling_loop.pool_intents import LABEL, Intent, PoolIntents, PoolKey, RecordCleaning, number, pool_of
+from dray.scheduling_loop.pool_intents import (
+    LABEL,
+    Intent,
+    PoolIntents,
+    PoolKey,
+    RecordCleaning,
+    UnreadableRecord,
+    number,
+    pool_of,
+    record_name,
+)
 
 FENCE: Final = "dray.dev/fenced"
 PATIENCE: Final = 60.0
@@ -94,8 +106,10 @@ class IntentLog:
         self._held: dict[PoolKey, dict[str, _Held]] = {}
         """Others' intents that may yet be carried out, by id."""
         self._by_claim: dict[str, set[PoolKey]] = {}
-        self._dead: set[str] = set()
-        """Uids of claims that the server was asked for, and that are no more."""
+        self._void: set[str] = set()
+        """Ids of intents that cannot be carried out, as the server said when it was asked for their claims."""
+        self._strays: dict[str, str] = {}
+        """By name, ConfigMaps with our label that are no records, with their versions."""
         self._untidy: set[PoolKey] = set()
         self._next_clearing = 0.0
         self._informer.add_handler(self._record_changed)
@@ -110,6 +124,7 @@ class IntentLog:
                 await asyncio.sleep(min(_LOOK, self._patience / 4))
                 await self._tidy()
                 await self._fence_late()
+                await self._repair()
                 await self._clear()
 
     async def synced(self) -> None:
@@ -124,7 +139,8 @@ class IntentLog:
         for write in action.writes:
             for pool in _by_pool(write.allocation or {}):
                 record = self._record(pool)
-                epochs[pool] = record.epoch if record.seen <= position else -1
+                is_current = record.seen <= position and record.unreadable_since is None
+                epochs[pool] = record.epoch if is_current else -1
         return Transaction(epochs)
 
     async def enter(self, transaction: Transaction, allocations: Iterable[tuple[Object, Object]]) -> None:
@@ -178,23 +194,62 @@ class IntentLog:
         record = self._records.get(pool)
         if record is None:
             record = self._records[pool] = PoolIntents(pool)
+            if version := self._strays.get(record_name(pool)):
+                self._spoil(record, version, "it names another pool")
         return record
 
     def _record_changed(self, change: Change) -> None:
         document = change.object
+        if key_of(document)[1] != record_name(pool_of(document)):
+            self._stray(document, change.type)
+            return
         record = self._record(pool_of(document))
         if change.type == "DELETED":
             # What it had seen still holds.
             record.version, record.intents, record.epoch = "", (), record.epoch + 1
         elif number(document["metadata"]["resourceVersion"]) <= number(record.version or "0"):
             return
-        elif document["data"].get("written") == record.written(self._identity):
-            # The watch was faster than the answer.
-            record.took(document)
         else:
-            record.take(document)
+            self._read(record, document)
         self._hold(record)
         self._changed()
+
+    def _read(self, record: PoolIntents, document: Object) -> None:
+        try:
+            if mapping(document.get("data")).get("written") == record.written(self._identity):
+                # The watch was faster than the answer.
+                record.took(document)
+            else:
+                record.take(document)
+        except UnreadableRecord as error:
+            self._spoil(record, document["metadata"]["resourceVersion"], str(error))
+
+    def _stray(self, document: Object, change: str) -> None:
+        """A ConfigMap with our label that is no record: its name and the pool that it names do not go together."""
+        name, version = key_of(document)[1], document["metadata"]["resourceVersion"]
+        if change == "DELETED":
+            self._strays.pop(name, None)
+            for record in [each for each in self._records.values() if record_name(each.pool) == name]:
+                record.version, record.epoch = "", record.epoch + 1
+            return
+        if name not in self._strays:
+            _logger.warning("ConfigMap %s/%s is left out of account: it is no record of a pool", self._namespace, name)
+        self._strays[name] = version
+        for record in [each for each in self._records.values() if record_name(each.pool) == name]:
+            self._spoil(record, version, "it names another pool")
+            self._hold(record)
+
+    def _spoil(self, record: PoolIntents, version: str, why: str) -> None:
+        record.spoil(version, asyncio.get_running_loop().time())
+        _logger.warning(
+            "the record of %s/%s (ConfigMap %s/%s) cannot be used: %s; it is written anew, and devices of the pool are "
+            "given away again, in %g s",
+            *record.pool,
+            self._namespace,
+            record_name(record.pool),
+            why[:200],
+            self._patience,
+        )
 
     def _claim_changed(self, change: Change) -> None:
         for pool in tuple(self._by_claim.get(change.object["metadata"]["uid"], ())):
@@ -213,12 +268,18 @@ class IntentLog:
         for key in held.keys() - before.keys():
             intent = held[key].intent
             self._by_claim.setdefault(intent.uid, set()).add(record.pool)
-            self._state.hold(intent.hold, intent.results)
+            try:
+                self._state.hold(intent.hold, intent.results)
+            except Exception as error:
+                # Whatever it means to hold, nobody can have written it.
+                del held[key]
+                self._void.add(intent.id)
+                _logger.warning("an intent for ResourceClaim %s/%s cannot be held: %s", *intent.claim, error)
         self._held[record.pool] = held
 
     def _is_over(self, intent: Intent) -> bool:
         """Whether the claim has come past the version that is named, so that it holds what it holds without this."""
-        if intent.uid in self._dead or self._state.claims.is_gone(intent.uid):
+        if intent.id in self._void or self._state.claims.is_gone(intent.uid):
             return True
         claim = self._state.claims.get(intent.claim)
         if claim is None or claim["metadata"]["uid"] != intent.uid:
@@ -239,6 +300,37 @@ class IntentLog:
                     _logger.debug("the record of %s/%s stays as it is for now: %s", *pool, error)
                 else:
                     self._untidy.discard(pool)
+
+    async def _repair(self) -> None:
+        """Writes records anew that somebody made unreadable, once every intent that was on them has come to an end."""
+        late = asyncio.get_running_loop().time() - self._patience
+        for record in tuple(self._records.values()):
+            await self._check_seen(record)
+            if record.unreadable_since is None or record.unreadable_since > late:
+                continue
+            async with record.lock:
+                try:
+                    record.seen = number(self._claims.resource_version or "0")
+                    await self._write(record, ())
+                except ClientError as error:
+                    _logger.debug("the record of %s/%s is written anew later: %s", *record.pool, error)
+                else:
+                    record.unreadable_since = None
+                    self._strays.pop(record_name(record.pool), None)
+                    self._changed()
+
+    async def _check_seen(self, record: PoolIntents) -> None:
+        """A record cannot have seen a version that the server has not come to."""
+        position = number(self._claims.resource_version or "0")
+        if record.seen <= position or record.unreadable_since is not None:
+            return
+        try:
+            listed = await self._client.list(CLAIMS, limit=1)
+            known = number(str(metadata_of(listed).get("resourceVersion") or ""))
+        except (ClientError, ValueError):
+            return
+        if record.seen > known:
+            self._spoil(record, record.version, f"it has seen version {record.seen}, the server is at {known}")
 
     async def _clear(self) -> None:
         """Deletes records of pools that are gone."""
@@ -272,9 +364,11 @@ class IntentLog:
             claim = await self._client.get(CLAIMS, name, namespace=namespace)
         except NotFound:
             claim = {"metadata": {}}
-        if claim["metadata"].get("uid") != intent.uid:
-            self._dead.add(intent.uid)
-        elif claim["metadata"]["resourceVersion"] == intent.base:
+        version = claim["metadata"].get("resourceVersion")
+        if claim["metadata"].get("uid") != intent.uid or number(version) < number(intent.base):
+            # Nobody reads a version of a claim that there has not been yet.
+            self._void.add(intent.id)
+        elif version == intent.base:
             _logger.info(
                 "ResourceClaim %s/%s: %s did not give it the devices it meant to", namespace, name, intent.writer
             )

@@ -68,13 +68,13 @@ class KaiFeed:
             await self.start()
             if self._queues.served and self._queues.tree:
                 now = self._now()
-                if now >= self._counted + _COUNT_SECONDS:
+                if _is_due(self._counted, now, _COUNT_SECONDS):
                     self._counted = now
                     self._queues.count_outside(self._scheduler.state.nodes.values())
-                if self._history is not None and now >= self._sampled + _SAMPLE_SECONDS:
+                if self._history is not None and _is_due(self._sampled, now, _SAMPLE_SECONDS):
                     self._sample(self._history, now)
                 await self._write_statuses()
-                if self._history is not None and now >= self._stored + _STORE_SECONDS:
+                if self._history is not None and _is_due(self._stored, now, _STORE_SECONDS):
                     await self._store(self._history, now)
 
     # What queues have and want
@@ -106,10 +106,10 @@ class KaiFeed:
             return
         try:
             found = await self._client.get(_CONFIG_MAPS, STORE[1], namespace=STORE[0])
-            self._history.restore(json.loads(mapping(found.get("data")).get(_MEMBER) or "{}"))
+            self._history.restore(json.loads(mapping(found.get("data")).get(_MEMBER) or "{}"), self._now())
         except NotFound:
             return
-        except (ClientError, ValueError) as error:
+        except (ClientError, ValueError, RecursionError) as error:
             _logger.warning("what queues had in the past is not known: %s", error)
         self._queues.tree.usage = self._history.usage(self._now())
         self._stored = self._now()
@@ -127,6 +127,11 @@ class KaiFeed:
                 await self._client.patch(_CONFIG_MAPS, STORE[1], {"data": data}, namespace=STORE[0])
         except ClientError as error:
             _logger.warning("what queues had in the past is not stored: %s", error)
+
+
+def _is_due(last: float, now: float, period: float) -> bool:
+    """Also where the clock was set back behind the last time."""
+    return not last <= now < last + period
 
 
 def queue_status(node: ShareNode) -> Object:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Key, Object
+from dray.api.objects import Key, Object, mapping
 from dray.client.api import ApiClient
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, Resource
@@ -32,6 +32,8 @@ PoolKey = tuple[str, str]
 
 _encode = msgspec.json.Encoder().encode
 WHILE: Final = 600.0
+# Of a resource version, which is a 64-bit number.
+_MOST_DIGITS: Final = 20
 # As many are deleted at a time.
 _BATCH: Final = 20
 _logger = logging.getLogger("dray.scheduler")
@@ -77,6 +79,8 @@ class PoolIntents:
     epoch: int = 0
     """Changes whenever somebody else changed the record."""
     serial: int = 0
+    unreadable_since: float | None = None
+    """When the record turned out to be unreadable; no device of the pool is given away until it is written anew."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def document(self, namespace: str, writer: str, intents: Iterable[Intent], seen: int) -> Object:
@@ -105,20 +109,45 @@ class PoolIntents:
         """As somebody else left it."""
         self.version, self.seen, self.intents = read(document)
         self.epoch += 1
+        self.unreadable_since = None
 
     def took(self, document: Object) -> None:
         """As we wrote it."""
         self.version, self.seen, self.intents = read(document)
 
+    def spoil(self, version: str, now: float) -> None:
+        """Somebody has made the record unreadable, at that version."""
+        self.version, self.intents = version, ()
+        self.epoch += 1
+        self.unreadable_since = now
+
+
+class UnreadableRecord(Exception):
+    """A record is not as schedulers of dray write it: somebody else has changed it."""
+
 
 def read(document: Object) -> tuple[str, int, tuple[Intent, ...]]:
-    data = document.get("data") or {}
-    intents = tuple(_decode(data.get("intents") or "[]"))
-    return document["metadata"]["resourceVersion"], number(data.get("seen") or "0"), intents
+    """Raises UnreadableRecord."""
+    data = mapping(document.get("data"))
+    try:
+        seen = number(data.get("seen") or "0")
+        intents = tuple(_decode(data.get("intents") or "[]"))
+        for intent in intents:
+            number(intent.base)
+            _check(intent, pool_of(document))
+    except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+        raise UnreadableRecord(str(error)) from error
+    return document["metadata"]["resourceVersion"], seen, intents
+
+
+def _check(intent: Intent, pool: PoolKey) -> None:
+    for result in intent.results:
+        if (result.get("driver"), result.get("pool")) != pool or not isinstance(result.get("device"), str):
+            raise ValueError(f"an intent for {intent.namespace}/{intent.name} has devices that are not of the pool")
 
 
 def pool_of(document: Object) -> PoolKey:
-    data = document.get("data") or {}
+    data = mapping(document.get("data"))
     return str(data.get("driver") or ""), str(data.get("pool") or "")
 
 
@@ -127,7 +156,9 @@ def record_name(pool: PoolKey) -> str:
 
 
 def number(version: str) -> int:
-    """Resource versions of one kind are compared as numbers."""
+    """Resource versions of one kind are compared as numbers. Raises ValueError."""
+    if not (isinstance(version, str) and version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS):
+        raise ValueError(f"{str(version)[:40]!r} is no resource version")
     return int(version)
 
 
