@@ -88,6 +88,18 @@ class Drains:
         self.given_up = 0
         """How many places were kept so far, and how many of them in vain."""
 
+    def clock_set(self, seconds: float) -> None:
+        """The clock was set by so many seconds: places are kept as long as they would have been."""
+        self._looked += seconds
+        for waiting in self._waiting.values():
+            waiting.since += seconds
+            waiting.not_before += seconds
+        if (drain := self._drain) is not None:
+            drain.since += seconds
+            drain.until += seconds
+            drain.shadow += seconds
+            drain.renewed += seconds
+
     @property
     def active(self) -> bool:
         """Whether a place is kept for a group."""

@@ -354,6 +354,16 @@ class Queue:
         """When to look again although nothing happened."""
         return self._timers[0][0] if self._timers else None
 
+    def clock_set(self, seconds: float) -> None:
+        """The clock was set by so many seconds: what is due after a while is due after the same while."""
+        self._timers = [(when + seconds, ticket, what) for when, ticket, what in self._timers]
+        self._waiting_since = {group: since + seconds for group, since in self._waiting_since.items()}
+        for group in self._groups.values():
+            group.not_before += seconds
+            group.timer += seconds
+        for queued in self._queued.values():
+            queued.added += seconds
+
     def _run_timers(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             _, _, what = heappop(self._timers)

@@ -264,6 +264,11 @@ class Scheduler:
             return self.group_attempts.attempt(queued, group, now)
         return self.attempts.attempt(queued, now, work)
 
+    def clock_set(self, seconds: float) -> None:
+        """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
+        self.queue.clock_set(seconds)
+        self.drains.clock_set(seconds)
+
     def due(self) -> float | None:
         return min(filter(None, (self.queue.due(), self.drains.due())), default=None)
 

@@ -61,10 +61,12 @@ class KaiGroups:
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if self._own:
-                for group, pods in self._stale.overdue(self._now()):
+                # Not by the time of day, which may be set: pods would go too early.
+                for group, pods in self._stale.overdue(loop.time()):
                     await self._evict(group, pods)
 
     async def _evict(self, group: Group, pods: tuple[Pod, ...]) -> None:

@@ -54,6 +54,8 @@ _IN_A_ROW: Final = 8
 # A decision of so many seconds counts for all of these.
 _LONG: Final = 0.005
 _LAST_SECONDS: Final = 5.0
+# A clock that is off by so many seconds was set, rather than adjusted.
+_JUMP: Final = 5.0
 _GATES: Final = {native.KIND: "GenericWorkload", native.COMPOSITE: "CompositePodGroup"}
 _logger = logging.getLogger("dray.scheduler")
 
@@ -197,9 +199,11 @@ class SchedulerLoop:
     async def _decide(self) -> None:
         loop = asyncio.get_running_loop()
         in_a_row = 0
+        offset = self.now() - loop.time()
         while True:
             self._stirred.clear()
             began = loop.time()
+            offset = self._follow_clock(began, offset)
             action = self.scheduler.next(self.now())
             if action is None:
                 in_a_row = 0
@@ -217,6 +221,15 @@ class SchedulerLoop:
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
                 await asyncio.sleep(0)
+
+    def _follow_clock(self, time: float, offset: float) -> float:
+        """Notices that the time of day was set; gives by how much it differs from that of the loop."""
+        differs = self.now() - time
+        if abs(differs - offset) < _JUMP:
+            return offset
+        _logger.warning("the clock was set by %+.0f s", differs - offset)
+        self.scheduler.clock_set(differs - offset)
+        return differs
 
     async def _pause(self) -> None:
         """Until something happens or becomes due."""
