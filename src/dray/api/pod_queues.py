@@ -39,7 +39,7 @@ class Words:
 class Admission:
     words: Words
     queues: Mapping[str, str]
-    """By the label of a front end, the queue that the pod is charged to."""
+    """The queue that the pod is charged to, by the label of its front end."""
 
 
 def words_of(pod: Object) -> Words:
@@ -74,7 +74,7 @@ def record(pod: Object, queues: Mapping[str, str]) -> str:
 
 
 def recorded(pod: Object) -> Admission | None:
-    """What the annotation of a pod says; None where there is none, or one that was not written for this pod."""
+    """Reads the annotation of a pod; returns None if there is none, or if it was not written for this pod."""
     text = annotations_of(pod).get(RECORD)
     if not isinstance(text, str) or not text or len(text) > _LONGEST:
         return None
@@ -98,7 +98,7 @@ def changes(pod: Object, old: Object) -> Iterator[tuple[str, str]]:
     if not words_of(old) and not annotations_of(old).get(RECORD):
         return
     for member, names in (("labels", LABELS), ("annotations", (*ANNOTATIONS, RECORD))):
-        now, before = (mapping(mapping(each.get("metadata")).get(member)) for each in (pod, old))
+        now, before = (mapping(mapping(version.get("metadata")).get(member)) for version in (pod, old))
         for name in names:
             if now.get(name) != before.get(name):
                 yield f"metadata.{member}[{name}]", str(before.get(name) or "")

@@ -24,7 +24,7 @@ _PARTS: Final = {
     "lab": "four machines with GPUs and NICs, as manifests: dray up {}",
     "claims": "claims for the lab: dray apply -f {}",
     "cluster": "two machines and three claims: dray allocate {}",
-    "deploy": "scheduler, controllers and drivers in a Kubernetes cluster, with their rights: kubectl apply -f {}",
+    "deploy": "scheduler, controllers, drivers for Kubernetes, with their rights: kubectl apply -f {}/scheduler.yaml",
     "drivers": "drivers: for serial ports, and for images of pods: python {}/serial_ports.py NODE_NAME",
     "plugins": "a scheduler plugin and its test: dray up --plugin {}/colours.py:Colours",
     "manifests": "manifests that are good: dray lint {}",

@@ -125,7 +125,7 @@ class Pod:
     ghost: bool = False
     """Whether it only stands for a place that is kept for another."""
     admitted: dict[str, str] = field(default_factory=dict)
-    """By the label of a front end, the queue that the pod was charged to when it came to its node."""
+    """The queue that the pod was charged to when it came to its node, by the label of its front end."""
 
     @property
     def is_assigned(self) -> bool:

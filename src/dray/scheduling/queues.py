@@ -173,8 +173,8 @@ class Queues:
             self.reclaim_waiters.take(policy, queue, policy.priority(pod))
 
     def displace(self, pod: Pod) -> None:
-        going = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
-        awaited = [(each, each.queue_of(pod)) for each in going]
+        going = [policy for policy in self.policies if pod.uid in policy.charges.going] if self._reserved else []
+        awaited = [(policy, policy.queue_of(pod)) for policy in going]
         if self.leaving:
             self.stay((pod,))
         for each in self.policies if pod.joins else ():
@@ -212,8 +212,8 @@ class Queues:
             pod.admitted = self.charged(pod)
 
     def charged(self, pod: Pod) -> dict[str, str]:
-        """By the label of their front ends, the queues that a pod on a node is charged to."""
-        found = {each.label: each.charges.of(pod.uid) for each in self.policies} if pod.joins else {}
+        """Returns the queues that a pod on a node is charged to, by the labels of their front ends."""
+        found = {policy.label: policy.charges.of(pod.uid) for policy in self.policies} if pod.joins else {}
         return {label: charge.queue for label, charge in found.items() if charge is not None and charge.queue}
 
     def leave(self, pods: Iterable[Pod]) -> None:

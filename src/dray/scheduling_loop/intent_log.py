@@ -229,15 +229,19 @@ class IntentLog:
         name, version = key_of(document)[1], document["metadata"]["resourceVersion"]
         if change == "DELETED":
             self._strays.pop(name, None)
-            for record in [each for each in self._records.values() if record_name(each.pool) == name]:
+            for record in self._named(name):
                 record.version, record.epoch = "", record.epoch + 1
             return
         if name not in self._strays:
             _logger.warning("ConfigMap %s/%s is left out of account: it is no record of a pool", self._namespace, name)
         self._strays[name] = version
-        for record in [each for each in self._records.values() if record_name(each.pool) == name]:
+        for record in self._named(name):
             self._spoil(record, version, "it names another pool")
             self._hold(record)
+
+    def _named(self, name: str) -> list[PoolIntents]:
+        """The records that a ConfigMap of that name is the place of: one at most."""
+        return [record for record in self._records.values() if record_name(record.pool) == name]
 
     def _spoil(self, record: PoolIntents, version: str, why: str) -> None:
         record.spoil(version, asyncio.get_running_loop().time())

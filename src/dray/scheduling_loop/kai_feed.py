@@ -130,7 +130,7 @@ class KaiFeed:
 
 
 def _is_due(last: float, now: float, period: float) -> bool:
-    """Also where the clock was set back behind the last time."""
+    """Returns True once the period is over, and also if the clock was set back behind the last time."""
     return not last <= now < last + period
 
 

@@ -80,7 +80,8 @@ class PoolIntents:
     """Changes whenever somebody else changed the record."""
     serial: int = 0
     unreadable_since: float | None = None
-    """When the record turned out to be unreadable; no device of the pool is given away until it is written anew."""
+    """The time at which the record was found to be unreadable. Until it is written anew, no device of the pool is given
+    away."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def document(self, namespace: str, writer: str, intents: Iterable[Intent], seen: int) -> Object:
@@ -116,7 +117,7 @@ class PoolIntents:
         self.version, self.seen, self.intents = read(document)
 
     def spoil(self, version: str, now: float) -> None:
-        """Somebody has made the record unreadable, at that version."""
+        """Notes that the record is unreadable at that version."""
         self.version, self.intents = version, ()
         self.epoch += 1
         self.unreadable_since = now
@@ -127,7 +128,7 @@ class UnreadableRecord(Exception):
 
 
 def read(document: Object) -> tuple[str, int, tuple[Intent, ...]]:
-    """Raises UnreadableRecord."""
+    """Returns version, seen and intents of a record. Raises UnreadableRecord."""
     data = mapping(document.get("data"))
     try:
         seen = number(data.get("seen") or "0")
