@@ -63,6 +63,9 @@ def test_explain_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray
     assert lines[0].startswith("pod default/p: cannot tell whether it fits: may not read "), lines
     assert "LocalQueue" in lines[0]
     assert any("localqueues.kueue.x-k8s.io is forbidden" in line for line in lines[1:])
+    found = Server(run, limited).explain("podgroup", "g")
+    assert found[0] == 2
+    assert "podgroups.scheduling.run.ai is forbidden" in found[1][0]
     shown = run("queue", "--kubeconfig", str(limited))
     assert shown.exit_code == 1
     assert "clusterqueues.kueue.x-k8s.io is forbidden" in shown.output

@@ -204,7 +204,8 @@ class World:
         if len(found) != 1:
             several = f"; say which, as in {GROUP}.{found[0].key.api}/{name}" if found else ""
             number = f"there are {len(found)} groups" if found else "there is no PodGroup"
-            raise Unfindable(f"{number} {name} in namespace {self.namespace}{several}")
+            unread = [said for kind, said in self._found.unread.items() if kind in FRONT_ENDS] if not found else []
+            raise Unfindable("; ".join([f"{number} {name} in namespace {self.namespace}{several}", *unread]))
         return say_group("group", GroupExplainer(scheduler).explain(found[0], self._now))
 
     def _tell_group(self, made: Explanation, document: Object) -> None:

@@ -119,18 +119,20 @@ class OptionalFeed:
         for name in absent:
             if KINDS[name].group in groups:
                 await self.informers[name].start()
-        await self._look_at_versions()
+        await self._look_at_versions(groups)
         return True
 
     def troubles(self) -> list[str]:
         """What may not be read of the kinds that were installed later."""
         return list(self._refused.values())
 
-    async def _look_at_versions(self) -> None:
-        """Says of queues that the server has them in versions that dray does not read."""
+    async def _look_at_versions(self, groups: Container[str] | None = None) -> None:
+        """Says of queues that the server has them in versions that dray does not read. `groups` are the API groups of
+        the server, where they are known."""
         try:
             for name, resource in QUEUES.items():
-                if name in self.informers and self.informers[name].version is None:
+                is_absent = name in self.informers and self.informers[name].version is None
+                if is_absent and (groups is None or resource.group in groups):
                     await self._left.look_at_version(name, resource)
         except ClientError as error:
             _logger.debug("cannot ask in which versions queues are served: %s", error)
