@@ -98,3 +98,53 @@ def test_a_queue_that_has_too_little_is_the_cause(server: Server) -> None:
     )
     assert [line for line in lines if cause in line] == [lines[0], lines[2]]
     assert f"─ queue: {cause}" in lines[2]
+
+
+DEVICES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [deviceclass.resource.kubernetes.io/gpu]
+    flavors:
+    - name: any
+      resources: [{name: deviceclass.resource.kubernetes.io/gpu, nominalQuota: 1}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team, namespace: default}
+spec: {clusterQueue: team}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: nic}
+spec: {}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c}
+spec: {devices: {requests: [{name: nic, exactly: {deviceClassName: nic}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {kueue.x-k8s.io/queue-name: team}}
+spec:
+  resourceClaims: [{name: nic, resourceClaimName: c}]
+  containers: [{name: main, image: busybox, resources: {claims: [{name: nic}]}}]
+"""
+
+
+def test_a_device_class_that_the_queue_does_not_cover_is_named_with_what_to_do(server: Server) -> None:
+    server.apply(DEVICES)
+    status, lines = server.explain("pod", "p")
+    assert status == 1
+    said = " ".join(lines)
+    assert "ClusterQueue team has no quota for device class nic" in said
+    assert "add deviceclass.resource.kubernetes.io/nic to its coveredResources" in said
+    assert "dray.dev/uncovered-device-classes: allow" in said

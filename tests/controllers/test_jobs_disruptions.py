@@ -15,7 +15,7 @@ def disruption(reason):
 
 
 async def disrupt(local, found, reason):
-    """As the scheduler does: the condition first, and then the deletion."""
+    """Evicts pods as the scheduler does: it writes the condition first, and then deletes them."""
     for pod in found:
         name = pod["metadata"]["name"]
         await place(local, pod)

@@ -113,6 +113,6 @@ async def test_a_preempted_gang_job_comes_back_and_completes(virtual_time, queue
         async def complete():
             found = (await cluster.get("Job", "train"))["status"]
             assert "failed" not in found
-            return any(each["type"] == "Complete" for each in found.get("conditions") or ())
+            return any(condition["type"] == "Complete" for condition in found.get("conditions") or ())
 
         await cluster.until(complete)

@@ -35,6 +35,19 @@ class ClaimCosts:
         """By resource of the queue; `thought` is the allocation that the claim would get."""
         return self._policy.devices(queue, self._uses(queue, pod, claim, thought))
 
+    def excluded(self, queue: str, claim: Object) -> Reason | None:
+        """Why pods of the queue may not use the claim: a request that can get no devices which the queue covers."""
+        got = self._got(claim)
+        for options in _options_of(claim):
+            possible = [option for name, option in options if got is None or name in got]
+            reasons = [self._excludes(queue, option) for option in possible]
+            if reasons and all(reasons):
+                return reasons[0]
+        return None
+
+    def _excludes(self, queue: str, option: Object) -> Reason | None:
+        return self._policy.excludes(queue, str(option.get("deviceClassName")))
+
     def payable(
         self, queue: str, pod: Pod, claim: Object, wanted: Mapping[str, int], times: int
     ) -> tuple[Object, Reason | None]:
@@ -57,7 +70,7 @@ class ClaimCosts:
     def _refused(
         self, queue: str, pod: Pod, options: Sequence[Object], wanted: Mapping[str, int], times: int
     ) -> list[Reason | None]:
-        """Of each alternative why the queue cannot pay it; never of the cheapest."""
+        """Returns for each alternative why the queue cannot pay it; None for the cheapest that it covers."""
         cheapest = self._cheapest(queue, pod, options)
         found: list[Reason | None] = []
         for each in options:
@@ -65,13 +78,15 @@ class ClaimCosts:
             for option, sign in ((cheapest, -times), (each, times)):
                 for name, amount in self._cost(queue, option).items():
                     amounts[name] += sign * amount
-            found.append(self._policy.short(self._ask(queue, pod, +amounts)) if each is not cheapest else None)
+            short = None if each is cheapest else self._policy.short(self._ask(queue, pod, +amounts))
+            found.append(self._excludes(queue, each) or short)
         return found
 
     def _cheapest(self, queue: str, pod: Pod, options: Sequence[Object]) -> Object:
         ordered = sorted(options, key=lambda each: self._use(each).number)
         if len(ordered) == 1 or not queue:
             return ordered[0]
+        ordered = [each for each in ordered if self._excludes(queue, each) is None] or ordered
         payable = (
             each for each in ordered if self._policy.short(self._ask(queue, pod, self._cost(queue, each))) is None
         )
@@ -85,21 +100,24 @@ class ClaimCosts:
 
     def _uses(self, queue: str, pod: Pod, claim: Object, thought: Object | None) -> Iterator[DeviceUse]:
         """Those that it got, or else the fewest that it could get, with the most that these may take."""
-        allocation = thought or allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
-        got: dict[str, list[Object]] = {}
-        for each in allocation_results(allocation) if allocation else ():
-            got.setdefault(str(each.get("request")), []).append(each)
-        for request in requests_of(claim["spec"]):
-            options = [(request["name"], request["exactly"])] if request.get("exactly") else []
-            options += [(f"{request['name']}/{each['name']}", each) for each in request.get("firstAvailable") or ()]
-            if any(each.get("adminAccess") for _, each in options):
-                continue
-            if allocation:
+        got = self._got(claim, thought)
+        for options in _options_of(claim):
+            if got is not None:
                 for name, each in options:
                     if name in got:
                         yield DeviceUse(str(each.get("deviceClassName")), len(got[name]), _consumed(got[name]))
             elif options:
                 yield self._use(self._cheapest(queue, pod, [each for _, each in options]))
+
+    def _got(self, claim: Object, thought: Object | None = None) -> dict[str, list[Object]] | None:
+        """Returns the devices that the claim got, by request; None if it has none yet."""
+        allocation = thought or allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
+        if not allocation:
+            return None
+        got: dict[str, list[Object]] = {}
+        for result in allocation_results(allocation):
+            got.setdefault(str(result.get("request")), []).append(result)
+        return got
 
     def _use(self, option: Object) -> DeviceUse:
         number = min(MOST, option.get("count") or 1)
@@ -111,6 +129,19 @@ class ClaimCosts:
         if self._share_sizes is not None and self._policy.counts_capacity:
             asked |= self._share_sizes.of(option)
         return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}
+
+
+def _options_of(claim: Object) -> Iterator[list[tuple[str, Object]]]:
+    """Yields the alternatives of each request, with the names that results have for them.
+
+    Requests for access as administrator are left out: they take nothing from others.
+    """
+    for request in requests_of(claim["spec"]):
+        options = [(request["name"], request["exactly"])] if request.get("exactly") else []
+        alternatives = request.get("firstAvailable") or ()
+        options += [(f"{request['name']}/{option['name']}", option) for option in alternatives]
+        if not any(option.get("adminAccess") for _, option in options):
+            yield options
 
 
 def _consumed(results: Iterable[Object]) -> dict[str, int]:

@@ -215,7 +215,7 @@ class GroupPlacer:
 
 
 def _turn_in_queue(cycle: Cycle) -> Hashable:
-    """What the quota of a pod depends on beside its requests; nothing for a pod in no queue.
+    """Returns what the quota of a pod depends on beside its requests; nothing for a pod in no queue.
 
     Quota is the same on all nodes that are tried together (`_parts`), so that pods in a queue are packed like others.
     """

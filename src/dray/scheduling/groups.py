@@ -40,8 +40,8 @@ class Members:
     """Of those that wait the ones that nothing keeps from being tried."""
     placed: dict[str, Pod] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
-    """Of those that are placed the ones that are being deleted. They do not count as running: a gang that is evicted
-    while its new pods wait already starts as a whole again."""
+    """Placed pods that are being deleted. They do not count as running, so that the new pods of an evicted gang start
+    as a whole while the old ones still end."""
     succeeded: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:

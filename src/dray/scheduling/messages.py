@@ -71,6 +71,10 @@ _TEXTS: Final = {
     Code.QUEUE_CHECKS: "ClusterQueue {} wants admission checks that nobody answers here: {}",
     Code.QUEUE_CYCLE: "the cohorts above ClusterQueue {} are above each other",
     Code.QUEUE_UNCOVERED: "ClusterQueue {} has no quota for {}, which the pod requests",
+    Code.QUEUE_UNCOVERED_CLASS: (
+        "ClusterQueue {} has no quota for device class {}, which a claim of the pod requests: add {} to its"
+        " coveredResources, or annotate it with {}: allow"
+    ),
     Code.QUEUE_HELD_UP: "ClusterQueue {} lets pods in one after the other, and others are before it",
     Code.QUOTA: "ClusterQueue {0}: needs {2} of {1}, {3} left with what can be borrowed",
     Code.NO_FLAVOR: "node(s) of no flavor of ClusterQueue {}",

@@ -97,10 +97,15 @@ class QueueCharges:
 
     def claims_wanted(self, queue: str, pod: Pod) -> dict[ClaimKey, dict[str, int]]:
         """What each claim of the pod would come to, that nobody in the queue brought along."""
-        found = {key_of(claim): claim for claim in self._claims_of(pod)}
+        found = {key_of(claim): claim for claim in self.claims_of(pod)}
         return {
             key: self._costs.of(queue, pod, claim) for key, claim in found.items() if (queue, key) not in self._shared
         }
+
+    def excluded(self, queue: str, pod: Pod) -> Reason | None:
+        """Why the pod may not have the devices of one of its claims, however many are free."""
+        reasons = (self._costs.excluded(queue, claim) for claim in self.claims_of(pod))
+        return next((reason for reason in reasons if reason is not None), None)
 
     def payable(
         self, queue: str, pod: Pod, claims: Sequence[Object], times: int
@@ -111,7 +116,7 @@ class QueueCharges:
         # What they share is paid once.
         own = {
             key: 1 if key in self._claims.shared else times
-            for key in map(key_of, self._claims_of(pod))
+            for key in map(key_of, self.claims_of(pod))
             if (queue, key) not in self._shared
         }
         wanted: Counter[str] = Counter()
@@ -126,7 +131,7 @@ class QueueCharges:
             found.append(claim)
         return (found, problem) if problem is not None else (claims, None)
 
-    def _claims_of(self, pod: Pod) -> list[Object]:
+    def claims_of(self, pod: Pod) -> list[Object]:
         return [claim for _, claim in self._entries_of(pod)]
 
     def _entries_of(self, pod: Pod) -> list[tuple[Object, Object]]:

@@ -163,6 +163,9 @@ class QueuePolicy(Protocol):
     def devices(self, queue: str, uses: Iterable[DeviceUse]) -> dict[str, int]:
         """What the devices of a claim come to, by resource of the queue."""
 
+    def excludes(self, queue: str, class_name: str) -> Reason | None:
+        """Why pods of the queue may have no devices of a class, however many are free."""
+
     def assets(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
         """What amounts that the pod has on a node are charged to."""
 

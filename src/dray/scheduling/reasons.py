@@ -135,6 +135,8 @@ class Code(Enum):
     """(queue)"""
     QUEUE_UNCOVERED = auto()
     """(queue, resource)"""
+    QUEUE_UNCOVERED_CLASS = auto()
+    """(queue, device class, resource by which the queue could cover it, annotation that lets pods in all the same)"""
     QUEUE_HELD_UP = auto()
     """(queue)"""
     QUOTA = auto()

@@ -131,7 +131,7 @@ async def test_what_no_system_call_takes_is_said(runtime, config):
         with pytest.raises(StartError, match="null") as caught:
             await runtime.start(config("sleep", **more))
         assert caught.value.reason in ("CreateContainerError", "RunContainerError")
-    with pytest.raises(StartError, match="(?i)argument list too long"):
+    with pytest.raises(StartError, match=r"(?i)argument list too long"):
         await runtime.start(config("sleep", "9" * 300_000))
     assert {each.id for each in await runtime.containers()} == before
 

@@ -165,6 +165,9 @@ class KaiQueues:
         gpus = sum(use.number for use in uses if is_gpu_class(use.class_name, self._resources))
         return {GPU: gpus} if gpus else {}
 
+    def excludes(self, queue: str, class_name: str) -> Reason | None:
+        return None
+
     def assets(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
         return self._assets(pod, amounts, _ALL)
 

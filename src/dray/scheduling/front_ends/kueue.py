@@ -28,6 +28,9 @@ STRATEGIES: Final = "dray.dev/preemption-strategies"
 HALF_LIFE: Final = "dray.dev/usage-half-life-seconds"
 SAMPLING: Final = "dray.dev/usage-sampling-interval-seconds"
 """Annotations of a ClusterQueue that lets pods in by what their LocalQueues used."""
+UNCOVERED_CLASSES: Final = "dray.dev/uncovered-device-classes"
+"""An annotation of a ClusterQueue with quota for devices: `allow` lets pods in with devices of classes that no quota
+covers, and does not count these."""
 # Nobody used so much of anything.
 _MOST_USED: Final = 2.0**100
 _TAINT: Final = ("key", "value", "effect")
@@ -75,6 +78,7 @@ class ClusterQueue:
     sampling: float = 0.0
     """In seconds: how fast use is forgotten, and how often it is looked at."""
 
+    allows_uncovered_classes: bool = False
     covering: Mapping[str, ResourceGroup] = field(default_factory=dict)
     """By resource, the group that covers it."""
 
@@ -132,6 +136,7 @@ def cluster_queue(document: Object) -> ClusterQueue:
         by_usage=mapping(spec.get("admissionScope")).get("admissionMode") == "UsageBasedAdmissionFairSharing",
         half_life=_seconds(notes.get(HALF_LIFE), 168 * 3600.0),
         sampling=_seconds(notes.get(SAMPLING), 300.0),
+        allows_uncovered_classes=notes.get(UNCOVERED_CLASSES) == "allow",
         covering={name: each for each in reversed(read) for name in each.covered},
     )
 

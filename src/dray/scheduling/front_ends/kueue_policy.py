@@ -13,6 +13,7 @@ from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.extended import IMPLICIT, ResourceMap
 from dray.scheduling.front_ends import kueue
 from dray.scheduling.front_ends.kueue import ClusterQueue
+from dray.scheduling.front_ends.kueue_device_classes import CoveredClasses
 from dray.scheduling.front_ends.kueue_fair_preemption import FairPreemption
 from dray.scheduling.front_ends.kueue_objects import KueueObjects
 from dray.scheduling.front_ends.kueue_order import Head, KueueOrder
@@ -48,6 +49,7 @@ class KueueQueues(KueueObjects):
         super().__init__(groups.topologies)
         self.served = False
         self._counts_capacity: bool | None = None
+        self._classes = CoveredClasses(resources)
         self.charges: QueueCharges = QueueCharges(self, claims, waiters, share_sizes)
         self.usage = LocalUsage()
         self.order = KueueOrder(self.tree, self._head, self.is_fair)
@@ -89,6 +91,7 @@ class KueueQueues(KueueObjects):
 
     def outdate(self) -> None:
         self._heads.clear()
+        self._classes.clear()
         self.charges.outdate()
 
     def all(self) -> list[ClusterQueue]:
@@ -160,6 +163,10 @@ class KueueQueues(KueueObjects):
                     found[name] += amount
         return found
 
+    def excludes(self, queue: str, class_name: str) -> Reason | None:
+        known = self._cluster_queues.get(queue)
+        return self._classes.excludes(known, class_name) if known is not None else None
+
     def assets(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
         found = {}
         known = self._cluster_queues[queue]
@@ -194,6 +201,8 @@ class KueueQueues(KueueObjects):
         uncovered = (each for each in sorted(pod.requirements.requests) if queue.group_of(each) is None)
         if (resource := next(uncovered, None)) is not None:
             return Reason(Code.QUEUE_UNCOVERED, (queue.name, resource))
+        if self._classes.limits(queue) and (reason := self.charges.excluded(queue.name, pod)) is not None:
+            return reason
         chosen = pod.labels.get(kueue.PRIORITY_LABEL)
         if chosen and chosen not in self._priorities:
             return Reason(Code.QUEUE_NOT_FOUND, (f"WorkloadPriorityClass {chosen}",))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from dray.api.objects import key_of
+from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
@@ -49,7 +51,7 @@ class QueueQuota(Plugin):
             assert problem is not None
             if not trying:
                 policy.let_pass(pod)
-            return Status(self.name, (problem,), waits_for=(ANY_QUEUE,))
+            return Status(self.name, (problem,), waits_for=(ANY_QUEUE, *_awaited(problem, pod, policy)))
         wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
         ask = Ask((pod,), queue, wanted, policy.priority(pod), cycle.now)
         if policy.is_held_up(ask):
@@ -87,3 +89,11 @@ class QueueQuota(Plugin):
         known: QueuedAsk = cycle.data[self.name]
         status = known.policy.short_on(known.ask, node)
         return replace(status, plugin=self.name) if status is not None else None
+
+
+def _awaited(problem: Reason, pod: Pod, policy: QueuePolicy) -> list[ObjectRef]:
+    """The objects beside queues that may remove the problem."""
+    if problem.code is not Code.QUEUE_UNCOVERED_CLASS:
+        return []
+    claims = [ObjectRef(CLAIM, *key_of(claim)) for claim in policy.charges.claims_of(pod)]
+    return [ObjectRef("DeviceClass", "", problem.args[1]), *claims]

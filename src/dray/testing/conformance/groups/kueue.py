@@ -54,7 +54,7 @@ def _compare_admission(workload: Workload, expect: dict[str, Any], player: Playe
     nodes = nodes_of(workload, player)
     if 0 < len(nodes) < len(workload["pods"]):
         found.add(f"{name}: {len(nodes)} of {len(workload['pods'])} pods")
-    inadmissible = {each for names in expect["inadmissible"].values() for each in names}
+    inadmissible = {workload for names in expect["inadmissible"].values() for workload in names}
     if name in expect["admitted"]:
         admission = expect["admitted"][name]
         flavors = admission["flavors"]
@@ -96,7 +96,7 @@ class _Admitted:
 
 
 def pods_of(workload: Workload) -> list[str]:
-    """Its pods, as `namespace/name`."""
+    """The pods of a workload, as `namespace/name`."""
     namespace = workload["workload"].split("/")[0]
     return [f"{namespace}/{name}" for name in workload["pods"]]
 

@@ -130,7 +130,7 @@ class Player:
         raise Endless(f"{_MOST_DECISIONS} decisions at one time")
 
     def _evict_beside_scheduler(self) -> list[bool]:
-        """What controllers evict from time to time: stale gangs, and pods of queues that are stopped."""
+        """Evicts what controllers evict from time to time: stale gangs, and pods of queues that are stopped."""
         state, changed = self.scheduler.state, []
         if self._stale is not None and self._evict:
             changed += [self._evict_pod(pod) for _, pods in self._stale.overdue(self.now) for pod in pods]
