@@ -132,3 +132,16 @@ def test_a_gang_in_a_queue_goes_to_one_rack(group, queues, labels, dra, required
     nodes = [*hosts(4, rack="r0", count=3, dra=dra), *hosts(2, rack="r1", count=4, dra=dra)]
     found = placed(*nodes, *queues(), *group(8, "rack", labels=labels, dra=dra, required=required))
     assert found == {"r1-h0": 4, "r1-h1": 4}
+
+
+def test_an_elastic_gang_gets_what_quota_is_left_however_many_nodes_there_are():
+    """Without quota left, no node is asked: asking all of them would take more work than an attempt may do."""
+    quota = {EXTENDED: nominal(16)}
+    queues = [flavor(), cluster_queue("team", ("any", quota)), local_queue("team", "team")]
+    group = {"schedulingGroup": {"podGroupName": "g"}}
+    player = Player([*hosts(6000), *queues, objects.pod_group("g", minCount=8)])
+    for document in members(64, dra=False, labels={QUEUE: "team"}, **group):
+        player.put(document)
+    player.settle()
+    found = Counter(node for node in player.node_of_pods().values() if node)
+    assert sorted(found.values()) == [8, 8]

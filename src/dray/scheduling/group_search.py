@@ -135,9 +135,12 @@ class GroupSearch:
         while first < len(waiting):
             full = []
             for number, amount in spread_over(places, self.levels, len(waiting) - first, least=self.least_free):
-                end = first + amount
-                while first < end and self.trial.add(waiting[first], self.nodes[number]) is None:
+                end, node = first + amount, self.nodes[number]
+                while first < end and self.trial.add(waiting[first], node) is None:
                     first += 1
+                if first < end and self.trial.lacks_quota(waiting[first], node):
+                    # Then no other node has quota either.
+                    return
                 places[number] = places[number]._replace(room=places[number].room - amount)
                 if first < end:
                     # It has less room than it seemed.

@@ -25,6 +25,7 @@ from dray.scheduling.device_demand import NO_DEMAND
 from dray.scheduling.framework import Framework
 from dray.scheduling.model import Node
 from dray.scheduling.plugins.dynamic_resources import DynamicResources, Found, results
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -95,6 +96,11 @@ class GroupTrial:
             return answer
         others = self._movable(node)
         return self._rearrange([*others, member], node, answer) if others else answer
+
+    def lacks_quota(self, member: Member, node: Node) -> bool:
+        """Whether the queue of the pod has too little left for it, whichever devices it gets on the node."""
+        asked = member.cycle.data.get(QueueQuota.name)
+        return isinstance(asked, QueuedAsk) and asked.policy.short_on(asked.ask, node) is not None
 
     def _is_mixed(self, member: Member) -> bool:
         """Whether it needs devices for claims that it shares, and for others of its own."""
