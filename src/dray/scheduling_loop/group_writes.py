@@ -21,7 +21,7 @@ from dray.client.events import EventRecorder
 from dray.client.interface import Resource
 from dray.scheduling.actions import RefuseGroup
 from dray.scheduling.front_ends import FRONT_ENDS, native
-from dray.scheduling.group_model import Group
+from dray.scheduling.group_model import Group, GroupKey
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.optional_feed import OptionalFeed
@@ -52,7 +52,7 @@ class GroupWriter:
         self._groups = groups
         self._events = events
         self._now = now
-        self._disrupted_groups: set[str] = set()
+        self._disrupted_groups: dict[str, GroupKey] = {}
         """By uid, the groups that were said to be disrupted, which the cache may not show yet."""
 
     async def scheduled(self, pods: Iterable[Pod]) -> None:
@@ -71,12 +71,21 @@ class GroupWriter:
                 await self._disrupted(group, reason, message)
 
     async def _disrupted(self, group: Group, reason: str, message: str) -> None:
-        self._disrupted_groups.add(group.uid)
-        await self._put(group, _DISRUPTED, "True", reason, message)
+        if group.key.api == native.API_GROUP:
+            self._disrupted_groups = {uid: key for uid, key in self._disrupted_groups.items() if self._exists(uid, key)}
+            self._disrupted_groups[group.uid] = group.key
+            await self._put(group, _DISRUPTED, "True", reason, message)
+
+    def _exists(self, uid: str, key: GroupKey) -> bool:
+        known = self._groups.forest.get(key)
+        return known is not None and known.uid == uid
+
+    def _is_disrupted(self, group: Group) -> bool:
+        return group.uid in self._disrupted_groups or self._is_true(group, _DISRUPTED)
 
     async def _restored(self, group: Group) -> None:
-        if group.uid in self._disrupted_groups or self._is_true(group, _DISRUPTED):
-            self._disrupted_groups.discard(group.uid)
+        if self._is_disrupted(group):
+            self._disrupted_groups.pop(group.uid, None)
             await self._put(group, _DISRUPTED, "False", _SCHEDULED, "enough of its pods are on nodes again")
 
     def _above(self, pod: Pod) -> list[Group]:
@@ -98,8 +107,9 @@ class GroupWriter:
 
     def _has_lost_pods(self, group: Group) -> bool:
         """Whether the group was scheduled once, has too few pods now, and does not say so yet."""
-        scheduled, disrupted = (self._is_true(group, kind) for kind in (f"{group.key.kind}{CONDITION}", _DISRUPTED))
-        return scheduled and not disrupted and not self._groups.is_started(group)
+        if not self._is_true(group, f"{group.key.kind}{CONDITION}") or self._is_disrupted(group):
+            return False
+        return not self._groups.is_started(group)
 
     def _is_true(self, group: Group, kind: str) -> bool:
         document, _ = self._current(group)
