@@ -1,6 +1,9 @@
 """Claims of every kind on GPUs that fail: what is configured, and what must hold while and after the GPU is sick."""
 
+import asyncio
 from contextlib import asynccontextmanager
+
+from dray.process.tasks import end_tasks
 
 from .world import gpu_world, mps, time_slicing
 
@@ -43,6 +46,24 @@ class SickWorld:
         """None if the device is not published."""
         found = (await self.world.devices()).get(device or self.device)
         return None if found is None else taints_of(found)
+
+    @asynccontextmanager
+    async def watched(self):
+        """Gives an event that is set once the device has a taint or is withdrawn."""
+        seen = asyncio.Event()
+
+        async def watch():
+            while True:
+                taints = await self.taints()
+                if taints is None or taints:
+                    seen.set()
+                await asyncio.sleep(0.01)
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield seen
+        finally:
+            await end_tasks([watching])
 
     async def until_tainted(self, what, *wanted, device=None, within=20):
         async def holds():

@@ -5,6 +5,7 @@ ends, the function works again. Each pod must end, the device must be tainted or
 must be as before afterwards. By default a sample is tried; DRAY_NVML_ERRORS is how many for each kind, or `all`.
 """
 
+import asyncio
 import contextlib
 import os
 import random
@@ -69,15 +70,16 @@ def chosen(found, seed):
 async def suffer(trial, number, function, code):
     what = f"{function} returns {code}"
     await trial.start(f"first-{number}")
-    trial.machine.fail(function, code)
-    if function in OPENING:
-        trial.machine.reload_driver()
-    await trial.end(f"first-{number}")
-    with contextlib.suppress(PrepareError):
-        await trial.start(f"second-{number}")
-    if code not in ABSENT and code not in UNSEEN.get(function, ()):
-        await trial.until_tainted(what)
-    await trial.end(f"second-{number}")
+    async with trial.watched() as tainted:
+        trial.machine.fail(function, code)
+        if function in OPENING:
+            trial.machine.reload_driver()
+        await trial.end(f"first-{number}")
+        with contextlib.suppress(PrepareError):
+            await trial.start(f"second-{number}")
+        await trial.end(f"second-{number}")
+        if code not in ABSENT and code not in UNSEEN.get(function, ()):
+            await asyncio.wait_for(tainted.wait(), 20)
     trial.machine.mend()
     await trial.until_well(what)
 
@@ -93,8 +95,11 @@ async def test_every_error_in_every_call(gpu_machine, caplog, kind):
         for number, (function, code) in enumerate(cases):
             try:
                 await suffer(trial, number, function, code)
-            except (AssertionError, UnprepareError) as error:
-                problems.append(f"{function} returns {code}: {error}")
+            except (AssertionError, TimeoutError, PrepareError, UnprepareError) as error:
+                problems.append(f"{function} returns {code}: {error or 'not tainted'}")
+                print(problems[-1])
                 trial.machine.mend()
+                for name in (f"first-{number}", f"second-{number}"):
+                    await trial.end(name)
     assert not problems, "\n".join(problems)
     assert not tracebacks(caplog)

@@ -209,6 +209,23 @@ async def test_a_call_that_hangs_holds_up_nothing_else(gpu_machine, function):
             await stuck.until_well("mended")
 
 
+async def test_many_gpus_that_hang_do_not_hold_up_one_that_works(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 8)
+    async with gpu_world(machine) as world:
+        async with world.driver(**QUICK | {"nvmlSeconds": 0.5}):
+            trials = [SickWorld(world, f"gpu-{number}", CLAIMS["mps"][1]) for number in range(8)]
+            for number, trial in enumerate(trials):
+                await trial.start(f"pod-{number}")
+            machine.hang("nvmlDeviceSetComputeMode", 60)
+            await asyncio.gather(*(trial.end(f"pod-{number}") for number, trial in enumerate(trials[1:], 1)))
+            assert machine.daemons()
+            machine.hang("nvmlDeviceSetComputeMode", 60, number=1)
+            await trials[0].end("pod-0")
+            assert machine.read("compute_mode", 0) == "0"
+            assert machine.read("compute_mode", 1) == "3"
+        machine.mend()
+
+
 async def test_a_program_that_hangs_holds_up_no_other_gpu(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 2)
     async with gpu_world(machine) as world, world.driver(**QUICK | {"nvmlSeconds": 0.5}):

@@ -21,6 +21,7 @@ from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_sta
 from dray.drivers.gpu.discovery import FoundGpu
 from dray.drivers.gpu.leftovers import Leftover, Leftovers
 from dray.drivers.gpu.machine_changes import MachineChanges, Rest
+from dray.drivers.gpu.threads import in_thread
 from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
 
@@ -108,7 +109,7 @@ class CleanUps:
     async def _take_back(self, uid: str, state: ClaimState) -> Rest:
         async with self._locks.held(state.gpus):
             others = await self.others(uid)
-            return await finished(asyncio.to_thread(self._changes.take_back, state, others))
+            return await finished(in_thread(self._changes.take_back, state, others))
 
     async def _keep(self, leftover: Leftover) -> None:
         before = self._leftovers.known.get(leftover.uid)

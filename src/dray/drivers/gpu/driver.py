@@ -27,23 +27,21 @@ from dray.driver import (
     ClaimFailed,
     Config,
     ContainerEdits,
-    Device,
     DeviceHealth,
     Driver,
     DriverError,
-    Health,
     Pool,
     Prepared,
     PreparedClaim,
     PreparedDevice,
-    Taint,
 )
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.devices.gpu_configs import CONFIGS
 from dray.drivers.gpu.claim_state import ClaimState, RecordedState, state_of
-from dray.drivers.gpu.clean_ups import CLEAN_UP, CleanUps, GpuLocks
+from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
-from dray.drivers.gpu.discovery import Found, FoundGpu, discover
+from dray.drivers.gpu.device_states import DeviceStates
+from dray.drivers.gpu.discovery import Found, discover
 from dray.drivers.gpu.driver_files import find_driver_files
 from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.health import HealthMonitor
@@ -58,6 +56,7 @@ from dray.drivers.gpu.planning import planned_state
 from dray.drivers.gpu.prepared_devices import PreparedDevices
 from dray.drivers.gpu.recovery import Recovery, cut_gpus
 from dray.drivers.gpu.sharing import Wanted, published_gates, wanted_devices
+from dray.drivers.gpu.threads import in_thread
 from dray.drivers.gpu.time_slices import TimeSlices
 from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
@@ -120,6 +119,10 @@ class GpuDriver(Driver):
         return Recovery(self._changes, self._clean_ups, self._locks, self.context.recorded_claims)
 
     @cached_property
+    def _states(self) -> DeviceStates:
+        return DeviceStates(self._monitor, self._clean_ups, self._recovery)
+
+    @cached_property
     def _events(self) -> EventRecorder:
         return EventRecorder(self.context.client, DRIVER)
 
@@ -146,15 +149,18 @@ class GpuDriver(Driver):
     async def stop(self) -> None:
         await end_tasks(self._tasks)
         await self._clean_ups.stop()
-        await asyncio.to_thread(self._monitor.close)
-        await asyncio.to_thread(self._nvml.close)
+        await in_thread(self._monitor.close)
+        await in_thread(self._nvml.close)
 
     async def pools(self) -> Sequence[Pool]:
         if not self._is_started:
             await self._discover()
-        self._published = self._all_taints()
-        pool = self._found.pool(self.context.node_name, self._options)
-        return [replace(pool, devices=self._tainted(pool.devices), slices=[*map(self._tainted, pool.slices)])]
+            return [self._found.pool(self.context.node_name, self._options)]
+        found, states = self._found, self._states
+        self._published = states.taints(found)
+        pool = found.pool(self.context.node_name, self._options)
+        slices = [states.tainted(each, found) for each in pool.slices]
+        return [replace(pool, devices=states.tainted(pool.devices, found), slices=slices)]
 
     async def left_out(self) -> Sequence[str]:
         return self._found.left_out
@@ -170,7 +176,7 @@ class GpuDriver(Driver):
             await self._forget_former(claim, state, others)
             await claim.record(state.document())
             try:
-                edits, prepared = await finished(asyncio.to_thread(self._make, wanted, state))
+                edits, prepared = await finished(in_thread(self._make, wanted, state))
             except NvmlError as error:
                 self._monitor.refused((each.found.gpu.uuid for each in wanted), error)
                 self._publish_changes()
@@ -191,7 +197,7 @@ class GpuDriver(Driver):
         """Takes back what the claim had before, where the driver with other settings would do otherwise now."""
         former = state_of(claim.previous.state if claim.previous else None)
         if former not in (state, ClaimState()):
-            rest = await finished(asyncio.to_thread(self._changes.take_back, former, others))
+            rest = await finished(in_thread(self._changes.take_back, former, others))
             if not rest.state.is_clean:
                 raise ClaimFailed(f"what the claim had before cannot be taken back: {rest.reason}")
 
@@ -207,62 +213,27 @@ class GpuDriver(Driver):
 
     async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
         """Yields when something has changed; taints are published with every change."""
-        reports = None
+        reports: Sequence[DeviceHealth] | None = None
         if self._options.health_check:
             self._monitor.watch(self._found.gpus)
         while True:
             if self._options.health_check:
-                await finished(asyncio.to_thread(self._monitor.step))
-            if reports != self._reports():
-                reports = self._reports()
+                await finished(in_thread(self._monitor.step))
+            before, reports = reports, self._states.reports(self.context.node_name, self._found)
+            if reports != before:
                 self._publish_changes()
                 yield reports
             if not self._options.health_check:
                 await asyncio.sleep(self._options.check_seconds)
 
-    def _reports(self) -> list[DeviceHealth]:
-        return [self._report(found, device) for found, device in self._offered()]
-
-    def _report(self, found: FoundGpu, device: str) -> DeviceHealth:
-        report = self._monitor.report(self.context.node_name, found.gpu.uuid, device)
-        pending = self._clean_ups.told(found, device)
-        if not pending:
-            return report
-        told = [*([report.message] if report.message else []), *pending]
-        return replace(report, health=Health.UNHEALTHY, message=", ".join(told))
-
-    def _offered(self) -> list[tuple[FoundGpu, str]]:
-        """GPUs and names of devices."""
-        return [
-            (each, name)
-            for each in self._found.gpus
-            for name in (*([each.gpu.name] if each.is_offered_whole else []), *each.partitions)
-        ]
-
-    def _all_taints(self) -> dict[str, tuple[Taint, ...]]:
-        """By name of the device."""
-        return {device: self._taints(found, device) for found, device in self._offered()}
-
-    def _taints(self, found: FoundGpu, device: str) -> tuple[Taint, ...]:
-        own = self._monitor.taints(found.gpu.uuid, device)
-        if not self._is_started:
-            return own
-        if not self._recovery.is_swept(found):
-            return (*own, Taint(CLEAN_UP, "partition"))
-        return (*own, *self._clean_ups.taints(found, device, is_informing=self._monitor.is_informing))
-
-    def _tainted(self, devices: Sequence[Device]) -> list[Device]:
-        taints = self._all_taints()
-        return [replace(each, taints=taints[each.name]) for each in devices]
-
     def _publish_changes(self) -> None:
-        if self._all_taints() != self._published:
+        if self._states.taints(self._found) != self._published:
             self.context.publish()
 
     async def _discover(self) -> None:
         """A GPU that does not answer stays: its taint says so."""
         try:
-            found = await asyncio.to_thread(discover, self._nvml, self._options)
+            found = await in_thread(discover, self._nvml, self._options)
         except NvmlError as error:
             self._monitor.failed("discovery", error)
             raise

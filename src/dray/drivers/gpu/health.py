@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +20,9 @@ from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.discovery import FoundGpu
+from dray.drivers.gpu.gpu_events import GpuEvents
 from dray.drivers.gpu.nvml import uuid_of
-from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call, optional
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, optional
 from dray.drivers.gpu.nvml_session import Handle, Nvml
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.gpu.xids import APPLICATION_XIDS, UNCORRECTABLE, XidErrors
@@ -46,9 +46,6 @@ class _Watched:
     found: FoundGpu
     xids: XidErrors
     fault: NvmlError | None = None
-    is_monitored: bool = True
-    is_registered: bool = False
-    """Whether its events are in the present set."""
 
 
 class HealthMonitor:
@@ -68,9 +65,7 @@ class HealthMonitor:
         """Why NVML cannot be used at all, by the part of the driver that found out."""
         self._watched: dict[str, _Watched] = {}
         self._refusals: dict[str, tuple[NvmlError, float]] = {}
-        self._events: Handle = None
-        self._events_error: NvmlError | None = None
-        self._events_generation = -1
+        self._events = GpuEvents(nvml)
         self._reloads = 0
         self._checked = float("-inf")
         self._checks = 0
@@ -86,11 +81,7 @@ class HealthMonitor:
         self._watched = watched
 
     def close(self) -> None:
-        """Frees the set of events."""
-        events, self._events = self._events, None
-        if events is not None and self._events_generation == self._nvml.generation:
-            with suppress(NvmlError):
-                call("events", pynvml.nvmlEventSetFree, events)
+        self._events.close()
 
     def step(self) -> None:
         """Waits for an event, not long, and checks the GPUs when that is due."""
@@ -100,7 +91,9 @@ class HealthMonitor:
                 if self._now() >= self._checked + self._check_seconds:
                     self._checked = self._now()
                     self._check_all()
-                self._wait()
+                event = self._events.wait(self._wait_seconds)
+                if event is not None:
+                    self._take(event.device, event.eventType, int(event.eventData), event.gpuInstanceId)
             self.failed("session", None)
         except NvmlError as error:
             self.failed("session", error)
@@ -140,7 +133,7 @@ class HealthMonitor:
         found += [Taint(XID, str(xid)) for xid in critical[-1:]]
         if self.is_informing:
             found += [Taint(XID, str(xid), "None") for xid in harmless[-1:]]
-            found += [] if self._is_monitored(watched) or fault is not None else [Taint(UNMONITORED, effect="None")]
+            found += [] if self._events.come_from(uuid) or fault is not None else [Taint(UNMONITORED, effect="None")]
         return tuple(found)
 
     def report(self, pool: str, uuid: str, device: str) -> DeviceHealth:
@@ -152,13 +145,10 @@ class HealthMonitor:
             told.insert(0, f"the GPU does not answer: {fault}" if self._failure is None else str(fault))
         if told:
             return DeviceHealth(pool, device, Health.UNHEALTHY, ", ".join(told))
-        if watched is None or not self._is_monitored(watched):
+        if watched is None or not self._events.come_from(uuid):
             return DeviceHealth(pool, device, Health.UNKNOWN, "the GPU reports no errors" if watched else "")
         applications = ", ".join(f"XID {xid} of an application" for xid in harmless)
         return DeviceHealth(pool, device, Health.HEALTHY, applications)
-
-    def _is_monitored(self, watched: _Watched) -> bool:
-        return watched.is_monitored and self._events_error is None
 
     def _fault(self, uuid: str) -> NvmlError | None:
         watched = self._watched.get(uuid)
@@ -173,71 +163,13 @@ class HealthMonitor:
         return error if self._now() < since + _REFUSED * self._check_seconds else None
 
     def _follow_session(self) -> None:
-        """A new session needs a new set of events, in which all GPUs are registered again."""
         if self._reloads != self._nvml.reloads:
             # The kernel driver was reloaded, or NVML was released for a reset.
             self._reloads = self._nvml.reloads
-            for each in list(self._watched.values()):
-                self._forget_xids(each)
-        if self._events_generation != self._nvml.generation:
-            self._events = None
-            self._renew_events()
+            for watched in list(self._watched.values()):
+                self._forget_xids(watched)
+        if not self._events.is_of_session:
             self._checked = float("-inf")
-
-    def _renew_events(self) -> None:
-        self.close()
-        self._events_generation = self._nvml.generation
-        try:
-            self._events = call("events", pynvml.nvmlEventSetCreate)
-        except NvmlError as error:
-            self._events_failed(error)
-        for each in list(self._watched.values()):
-            each.is_registered = False
-
-    def _register(self, watched: _Watched, handle: Handle) -> None:
-        """Asks for the events of a GPU, unless that was done in this session."""
-        if self._events is None or watched.is_registered:
-            return
-        doing = f"events of GPU {watched.found.gpu.uuid}"
-        wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
-        try:
-            wanted &= optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
-            if wanted:
-                call(doing, pynvml.nvmlDeviceRegisterEvents, handle, wanted, self._events)
-                watched.is_registered = True
-            watched.is_monitored = bool(wanted)
-        except NvmlError as error:
-            if watched.is_monitored:
-                _logger.error("errors of %s are not reported: %s", watched.found.gpu.name, error)
-            watched.is_monitored = False
-
-    def _events_failed(self, error: NvmlError | None) -> None:
-        """No events come, or they come again (None)."""
-        before, self._events_error = self._events_error, error
-        if error is not None and before is None:
-            _logger.error("errors of GPUs are not reported: %s", error)
-        if error is None and before is not None:
-            _logger.warning("errors of GPUs are reported again")
-
-    def _wait(self) -> None:
-        if self._events is None:
-            # It is made again with the next check.
-            time.sleep(self._wait_seconds)
-            return
-        milliseconds, seconds = int(1000 * self._wait_seconds), self._wait_seconds + CALLS.seconds
-        try:
-            event = call("events", pynvml.nvmlEventSetWait, self._events, milliseconds, seconds=seconds)
-        except NvmlError as error:
-            if error.is_timeout:
-                self._events_failed(None)
-                return
-            # The check tells which GPU it is. The set may be broken.
-            self._events_failed(error)
-            self.close()
-            time.sleep(self._wait_seconds)
-            return
-        self._events_failed(None)
-        self._take(event.device, event.eventType, int(event.eventData), event.gpuInstanceId)
 
     def _take(self, handle: Handle, kind: int, data: int, instance: int) -> None:
         try:
@@ -255,10 +187,9 @@ class HealthMonitor:
 
     def _check_all(self) -> None:
         self._checks += 1
-        if self._events is None:
-            self._renew_events()
-        for each in list(self._watched.values()):
-            self._check(each)
+        self._events.renew()
+        for watched in list(self._watched.values()):
+            self._check(watched)
         if self._may_renew and self.lost and self._checks % _RENEWAL == 0:
             self._nvml.renew()
 
@@ -280,8 +211,8 @@ class HealthMonitor:
             if before.is_gone:
                 # It was attached again or reset.
                 self._forget_xids(watched)
-                watched.is_registered = False
-        self._register(watched, handle)
+                self._events.forget(watched.found.gpu.uuid)
+        self._events.register(watched.found.gpu.uuid, handle)
         for device, xid in watched.xids.forget_old(handle, self._now()):
             _logger.warning("%s has recovered from XID %d", device or watched.found.gpu.name, xid)
 

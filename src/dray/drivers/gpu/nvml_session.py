@@ -32,7 +32,7 @@ _REASONS: Final = {
 
 
 class Nvml:
-    """`pause` is the least number of seconds between two openings of a session that was lost."""
+    """`pause` is the least number of seconds between two attempts to open a session that was lost."""
 
     def __init__(self, library: Path, *, is_held: bool = True, pause: float = 5.0) -> None:
         self.released_by: Path | None = None
@@ -48,6 +48,7 @@ class Nvml:
         self._is_open = False
         self._is_stale = False
         self._opened_at = float("-inf")
+        self._failure: NvmlError | None = None
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -55,12 +56,12 @@ class Nvml:
         with self._condition:
             self._check_released()
             if self._must_reopen() and not self._condition.wait_for(lambda: not self._users, CALLS.seconds):
-                raise CALLS.session_error or NvmlError("NVML", pynvml.NVML_ERROR_IN_USE, "other calls are under way")
+                raise NvmlError("open NVML again", pynvml.NVML_ERROR_IN_USE, "calls of the old session are under way")
             if self._must_reopen():
                 self.reloads += CALLS.session_error is not None
                 self._shut()
             if not self._is_open:
-                self._open()
+                self._try_to_open()
             self._users += 1
         try:
             yield
@@ -90,6 +91,17 @@ class Nvml:
     def _must_reopen(self) -> bool:
         is_lost = self._is_stale or CALLS.session_error is not None
         return self._is_open and is_lost and time.monotonic() >= self._opened_at + self._pause
+
+    def _try_to_open(self) -> None:
+        """Raises the error of the last attempt again until it is time for another."""
+        if self._failure is not None and time.monotonic() < self._opened_at + self._pause:
+            raise self._failure.with_traceback(None)
+        self._failure = None
+        try:
+            self._open()
+        except NvmlError as error:
+            self._failure = error
+            raise
 
     def _open(self) -> None:
         self._opened_at = time.monotonic()

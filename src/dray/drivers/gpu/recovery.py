@@ -17,6 +17,7 @@ from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.discovery import FoundGpu
 from dray.drivers.gpu.machine_changes import MachineChanges
 from dray.drivers.gpu.mps import claim_of
+from dray.drivers.gpu.threads import in_thread
 from dray.node.runtimes.cancelling import finished
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Recovery:
             uuid, name = found.gpu.uuid, found.gpu.name
             try:
                 async with self._locks.held([uuid]):
-                    unknown = await finished(asyncio.to_thread(self._unknown, found))
+                    unknown = await finished(in_thread(self._unknown, found))
             except (DriverError, OSError) as error:
                 self._tell_once(uuid, "%s: its partitions cannot be listed: %s", name, error)
                 continue
@@ -109,7 +110,7 @@ class Recovery:
                 self._told.discard(daemon.id)
                 continue
             async with self._locks.held(state.state.gpus):
-                await finished(asyncio.to_thread(self._restart, state, daemon))
+                await finished(in_thread(self._restart, state, daemon))
 
     def _restart(self, state: RecordedState, daemon: MpsState) -> None:
         current = recorded_states(self._recorded_claims().claims)

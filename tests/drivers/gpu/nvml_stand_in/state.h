@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,7 +83,7 @@ static inline int number(int gpu, const char *name, int otherwise) {
 static inline void replace(int gpu, const char *name, const char *text) {
     char path[PATH], beside[PATH + 32];
     place(path, gpu, name);
-    snprintf(beside, sizeof beside, "%s/new.%d", root(), getpid());
+    snprintf(beside, sizeof beside, "%s/new.%ld", root(), syscall(SYS_gettid));
     FILE *file = fopen(beside, "w");
     if (!file) return;
     fputs(text, file);
