@@ -14,10 +14,12 @@ from dray.drivers.gpu.options import GpuOptions
 from dray.node.errors import PrepareError
 from dray.testing.api_endpoint import ApiEndpoint
 
+from .machines import compile_library
 from .sickness import CLAIMS, PARTITION, QUICK, SickWorld, sick_world, tracebacks
 from .world import GPU, gpu_world, time_slicing
 
 DRAY = Path(sys.executable).with_name("dray")
+MAPS = Path("/proc/self/maps")
 UNKNOWN, IS_LOST, IN_USE = 999, 15, 19
 LOST = ("gpu-lost", "", "NoSchedule")
 
@@ -346,3 +348,24 @@ def test_the_defaults_find_and_forget_a_sick_gpu_within_35_seconds():
     assert options.discovery_seconds + 2 * options.nvml_seconds + 5 < 35
     # The longest pause between two attempts to clean up.
     assert 3 * options.check_seconds + 4 * options.nvml_seconds < 36
+
+
+async def test_another_version_of_the_library_is_loaded_when_the_driver_was_upgraded(gpu_machine, tmp_path):
+    async with sick_world(gpu_machine, "plain") as trial:
+        libraries = trial.machine.driver_root / "usr/lib/x86_64-linux-gnu"
+        (tmp_path / "compiled").mkdir()
+        upgraded = compile_library(tmp_path / "compiled").rename(libraries / "libnvidia-ml.so.590.10.01")
+        (libraries / "libcuda.so.590.10.01").write_text("")
+        (libraries / "libnvidia-ml.so.1").unlink()
+        (libraries / "libnvidia-ml.so.1").symlink_to(upgraded.name)
+        (trial.machine.state / "driver").write_text("590.10.01 13010")
+        trial.machine.reload_driver()
+
+        async def is_upgraded():
+            found = (await trial.world.devices()).get("gpu-0", {}).get("attributes", {})
+            return found.get("driverVersion") == {"version": "590.10.1"} and str(upgraded) in MAPS.read_text()
+
+        await trial.world.kubelet.eventually(is_upgraded, "the new version")
+        await trial.start("user")
+        await trial.end("user")
+        await trial.until_well("upgraded")
