@@ -1,6 +1,7 @@
 """Claims of every kind on GPUs that fail: what is configured, and what must hold while and after the GPU is sick."""
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 
 from dray.process.tasks import end_tasks
@@ -38,6 +39,16 @@ class SickWorld:
 
     async def start(self, name):
         return await self.world.start(name, self.device, configs=self.configs)
+
+    async def start_patiently(self, name):
+        """Tries until the device is there."""
+        await self.world.place(name, self.device, configs=self.configs)
+        await self.world.kubelet.start_pod(name, within=20)
+
+    async def end_all(self):
+        for pod in await self.world.cluster.list("Pod"):
+            with contextlib.suppress(AssertionError):
+                await self.end(pod["metadata"]["name"])
 
     async def end(self, name, within=20):
         await self.world.kubelet.end_pod(name, within=within)

@@ -69,7 +69,7 @@ def chosen(found, seed):
 
 async def suffer(trial, number, function, code):
     what = f"{function} returns {code}"
-    await trial.start(f"first-{number}")
+    await trial.start_patiently(f"first-{number}")
     async with trial.watched() as tainted:
         trial.machine.fail(function, code)
         if function in OPENING:
@@ -99,7 +99,6 @@ async def test_every_error_in_every_call(gpu_machine, caplog, kind):
                 problems.append(f"{function} returns {code}: {error or 'not tainted'}")
                 print(problems[-1])
                 trial.machine.mend()
-                for name in (f"first-{number}", f"second-{number}"):
-                    await trial.end(name)
+                await trial.end_all()
     assert not problems, "\n".join(problems)
     assert not tracebacks(caplog)
