@@ -216,8 +216,7 @@ async def test_many_gpus_that_hang_do_not_hold_up_one_that_works(gpu_machine):
     async with gpu_world(machine) as world:
         async with world.driver(**QUICK | {"nvmlSeconds": 0.5}):
             trials = [SickWorld(world, f"gpu-{number}", CLAIMS["mps"][1]) for number in range(8)]
-            for number, trial in enumerate(trials):
-                await trial.start(f"pod-{number}")
+            await asyncio.gather(*(trial.start(f"pod-{number}") for number, trial in enumerate(trials)))
             machine.hang("nvmlDeviceSetComputeMode", 60)
             await asyncio.gather(*(trial.end(f"pod-{number}") for number, trial in enumerate(trials[1:], 1)))
             assert machine.daemons()

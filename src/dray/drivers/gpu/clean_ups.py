@@ -73,7 +73,7 @@ class CleanUps:
         self._failures: dict[str, int] = {}
 
     async def others(self, uid: str) -> list[RecordedState]:
-        """What the records say of all claims but this one."""
+        """Returns what the records say of all claims but this one."""
         records = await asyncio.to_thread(self._recorded_claims)
         return recorded_states(records.claims, but=uid)
 
@@ -135,17 +135,20 @@ class CleanUps:
             raise ClaimFailed(f"the GPU is not cleaned up after {leftover.about} yet: {leftover.reason}")
 
     def _blocking(self, uid: str, wanted: ClaimState) -> list[Leftover]:
-        return [each for each in self._leftovers.known.values() if each.uid == uid or each.blocks(wanted)]
+        known = self._leftovers.known.values()
+        return [leftover for leftover in known if leftover.uid == uid or leftover.blocks(wanted)]
 
     async def retry(self) -> None:
         """Tries what is left again: first at once, then with longer pauses."""
         await asyncio.to_thread(self._leftovers.read)
-        claims = {each.reference.uid for each in (await asyncio.to_thread(self._recorded_claims)).claims}
+        records = await asyncio.to_thread(self._recorded_claims)
+        claims = {claim.reference.uid for claim in records.claims}
         self._released &= claims
         self._failures = {uid: count for uid, count in self._failures.items() if uid in self._leftovers.known}
         # A claim that has a record is unprepared by the kubelet again.
-        waiting = [each for uid, each in self._leftovers.known.items() if uid not in claims | self._running.keys()]
-        await asyncio.gather(*(self._retry(each) for each in waiting))
+        busy = claims | self._running.keys()
+        waiting = [leftover for uid, leftover in self._leftovers.known.items() if uid not in busy]
+        await asyncio.gather(*(self._retry(leftover) for leftover in waiting))
 
     async def _retry(self, leftover: Leftover) -> None:
         uid = leftover.uid
@@ -158,29 +161,30 @@ class CleanUps:
 
     @property
     def released(self) -> set[str]:
-        """Uids of claims that are unprepared, or were and have left something; some may still have a record."""
+        """Uids of claims that are being unprepared, or were and have left something. Some still have a record."""
         return self._released | set(self._leftovers.known)
 
     def taints(self, found: FoundGpu, device: str, *, is_informing: bool) -> tuple[Taint, ...]:
-        """The most serious one. `is_informing` if the API server takes taints without effect."""
+        """Returns at most one taint. `is_informing` if the API server takes taints without effect."""
         taints = [
-            Taint(CLEAN_UP, problem, "NoSchedule" if each.hinders(found, device) else "None")
-            for problem, each in self._problems(found, device)
+            Taint(CLEAN_UP, problem, "NoSchedule" if leftover.hinders(found, device) else "None")
+            for problem, leftover in self._problems(found, device)
         ]
-        taints = [each for each in taints if is_informing or each.effect != "None"]
-        return tuple(sorted(taints, key=lambda each: each.effect == "None")[:1])
+        taints = [taint for taint in taints if is_informing or taint.effect != "None"]
+        return tuple(sorted(taints, key=lambda taint: taint.effect == "None")[:1])
 
     def told(self, found: FoundGpu, device: str) -> list[str]:
-        """Why the device cannot be used, for its health."""
+        """Returns why the device cannot be used, for its health."""
         return [
-            f"clean-up after {each.about} is pending: {problem}"
-            for problem, each in self._problems(found, device)
-            if each.hinders(found, device)
+            f"clean-up after {leftover.about} is pending: {problem}"
+            for problem, leftover in self._problems(found, device)
+            if leftover.hinders(found, device)
         ]
 
     def _problems(self, found: FoundGpu, device: str) -> Sequence[tuple[str, Leftover]]:
-        problems = [(each.problem(found, device), each) for each in self._leftovers.known.values()]
-        return [(problem, each) for problem, each in problems if problem]
+        known = self._leftovers.known.values()
+        problems = [(leftover.problem(found, device), leftover) for leftover in known]
+        return [(problem, leftover) for problem, leftover in problems if problem]
 
     async def stop(self) -> None:
         await end_tasks(self._running.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -98,7 +99,7 @@ class DeviceFiles:
 
 def _make_node(path: Path, number: int, parameters: dict[str, int]) -> None:
     """Under another name first: nobody sees a file that is not ready."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         os.mknod(beside, stat.S_IFCHR | parameters["DeviceFileMode"], number)
         # Whatever the umask.

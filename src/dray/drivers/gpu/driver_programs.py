@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ class DriverPrograms:
     def __init__(self, files: DriverFiles, directory: Path) -> None:
         self.files = files
         self._directory = directory
+        # Claims on different GPUs are prepared at the same time.
+        self._linking = threading.Lock()
 
     def command(self, name: str) -> list[str]:
         """Returns the words that run the program. Raises DriverError if it is not installed."""
@@ -56,16 +59,19 @@ class DriverPrograms:
 
     def _link(self) -> None:
         """Links that are right stay: a daemon may be about to use them."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        wanted = self.files.own_libraries()
-        for name, library in wanted.items():
-            link = self._directory / name
-            if not link.is_symlink() or link.readlink() != library:
-                link.unlink(missing_ok=True)
-                link.symlink_to(library)
-        for link in self._directory.iterdir():
-            if link.name not in wanted:
-                link.unlink()
+        with self._linking:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            wanted = self.files.own_libraries()
+            for name, library in wanted.items():
+                link = self._directory / name
+                if not link.is_symlink() or link.readlink() != library:
+                    beside = self._directory / f".{name}.{os.getpid()}"
+                    beside.unlink(missing_ok=True)
+                    beside.symlink_to(library)
+                    beside.replace(link)
+            for link in self._directory.iterdir():
+                if link.name not in wanted and not link.name.startswith("."):
+                    link.unlink(missing_ok=True)
 
 
 def _interpreter(program: Path) -> str:

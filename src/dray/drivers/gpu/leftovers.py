@@ -41,7 +41,7 @@ class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return any(each.gpu in whole or any(each.overlaps(other) for other in wanted.partitions) for each in left)
 
     def problem(self, found: FoundGpu, device: str) -> str:
-        """What is left on this device, as the value of its taint; empty for nothing."""
+        """Returns what is left on this device, as the value of its taint; empty for nothing."""
         uuid, is_whole = found.gpu.uuid, device == found.gpu.name
         partition = found.partitions.get(device)
         if self._exclusive() & {uuid, partition.uuid if partition is not None else uuid}:

@@ -22,7 +22,7 @@ from dray.drivers.gpu.time_slices import TimeSlices
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What could not be taken back, and why."""
+    """The changes that could not be taken back, and why."""
 
     state: ClaimState = field(default_factory=ClaimState)
     reason: str = ""

@@ -67,7 +67,7 @@ def set_mig_mode(gpu: Handle, uuid: str, on: bool) -> None:
 
 
 def profiles(gpu: Handle) -> tuple[MigProfile, ...]:
-    """All that the GPU can be cut into, by their ids on the GPU; none where this process may not use MIG."""
+    """Returns what the GPU can be cut into, by ids on the GPU; nothing where this process may not use MIG."""
     try:
         found = ((info, _placements(gpu, info.id)) for info in _profile_infos(gpu))
         return tuple(_profile(info, places) for info, places in found if places is not None)
@@ -171,7 +171,7 @@ def create_compute_instance(gpu: Handle, instance: Instance) -> None:
 
 
 def destroy_instance(instance: Instance) -> None:
-    """With its compute instances. Those that are gone meanwhile are no error."""
+    """Destroys it with its compute instances. Instances that are gone meanwhile are no error."""
     for info in _compute_profiles(instance):
         listing = pynvml.nvmlGpuInstanceGetComputeInstances
         for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):

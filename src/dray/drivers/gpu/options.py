@@ -25,9 +25,9 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     ignored_xids: str = ""
     """Numbers of XID errors that are the fault of applications, beside those known to be."""
     check_seconds: float = 5.0
-    """Between two checks of the health of GPUs, and between two attempts to clean up after claims."""
+    """Pause between two checks of the health of GPUs, and between two attempts to clean up after claims."""
     discovery_seconds: float = 10.0
-    """Between two looks at which GPUs and partitions there are."""
+    """Pause between two discoveries of GPUs and partitions."""
     nvml_seconds: float = 5.0
     """How long a call of NVML may take; calls that change a GPU may take four times as long."""
     recovery_seconds: int = 300

@@ -46,7 +46,7 @@ class Partitions:
         return next((part for part in parts if part.uuid == uuid), None)
 
     def listed(self, gpu_uuid: str) -> list[Instance] | None:
-        """All partitions of the GPU; None if its MIG mode is off."""
+        """Returns all partitions of the GPU; None if its MIG mode is off."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
             return nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else None

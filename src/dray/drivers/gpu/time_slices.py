@@ -24,7 +24,7 @@ class TimeSlices:
         self._set_policy(uuid, interval)
 
     def reset(self, uuid: str) -> None:
-        """Raises DriverError."""
+        """Sets the slice back to the default. Raises DriverError."""
         self._set_policy(uuid, DEFAULT_INTERVAL)
 
     def _set_policy(self, uuid: str, interval: int) -> None:

@@ -27,7 +27,10 @@ _CONTAINED: Final = frozenset({63, 92, 94})
 
 @dataclass(slots=True)
 class XidErrors:
-    """When each error came last, by device (empty for all of the GPU) and XID. `harmless` are those of applications."""
+    """`times` is when each error came last, by device (empty for all of the GPU) and XID.
+
+    `harmless` are XIDs of applications; they end after `seconds` without another.
+    """
 
     harmless: frozenset[int]
     seconds: float
