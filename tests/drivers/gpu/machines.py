@@ -30,7 +30,7 @@ for gpu in {state}/gpus/*; do
         exit 255
     fi
 done
-if [ -e {state}/hang/nvidia-smi ]; then sleep "$(cat {state}/hang/nvidia-smi)"; fi
+while [ -e {state}/hang/nvidia-smi ]; do sleep 0.1; done
 if [ -e {state}/fail/nvidia-smi ]; then cat {state}/fail/nvidia-smi; exit 255; fi
 echo "$5" > {state}/slice.$$
 mv {state}/slice.$$ {state}/slices/$3

@@ -10,6 +10,7 @@ from .world import gpu_world, mps, time_slicing
 
 QUICK = {"checkSeconds": 0.05, "discoverySeconds": 0.05, "nvmlSeconds": 5}
 """Settings with which a test need not wait for the next check."""
+PATIENCE = 60
 PARTITION = "gpu-0-mig-3g40gb-9-4"
 CLAIMS = {
     "plain": ("gpu-0", []),
@@ -43,14 +44,14 @@ class SickWorld:
     async def start_patiently(self, name):
         """Tries until the device is there."""
         await self.world.place(name, self.device, configs=self.configs)
-        await self.world.kubelet.start_pod(name, within=20)
+        await self.world.kubelet.start_pod(name, within=PATIENCE)
 
     async def end_all(self):
         for pod in await self.world.cluster.list("Pod"):
             with contextlib.suppress(AssertionError):
                 await self.end(pod["metadata"]["name"])
 
-    async def end(self, name, within=20):
+    async def end(self, name, within=PATIENCE):
         await self.world.kubelet.end_pod(name, within=within)
 
     async def taints(self, device=None):
@@ -76,14 +77,14 @@ class SickWorld:
         finally:
             await end_tasks([watching])
 
-    async def until_tainted(self, what, *wanted, device=None, within=20):
+    async def until_tainted(self, what, *wanted, device=None, within=PATIENCE):
         async def holds():
             taints = await self.taints(device)
             return taints is None or (taints >= set(wanted) if wanted else taints)
 
         await self.world.kubelet.eventually(holds, f"{what}: {device or self.device} has taints {wanted or ''}", within)
 
-    async def until_well(self, what, within=20):
+    async def until_well(self, what, within=PATIENCE):
         """No device has a taint, all are there, and nothing of any claim is left."""
 
         async def holds():

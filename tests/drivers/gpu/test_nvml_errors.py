@@ -14,7 +14,7 @@ import pytest
 
 from dray.node.errors import PrepareError, UnprepareError
 
-from .sickness import CLAIMS, sick_world, tracebacks
+from .sickness import CLAIMS, PATIENCE, sick_world, tracebacks
 
 CODES = [*range(1, 31), 999]
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TIMEOUT = 3, 4, 6, 10
@@ -79,7 +79,7 @@ async def suffer(trial, number, function, code):
             await trial.start(f"second-{number}")
         await trial.end(f"second-{number}")
         if code not in ABSENT and code not in UNSEEN.get(function, ()):
-            await asyncio.wait_for(tainted.wait(), 20)
+            await asyncio.wait_for(tainted.wait(), PATIENCE)
     trial.machine.mend()
     await trial.until_well(what)
 

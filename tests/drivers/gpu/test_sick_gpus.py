@@ -198,14 +198,15 @@ async def test_a_call_that_hangs_holds_up_nothing_else(gpu_machine, function):
             await stuck.start("stuck")
             await other.start("other")
             # What is called for no GPU hangs for all.
-            machine.hang(function, 60, number=None if "Event" in function else 0)
+            machine.hang(function, 120, number=None if "Event" in function else 0)
             began = time.monotonic()
             await asyncio.gather(stuck.end("stuck"), other.end("other"))
             if function != "nvmlDeviceSetComputeMode":
                 await stuck.until_tainted("hanging")
             ending = time.monotonic()
-        assert ending - began < 30
-        assert time.monotonic() - ending < 15
+        # Long before the calls return by themselves.
+        assert ending - began < 40
+        assert time.monotonic() - ending < 40
         machine.mend()
         async with world.driver(**QUICK):
             await stuck.until_well("mended")
@@ -243,12 +244,12 @@ async def test_a_program_that_hangs_holds_up_no_other_gpu(gpu_machine):
 
 
 @asynccontextmanager
-async def driver_process(machine):
-    """A driver with its defaults in a process of its own."""
+async def driver_process(machine, **settings):
+    """A driver in a process of its own."""
     async with gpu_world(machine) as world, ApiEndpoint(world.cluster.application) as endpoint:
         kubelet = world.kubelet
         kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
-        chosen = [f"--set={key}={value}" for key, value in machine.settings().items()]
+        chosen = [f"--set={key}={value}" for key, value in machine.settings(**settings).items()]
         places = ["--kubelet-root", kubelet.root, "--cdi-dir", kubelet.cdi]
         process = kubelet.start_driver([DRAY, "driver", "gpu", *places, *chosen], {"NVML_STAND_IN": str(machine.state)})
         await kubelet.registered(GPU, within=60)
@@ -257,7 +258,7 @@ async def driver_process(machine):
 
 async def test_a_process_ends_although_a_call_hangs(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
-    async with driver_process(machine) as (trial, process):
+    async with driver_process(machine, nvmlSeconds=1) as (trial, process):
         machine.hang("nvmlDeviceGetMemoryInfo", 60)
         machine.hang("nvmlEventSetWait_v2", 60)
         machine.called()

@@ -34,8 +34,9 @@ UNMONITORED: Final = f"{DRIVER}/unmonitored"
 _WHOLE: Final = 0xFFFFFFFF
 # The longest wait for an event, in seconds.
 _WAIT: Final = 0.5
-# A lost GPU that is attached again is seen by a new session alone; checks between two sessions.
-_RENEWAL: Final = 2
+# A lost GPU that is attached again is seen by a new session alone; checks between two sessions. Without a persistence
+# daemon a new session initializes all GPUs, which takes seconds.
+_RENEWAL: Final = 5
 # How many checks a GPU stays tainted after it has refused a call that a claim needed.
 _REFUSED: Final = 4
 _logger = logging.getLogger(__name__)

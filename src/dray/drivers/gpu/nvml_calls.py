@@ -96,7 +96,8 @@ class LimitedCalls:
         self._deadline = threading.local()
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._hanging: dict[Hashable, _Job] = {}
+        self.hanging: dict[Hashable, _Job] = {}
+        """Calls that were given up and have not returned."""
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -110,12 +111,12 @@ class LimitedCalls:
     def _limit(self, seconds: float) -> float:
         end = getattr(self._deadline, "end", None)
         left = seconds if end is None else min(seconds, end - time.monotonic())
-        return left if len(self._hanging) < _MANY else min(left, _SHORT_SECONDS)
+        return left if len(self.hanging) < _MANY else min(left, _SHORT_SECONDS)
 
     def run(self, seconds: float, work: Callable[[], Any], key: Hashable, late: Callable[[], object] | None) -> Any:
         """Runs `work`. `late` is called if it succeeds after it was given up. Raises TimedOut."""
         with self._lock:
-            before = self._hanging.get(key)
+            before = self.hanging.get(key)
             if before is not None:
                 raise TimedOut(f"an earlier call has not returned for {time.monotonic() - before.started:.0f} s")
             limit = self._limit(seconds)
@@ -136,7 +137,7 @@ class LimitedCalls:
             if job.ended.is_set():
                 return False
             job.is_given_up = True
-            self._hanging[job.key] = job
+            self.hanging[job.key] = job
             return True
 
     def end(self, job: _Job, worker: _Worker) -> None:
@@ -146,7 +147,7 @@ class LimitedCalls:
             with suppress(Exception):
                 job.late()
         with self._lock:
-            self._hanging.pop(job.key, None)
+            self.hanging.pop(job.key, None)
             self._idle.append(worker)
             job.ended.set()
 

@@ -55,11 +55,8 @@ class Nvml:
         """Opens the session for an operation; not to be nested. Raises NvmlError if the session cannot be opened."""
         with self._condition:
             self._check_released()
-            if self._must_reopen() and not self._condition.wait_for(lambda: not self._users, CALLS.seconds):
-                raise NvmlError("open NVML again", pynvml.NVML_ERROR_IN_USE, "calls of the old session are under way")
             if self._must_reopen():
-                self.reloads += CALLS.session_error is not None
-                self._shut()
+                self._close_lost()
             if not self._is_open:
                 self._try_to_open()
             self._users += 1
@@ -71,6 +68,16 @@ class Nvml:
                 if not self._users and not self._is_held:
                     self._shut()
                 self._condition.notify_all()
+
+    def _close_lost(self) -> None:
+        """Closes the session, unless operations are under way: handles that they use would not be valid any more."""
+        if CALLS.session_error is not None:
+            # They are about to fail.
+            self._condition.wait_for(lambda: not self._users, CALLS.seconds)
+        # Another operation may have opened it again meanwhile.
+        if not self._users and self._must_reopen():
+            self.reloads += CALLS.session_error is not None
+            self._shut()
 
     def renew(self) -> None:
         """Has the session opened again before the next operation: it lists GPUs as they were when it was opened."""
