@@ -52,6 +52,11 @@ def mig_mode(gpu: Handle) -> bool | None:
     return None if found is None else bool(found[0])
 
 
+def is_mig_on(gpu: Handle) -> bool:
+    """Asks a GPU that has MIG. Raises NvmlError: a GPU that does not tell may have partitions."""
+    return bool(call("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)[0])
+
+
 def is_virtual(gpu: Handle) -> bool:
     """Returns whether the GPU is a vGPU of this virtual machine: a guest cannot make partitions."""
     mode = optional("virtualization mode", pynvml.nvmlDeviceGetVirtualizationMode, gpu)
@@ -116,15 +121,21 @@ def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]] | None:
     return [(each.start, each.size) for each in found]
 
 
-def instances(gpu: Handle) -> list[Instance]:
-    """All GPU instances, by their numbers."""
-    found = []
+def instances(gpu: Handle, needed: int | None = None) -> list[Instance]:
+    """Returns all GPU instances, by their numbers.
+
+    Raises NvmlError if instances of the profile with the id `needed` cannot be listed. Other profiles that the driver
+    does not know have none.
+    """
+    found, listed = [], []
     for info in _profile_infos(gpu):
-        handles = _listed(
-            pynvml.nvmlDeviceGetGpuInstances, gpu, info.id, pynvml.c_nvmlGpuInstance_t, info.instanceCount
-        )
-        found += [_instance(each) for each in handles]
-    return sorted(found, key=lambda each: each.id)
+        listing, kind = pynvml.nvmlDeviceGetGpuInstances, pynvml.c_nvmlGpuInstance_t
+        handles = _listed(listing, gpu, info.id, kind, info.instanceCount, is_needed=info.id == needed)
+        found += [_instance(handle) for handle in handles]
+        listed.append(info.id)
+    if needed is not None and needed not in listed:
+        raise NvmlError(f"GPU instances of profile {needed}", pynvml.NVML_ERROR_NOT_FOUND, "the profile is not known")
+    return sorted(found, key=lambda instance: instance.id)
 
 
 def _instance(handle: Handle) -> Instance:
@@ -200,9 +211,12 @@ def _compute_profiles(instance: Instance) -> Iterator[Any]:
             yield info
 
 
-def _listed(function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int) -> list[Handle]:
+def _listed(
+    function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int, *, is_needed: bool = False
+) -> list[Handle]:
     count = ctypes.c_uint(most)
     found = (kind * max(most, 1))()
-    if optional("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count)) is None:
+    ask = call if is_needed else optional
+    if ask("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count)) is None:
         return []
     return [found[at] for at in range(count.value)]

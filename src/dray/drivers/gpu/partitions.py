@@ -25,7 +25,7 @@ class Partitions:
 
     def _make(self, wanted: PartitionState) -> Part:
         gpu = self._nvml.find(wanted.gpu)
-        if not nvml_mig.mig_mode(gpu):
+        if not nvml_mig.is_mig_on(gpu):
             nvml_mig.set_mig_mode(gpu, wanted.gpu, True)
         instance = _find(gpu, wanted)
         if instance is None:
@@ -42,20 +42,20 @@ class Partitions:
         """Returns the partition with that UUID; None if it is gone. A GPU instance may have several."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
-            parts = nvml_mig.parts(gpu) if nvml_mig.mig_mode(gpu) else []
+            parts = nvml_mig.parts(gpu) if nvml_mig.is_mig_on(gpu) else []
         return next((part for part in parts if part.uuid == uuid), None)
 
     def listed(self, gpu_uuid: str) -> list[Instance] | None:
         """Returns all partitions of the GPU; None if its MIG mode is off."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
-            return nvml_mig.instances(gpu) if nvml_mig.mig_mode(gpu) else None
+            return nvml_mig.instances(gpu) if nvml_mig.is_mig_on(gpu) else None
 
     def destroy(self, made: PartitionState) -> None:
         """Raises DriverError where the GPU refuses. A partition that is gone is no error."""
         with self._nvml.opened():
             gpu = self._nvml.find(made.gpu)
-            instance = _find(gpu, made) if nvml_mig.mig_mode(gpu) else None
+            instance = _find(gpu, made) if nvml_mig.is_mig_on(gpu) else None
             if instance is not None:
                 nvml_mig.destroy_instance(instance)
                 if _find(gpu, made) is not None:
@@ -65,14 +65,14 @@ class Partitions:
         """Switches the MIG mode off, unless the GPU has partitions."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
-            if nvml_mig.mig_mode(gpu) and not nvml_mig.instances(gpu):
+            if nvml_mig.is_mig_on(gpu) and not nvml_mig.instances(gpu):
                 nvml_mig.set_mig_mode(gpu, gpu_uuid, False)
 
     def free_whole(self, gpu_uuid: str) -> None:
         """The GPU can be used as a whole. Raises ClaimFailed while it has partitions."""
         with self._nvml.opened():
             gpu = self._nvml.find(gpu_uuid)
-            if not nvml_mig.mig_mode(gpu):
+            if not nvml_mig.is_mig_on(gpu):
                 return
             if nvml_mig.instances(gpu):
                 raise ClaimFailed(f"GPU {gpu_uuid} still has partitions, and cannot be used as a whole")
@@ -80,7 +80,7 @@ class Partitions:
 
 
 def _find(gpu: Handle, wanted: PartitionState) -> Instance | None:
-    for each in nvml_mig.instances(gpu):
+    for each in nvml_mig.instances(gpu, wanted.profile_id):
         if (each.profile_id, each.start) == (wanted.profile_id, wanted.start):
             return each
     return None
