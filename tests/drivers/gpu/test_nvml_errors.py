@@ -1,4 +1,4 @@
-"""Every error of NVML in every function that the driver calls, for every kind of claim.
+"""Every error of NVML in every function that the driver calls, and a call that hangs, for every kind of claim.
 
 For each function and error: a pod has its claim, the function begins to fail, the pod ends, another pod is tried and
 ends, the function works again. Each pod must end, the device must be tainted or withdrawn meanwhile, and everything
@@ -17,13 +17,14 @@ from dray.node.errors import PrepareError, UnprepareError
 from .sickness import CLAIMS, PATIENCE, sick_world, tracebacks
 
 CODES = [*range(1, 31), 999]
+HANGS = "hangs"
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TIMEOUT = 3, 4, 6, 10
 # The driver or the GPU does not have the function: that is no illness.
 ABSENT = {2, NOT_SUPPORTED, 13}
 UNSEEN = {
     # Called when there is nothing more to lose.
-    "nvmlShutdown": CODES,
-    "nvmlEventSetFree": CODES,
+    "nvmlShutdown": [*CODES, HANGS],
+    "nvmlEventSetFree": [*CODES, HANGS],
     # Normal answers.
     "nvmlEventSetWait_v2": [TIMEOUT],
     "nvmlDeviceGetMigDeviceHandleByIndex": [NOT_FOUND],
@@ -41,7 +42,7 @@ OPENING = {
     "nvmlDeviceRegisterEvents",
 }
 """Functions that are called when a session is opened."""
-WANTED = os.environ.get("DRAY_NVML_ERRORS", "8")
+WANTED = os.environ.get("DRAY_NVML_ERRORS", "7")
 
 
 async def functions(trial):
@@ -61,17 +62,22 @@ async def functions(trial):
 
 
 def chosen(found, seed):
-    cases = [(function, code) for function in found for code in CODES]
+    errors = [(function, code) for function in found for code in CODES]
+    hanging = [(function, HANGS) for function in found]
     if WANTED == "all":
-        return cases
-    return random.Random(seed).sample(cases, min(int(WANTED), len(cases)))
+        return errors + hanging
+    rng = random.Random(seed)
+    return rng.sample(errors, min(int(WANTED), len(errors))) + rng.sample(hanging, 1)
 
 
 async def suffer(trial, number, function, code):
-    what = f"{function} returns {code}"
+    what = f"{function}: {code}"
     await trial.start_patiently(f"first-{number}")
     async with trial.watched() as tainted:
-        trial.machine.fail(function, code)
+        if code == HANGS:
+            trial.machine.hang(function, 600)
+        else:
+            trial.machine.fail(function, code)
         if function in OPENING:
             trial.machine.reload_driver()
         await trial.end(f"first-{number}")
@@ -89,14 +95,14 @@ async def suffer(trial, number, function, code):
 async def test_every_error_in_every_call(gpu_machine, caplog, kind):
     seed = int(os.environ.get("DRAY_NVML_SEED", random.randrange(10**6)))
     print(f"DRAY_NVML_SEED={seed}")
-    async with sick_world(gpu_machine, kind) as trial:
+    async with sick_world(gpu_machine, kind, nvmlSeconds=0.5) as trial:
         cases = chosen(await functions(trial), seed)
         problems = []
         for number, (function, code) in enumerate(cases):
             try:
                 await suffer(trial, number, function, code)
             except (AssertionError, TimeoutError, PrepareError, UnprepareError) as error:
-                problems.append(f"{function} returns {code}: {error or 'not tainted'}")
+                problems.append(f"{function}: {code}: {error or 'not tainted'}")
                 print(problems[-1])
                 trial.machine.mend()
                 await trial.end_all()

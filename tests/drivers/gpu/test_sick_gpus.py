@@ -166,6 +166,18 @@ async def test_a_foreign_partition_in_use_taints_what_overlaps(gpu_machine):
         await trial.until_well("not in use any more")
 
 
+async def test_partitions_that_cannot_be_listed_at_the_start_are_looked_for_again(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
+    machine.put_instance(0, 7, profile=9, start=4, size=4)
+    machine.fail("nvmlDeviceGetGpuInstances", UNKNOWN)
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True, **QUICK):
+        trial = SickWorld(world, "gpu-0", [])
+        for device in ("gpu-0", "gpu-0-mig-3g40gb-9-0"):
+            await trial.until_tainted("at the start", pending("partition"), device=device)
+        machine.mend()
+        await trial.until_well("listed")
+
+
 async def test_a_vgpu_is_offered_whole_alone(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 2)
     machine.write("virtualization", 2)

@@ -35,7 +35,7 @@ class DeviceStates:
 
     def _taints(self, gpu: FoundGpu, device: str) -> tuple[Taint, ...]:
         of_gpu = self._monitor.taints(gpu.gpu.uuid, device)
-        if not self._recovery.is_swept(gpu):
+        if not self._recovery.is_listed(gpu):
             return (*of_gpu, Taint(CLEAN_UP, "partition"))
         return (*of_gpu, *self._clean_ups.taints(gpu, device, is_informing=self._monitor.is_informing))
 

@@ -36,6 +36,7 @@ class Recovery:
         self._locks = locks
         self._recorded_claims = recorded_claims
         self._swept: set[str] = set()
+        self._unlisted: set[str] = set()
         self._told: set[str] = set()
 
     async def sweep(self, cut: Iterable[FoundGpu]) -> None:
@@ -54,8 +55,10 @@ class Recovery:
                 async with self._locks.held([uuid]):
                     unknown = await finished(in_thread(self._unknown, found))
             except (DriverError, OSError) as error:
+                self._unlisted.add(uuid)
                 self._tell_once(uuid, "%s: its partitions cannot be listed: %s", name, error)
                 continue
+            self._unlisted.discard(uuid)
             self._swept.add(uuid)
             self._told.discard(uuid)
             for each in unknown:
@@ -64,8 +67,9 @@ class Recovery:
                 if rest.is_clean and not each.is_destroyed:
                     _logger.warning("%s: destroyed %s, which belonged to no claim", name, each.device)
 
-    def is_swept(self, found: FoundGpu) -> bool:
-        return not found.is_cut or found.gpu.uuid in self._swept
+    def is_listed(self, found: FoundGpu) -> bool:
+        """Returns False if the GPU may have partitions of no claim that could not be listed yet."""
+        return found.gpu.uuid not in self._unlisted
 
     def _unknown(self, found: FoundGpu) -> list[PartitionState]:
         """Partitions of the GPU that no record has; a MIG mode that nobody needs counts as a partition destroyed."""
