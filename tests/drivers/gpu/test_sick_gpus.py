@@ -136,6 +136,24 @@ async def test_a_driver_that_is_reloaded_is_opened_again(gpu_machine):
         await trial.until_tainted("events are followed again", ("xid", "48", "NoSchedule"))
 
 
+async def test_a_gpu_that_is_withdrawn_for_a_while_keeps_its_errors(gpu_machine):
+    async with sick_world(gpu_machine, "plain") as trial:
+        trial.machine.event(0, 79)
+        await trial.until_tainted("before", ("xid", "79", "NoSchedule"))
+        trial.machine.fail("nvmlDeviceGetName", UNKNOWN)
+
+        async def is_withdrawn():
+            return await trial.taints() is None
+
+        await trial.world.kubelet.eventually(is_withdrawn, "the GPU is withdrawn", 60)
+        trial.machine.mend()
+
+        async def is_back():
+            return await trial.taints()
+
+        assert await trial.world.kubelet.eventually(is_back, "the GPU is back", 60) == {("xid", "79", "NoSchedule")}
+
+
 async def test_claims_are_released_by_a_driver_that_starts_without_nvml(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with gpu_world(machine) as world:

@@ -65,6 +65,7 @@ class HealthMonitor:
         self._failures: dict[str, NvmlError] = {}
         """Why NVML cannot be used at all, by the part of the driver that found out."""
         self._watched: dict[str, _Watched] = {}
+        self._xids: dict[str, XidErrors] = {}
         self._refusals: dict[str, tuple[NvmlError, float]] = {}
         self._events = GpuEvents(nvml)
         self._reloads = 0
@@ -72,13 +73,13 @@ class HealthMonitor:
         self._checks = 0
 
     def watch(self, gpus: Iterable[FoundGpu]) -> None:
-        """These from now on; what is known of GPUs that were watched before stays known."""
+        """Watches these GPUs from now on. Errors of GPUs that were watched before stay known, also after a pause."""
         before, watched = self._watched, {}
-        for each in gpus:
-            known = before.get(each.gpu.uuid)
-            if known is not None:
-                known.found = each
-            watched[each.gpu.uuid] = known or _Watched(each, XidErrors(self._harmless, self._recovery))
+        for found in gpus:
+            uuid = found.gpu.uuid
+            xids = self._xids.setdefault(uuid, XidErrors(self._harmless, self._recovery))
+            watched[uuid] = before.get(uuid) or _Watched(found, xids)
+            watched[uuid].found = found
         self._watched = watched
 
     def close(self) -> None:
