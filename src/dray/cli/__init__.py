@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "allocate": ("dray.cli.allocate:allocate", "Say which devices claims and pods would get, or why none."),
     "apiserver": ("dray.cli.apiserver:apiserver", "Serve the Kubernetes API from this machine."),
     "apply": ("dray.cli.apply:apply", "Create or change objects so that they are as files say."),
+    "attach": ("dray.cli.attach:attach", "Follow a pod that runs in the background, and end with its exit status."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "controllers": ("dray.cli.controllers:controllers", "Run the controllers against an API server."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -23,6 +24,7 @@ from dray.cli.resource_names import Catalog
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
+    from dray.client.channels import Channels
     from dray.client.discovery import ServedResource
     from dray.client.endpoint import Endpoint
     from dray.client.errors import ApiError, ClientError
@@ -114,6 +116,13 @@ class Cluster:
         from dray.client.retries import Retries
 
         return ApiClient(Accepting(self._transport, accept), retries=Retries(attempts=_ATTEMPTS))
+
+    def channels(self, request: Request) -> AbstractAsyncContextManager[Channels]:
+        """Connects to a container."""
+        from dray.client.http import HttpTransport
+
+        assert isinstance(self._transport, HttpTransport)
+        return self._transport.channels(request)
 
     async def catalog(self, *, anew: bool = False) -> Catalog:
         from dray.client.discovery import discover

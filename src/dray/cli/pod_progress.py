@@ -7,7 +7,7 @@ from typing import Final
 from dray.api.objects import Object, condition_of, mapping, mappings, metadata_of, status_of
 from dray.api.pods import is_terminal, node_of, phase_of
 
-UNSCHEDULABLE: Final = "Unschedulable"
+_REFUSALS: Final = ("Unschedulable", "SchedulerError")
 _FAILED: Final = 1
 # What waiting does not mend.
 _FATAL: Final = ("RunContainerError", "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull")
@@ -31,8 +31,8 @@ def cannot_start(pod: Object) -> bool:
 
 
 def is_unschedulable(pod: Object) -> bool:
-    """The scheduler has looked for a place and found none."""
-    return (condition_of(pod, "PodScheduled", "False") or {}).get("reason") == UNSCHEDULABLE
+    """Returns True if the scheduler has tried the pod and found no node, or met an error such as a bad selector."""
+    return (condition_of(pod, "PodScheduled", "False") or {}).get("reason") in _REFUSALS
 
 
 def waits_for(pod: Object, warning: str = "") -> str:

@@ -1,7 +1,7 @@
-"""`dray run`: a command on a cluster, with devices, in one line.
+"""`dray run`: runs a command on a cluster, with devices, in one line.
 
-It makes a claim and a pod, says what they wait for, copies the output, and ends with the status of the command. The
-pod is `run_objects`, its way from creation to end `run_session`.
+It creates a claim and a pod, prints what they wait for, copies the output, and ends with the exit status of the
+command. `run_objects` builds the pod, `run_session` follows it from its creation to its end.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dray.api.objects import Object, metadata_of, spec_of, walk
 from dray.api.quantity import Quantity, QuantityError
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.durations import seconds
+from dray.cli.queue_labels import queue_label
 from dray.cli.run_objects import CPU_CLASS, CPUS, GPUS, DeviceRequest, Run, attribute
 from dray.cli.status_line import StatusLine
 
@@ -51,13 +52,21 @@ def _variables(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     return {name: value if equals else os.environ.get(name, "") for name, equals, value in pairs}
 
 
+def _labels(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = [value.partition("=") for value in values]
+    for name, equals, value in pairs:
+        if not (name and equals):
+            raise click.BadParameter(f"{name + equals + value!r} is not NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
-@click.option("--gpu", type=click.IntRange(1, 32), metavar="COUNT", help="So many GPUs.")
-@click.option("--gpu-class", default="", metavar="NAME", help="Their DeviceClass, where there are several.")
-@click.option("--memory", default="", callback=_memory, metavar="AMOUNT", help="So much memory on each GPU.")
-@click.option("--select", "selectors", multiple=True, metavar="CEL", help="Which GPUs, as an expression; repeatable.")
-@click.option("--cpu", type=click.IntRange(1), metavar="COUNT", help="So many CPUs for this command alone.")
+@click.option("--gpu", type=click.IntRange(1, 32), metavar="COUNT", help="Number of GPUs.")
+@click.option("--gpu-class", default="", metavar="NAME", help="DeviceClass of the GPUs, if there are several.")
+@click.option("--memory", default="", callback=_memory, metavar="AMOUNT", help="Memory on each GPU, as in 20Gi.")
+@click.option("--select", "selectors", multiple=True, metavar="CEL", help="CEL selector for the GPUs; repeatable.")
+@click.option("--cpu", type=click.IntRange(1), metavar="COUNT", help="Number of exclusive CPUs.")
 @click.option(
     "--class", "classes", multiple=True, callback=_classes, metavar="NAME=COUNT", help="Devices of a class; repeatable."
 )
@@ -65,19 +74,34 @@ def _variables(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     "--match",
     multiple=True,
     metavar="ATTRIBUTE",
-    help="All devices but CPUs have the same, as in pcieRoot or numaNode; repeatable.",
+    help="Attribute that all devices but CPUs share, as in pcieRoot or numaNode; repeatable.",
 )
-@click.option("--image", default="", help="Without it, the command is one of the machine that runs it.")
-@click.option("--node", default="", metavar="NAME", help="On this node only.")
-@click.option("--priority-class", default="", metavar="NAME", help="How it compares to others.")
-@click.option("--env", "environment", multiple=True, callback=_variables, metavar="NAME[=VALUE]", help="Repeatable.")
-@click.option("--workdir", default="", metavar="DIR", help="Without it and without an image, this directory.")
-@click.option("--name", default="", help="Of pod and claim; without it, run- and a few letters.")
-@click.option("--keep", is_flag=True, help="Leave pod and claim when the command has ended.")
+@click.option("--queue", default="", metavar="NAME", help="Queue that the pod waits in.")
+@click.option("--image", default="", help="Container image. Default: run the node's own command.")
+@click.option("--node", default="", metavar="NAME", help="Run on this node only.")
+@click.option("--priority-class", default="", metavar="NAME", help="PriorityClass of the pod.")
 @click.option(
-    "--timeout", callback=seconds, metavar="DURATION", help="Give up if it has not started by then; 0 at once."
+    "--env",
+    "environment",
+    multiple=True,
+    callback=_variables,
+    metavar="NAME[=VALUE]",
+    help="Environment variable; without a value, the one set here. Repeatable.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Nothing but the output of the command.")
+@click.option(
+    "--label", "labels", multiple=True, callback=_labels, metavar="NAME=VALUE", help="Label of the pod; repeatable."
+)
+@click.option("--workdir", default="", metavar="DIR", help="Working directory. Default: the current one, if no image.")
+@click.option("--name", default="", help="Name of pod and claim. Default: run- and five letters.")
+@click.option("--stdin", "-i", "stdin", is_flag=True, help="Connect the input of the command.")
+@click.option("--tty", "-t", "tty", is_flag=True, help="Give the command a terminal; with -i for a shell.")
+@click.option("--detach", "-d", is_flag=True, help="Return at once; `dray attach` follows the pod later.")
+@click.option("--keep", is_flag=True, help="Keep pod and claim when the command has ended.")
+@click.option("--time-limit", callback=seconds, metavar="DURATION", help="End the command after it ran this long.")
+@click.option(
+    "--timeout", callback=seconds, metavar="DURATION", help="Give up if it has not started by then; 0: if it must wait."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but the output of the command.")
 @located
 def run(
     command: tuple[str, ...],
@@ -88,13 +112,19 @@ def run(
     cpu: int | None,
     classes: tuple[tuple[str, int], ...],
     match: tuple[str, ...],
+    queue: str,
     image: str,
     node: str,
     priority_class: str,
     environment: dict[str, str],
+    labels: dict[str, str],
     workdir: str,
     name: str,
+    stdin: bool,
+    tty: bool,
+    detach: bool,
     keep: bool,
+    time_limit: float | None,
     timeout: float | None,
     quiet: bool,
     kubeconfig: Path | None,
@@ -103,10 +133,18 @@ def run(
 ) -> None:
     """Run a command with devices, and end with its exit status.
 
-    A claim and a pod are made; while they wait it is said for what. Ctrl-C deletes them.
+    Creates a claim and a pod, and prints what they are waiting for. Ctrl-C deletes both. If the terminal is lost, the
+    command goes on, and `dray attach` follows it again.
 
-    Exit status: that of the command; 1 the server refused or the pod was taken away, 2 the server cannot be asked, 124
-    not started before --timeout, 127 its command cannot be started, 130 interrupted.
+    \b
+    Examples:
+      dray run --gpu 1 -- nvidia-smi -L
+      dray run --gpu 2 --match pcieRoot --queue team-a -- python train.py
+      dray run --gpu 1 --detach --name sweep --time-limit 8h -- ./sweep.sh
+      dray run -it --gpu 1 -- bash
+
+    Exit status: that of the command; 1 the server refused or the pod was deleted, 2 the server cannot be reached, 124
+    not started before --timeout, 127 the command cannot be started, 129 the terminal was lost, 130 interrupted.
     """
     requests = [
         *([DeviceRequest(GPUS, gpu_class, gpu, memory, selectors=selectors)] if gpu else ()),
@@ -115,6 +153,10 @@ def run(
     ]
     if (memory or selectors or gpu_class) and not gpu:
         raise click.UsageError("--memory, --select and --gpu-class are about GPUs: say how many with --gpu")
+    if time_limit is not None and time_limit < 1:
+        raise click.UsageError("--time-limit must be at least one second")
+    if tty and not (stdin or detach):
+        raise click.UsageError("--tty needs --stdin: give -it")
     asked = Run(
         name,
         "",
@@ -126,21 +168,33 @@ def run(
         environment,
         node,
         priority_class=priority_class,
+        labels=labels,
+        time_limit=round(time_limit or 0),
+        stdin=stdin,
+        tty=tty,
     )
     line = StatusLine(quiet=quiet)
-    ask(Where(kubeconfig, context, namespace), lambda cluster: _run(cluster, asked, line, keep, timeout))
+
+    async def work(cluster: Cluster) -> int:
+        from dray.cli.pod_following import Streams
+        from dray.cli.run_session import Manner, Session
+
+        manner = Manner(keep, detach, timeout, Streams(stdin, tty))
+        return await Session(cluster, await _completed(cluster, asked, queue), line, manner).run()
+
+    ask(Where(kubeconfig, context, namespace), work)
 
 
-async def _run(cluster: Cluster, asked: Run, line: StatusLine, keep: bool, timeout: float | None) -> int:
-    from dray.cli.run_session import Session
-
+async def _completed(cluster: Cluster, asked: Run, queue: str) -> Run:
+    """Fills in what only the cluster knows: classes, nodes that can run the command, the label of the queue."""
     if asked.requests:
         known = await _listed(cluster, "resource.k8s.io/v1", "DeviceClass")
         asked = replace(asked, requests=[_of_known_class(each, known) for each in asked.requests])
     if nodes := await _listed(cluster, "v1", "Node"):
         asked = replace(asked, among=_with_images(nodes) if asked.image else _able(nodes))
-    session = Session(cluster.client, replace(asked, namespace=cluster.namespace), line)
-    return await session.run(keep=keep, timeout=timeout)
+    if queue:
+        asked = replace(asked, labels={**asked.labels, await queue_label(cluster, queue): queue})
+    return replace(asked, namespace=cluster.namespace)
 
 
 async def _listed(cluster: Cluster, api_version: str, kind: str) -> list[Object] | None:

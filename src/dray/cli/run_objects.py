@@ -62,6 +62,12 @@ class Run:
     among: Sequence[str] = ()
     """Nodes that can run it, where not all can."""
     priority_class: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the pod, such as the one that names its queue."""
+    time_limit: int = 0
+    """Seconds the command may run; 0 for no limit."""
+    stdin: bool = False
+    tty: bool = False
 
     def claim(self) -> Object:
         devices: Object = {"requests": [each.document() for each in self.requests]}
@@ -77,6 +83,9 @@ class Run:
             "command": list(self.command),
             "env": [{"name": name, "value": value} for name, value in self.environment.items()],
         }
+        if self.stdin:
+            # The input of a pipe ends with it; a terminal may come back after its connection was lost.
+            container |= {"stdin": True, "stdinOnce": not self.tty, "tty": self.tty}
         if self.working_dir:
             container["workingDir"] = self.working_dir
         spec: Object = {"restartPolicy": "Never", "containers": [container]}
@@ -91,7 +100,11 @@ class Run:
             }
         if self.priority_class:
             spec["priorityClassName"] = self.priority_class
-        return self._object("v1", "Pod", spec)
+        if self.time_limit:
+            spec["activeDeadlineSeconds"] = self.time_limit
+        pod = self._object("v1", "Pod", spec)
+        pod["metadata"]["labels"] |= self.labels
+        return pod
 
     def _object(self, api_version: str, kind: str, spec: Object) -> Object:
         named = {"name": self.name} if self.name else {"generateName": _PREFIX}

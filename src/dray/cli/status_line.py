@@ -1,4 +1,8 @@
-"""Status line: what is going on, on standard error; one line that changes on a terminal, a line a change elsewhere."""
+"""Status line: what is going on, on standard error.
+
+On a terminal, passing states share one line that changes. Reasons are printed in full, each on a line of its own,
+whenever they change.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +22,23 @@ class StatusLine:
         self._open = False
 
     def show(self, text: str, *, passing: bool = False) -> None:
-        """Replaces what was shown, on a terminal; what passes in a moment is shown nowhere else."""
+        """Shows a state; one that passes in a moment is shown on a terminal only, cut to its width."""
         text = cell_text(text)
-        if self._quiet or text == self._shown or (passing and not self._terminal):
+        if self._quiet or text == self._shown:
             return
-        self._shown = text
-        if self._terminal:
+        if not passing:
+            self.say(text)
+            self._shown = text
+        elif self._terminal:
+            self._shown = text
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             self._open = True
             self._write(_ERASE + (text if len(text) < width else text[: width - 2] + "…"))
-        else:
-            self._write(text + "\n")
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays, unless it is the last one already."""
         text = cell_text(text)
-        stands = not self._terminal and text == self._shown
+        stands = not self._open and text == self._shown
         self.clear()
         if not (self._quiet or stands):
             self._write(text + "\n")

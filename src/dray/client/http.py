@@ -14,13 +14,15 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
+from dray.client.channels import PROTOCOLS, Channels
 from dray.client.endpoint import Credentials, Endpoint, show_certificate, tls_context
-from dray.client.errors import ConfigError, ConnectionFailed
+from dray.client.errors import ApiError, ConfigError, ConnectionFailed
 from dray.client.server_health import ServerHealth
 from dray.client.transport import Answer, Request, joined
 
@@ -85,6 +87,30 @@ class HttpTransport:
                 raise self.failure(request, error, timeout) from error
             raise
         return HttpStream(self, request, response, session, timeout)
+
+    @asynccontextmanager
+    async def channels(self, request: Request) -> AsyncIterator[Channels]:
+        """Connects to a container; raises ApiError if the server refuses."""
+        if self._endpoint.program is not None:
+            await self._fetch()
+        session = await self.streams.take()
+        url = URL(self._endpoint.base + request.path, encoded=True)
+        try:
+            async with session.ws_connect(
+                url.with_query(request.query),
+                headers={**request.headers, **self._credentials.headers()},
+                protocols=PROTOCOLS,
+                max_msg_size=0,
+                proxy=self._endpoint.proxy or None,
+                server_hostname=self._endpoint.tls_server_name or None,
+            ) as socket:
+                yield Channels(socket)
+        except aiohttp.WSServerHandshakeError as error:
+            raise ApiError(error.status, "", f"{request.path} cannot be opened: {error.message}") from error
+        except _FAILURES as error:
+            raise self.failure(request, error, self._writing) from error
+        finally:
+            await self.streams.leave(session)
 
     async def close(self) -> None:
         await self._requests.close()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -115,3 +118,143 @@ def test_a_pod_that_is_taken_away_ends_the_run(up: Up) -> None:
     assert started.returncode not in (0, 130)
     assert "victim: it was deleted" in err
     assert json.loads(up.dray("get", "pods", "-o", "json").stdout)["items"] == []
+
+
+TYPO = 'device.attributes["gpu.nvidia.com"].productname == "x"'
+
+
+def test_a_selector_that_fails_is_told_in_full_and_not_waited_for(up: Up) -> None:
+    done = up.dray("run", "--gpu", "1", "--select", TYPO, "--timeout", "0", "--", "true")
+    assert done.exit_code == 124, done.output
+    assert "no such key: productname" in done.stderr
+
+
+def test_the_whole_reason_is_on_the_terminal(up: Up) -> None:
+    """A terminal of 40 columns; the reason has more than a hundred characters."""
+    program = [sys.executable, "-c", "from dray.cli import main; main()"]
+    ours, its = pty.openpty()
+    subprocess.run(["stty", "cols", "40"], stdin=its, check=True)
+    arguments = ("run", "--gpu", "9", "--timeout", "0", "--", "true")
+    environment = {"KUBECONFIG": str(up.config), "PATH": os.environ["PATH"]}
+    done = subprocess.run([*program, *arguments], stdin=its, stdout=its, stderr=its, env=environment, check=False)
+    os.close(its)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert done.returncode == 124
+    assert "needs 9, 8 available" in shown.replace("\r\n", "\n")
+
+
+def test_input_of_a_pipe_reaches_the_command_and_ends_there(up: Up) -> None:
+    program = [sys.executable, "-c", "from dray.cli import main; main()", "run", "-i", "--gpu", "1", "--"]
+    done = subprocess.run(
+        [*program, "sh", "-c", "cat; echo end"],
+        input="one\ntwo\n",
+        capture_output=True,
+        text=True,
+        env={"KUBECONFIG": str(up.config), "PATH": os.environ["PATH"]},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "one\ntwo\nend\n"), done.stderr
+
+
+def test_a_shell_on_a_terminal(up: Up) -> None:
+    program = [sys.executable, "-c", "from dray.cli import main; main()"]
+    ours, its = pty.openpty()
+    arguments = ("run", "-it", "--name", "shell", "--", "sh")
+    environment = {"KUBECONFIG": str(up.config), "PATH": os.environ["PATH"]}
+    shell = subprocess.Popen([*program, *arguments], stdin=its, stdout=its, stderr=its, env=environment)
+    os.close(its)
+    try:
+        os.write(ours, b"test -t 0 && echo a-$((40 + 2))-terminal\n")
+        shown = read_until(ours, "a-42-terminal")
+        os.write(ours, b"exit 5\n")
+        assert shell.wait(60) == 5, shown
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+
+
+def read_until(descriptor: int, wanted: str) -> str:
+    """Reads a terminal until it shows the text; a test that waits in vain ends with the time limit of all tests."""
+    shown = ""
+    while wanted not in shown:
+        shown += os.read(descriptor, 4096).decode(errors="replace")
+    return shown
+
+
+def test_a_detached_run_is_followed_later_and_its_status_comes_back(up: Up) -> None:
+    script = "echo first; while ! test -e $GO; do sleep 0.1; done; echo last; exit 3"
+    go = up.folder / "go"
+    detached = ("run", "--detach", "--name", "later", "--gpu", "1", "--env", f"GO={go}")
+    done = up.dray(*detached, "--label", "team=a", "--", "sh", "-c", script)
+    assert done.exit_code == 0, done.output
+    assert "later: runs in the background; `dray attach later` follows it" in done.stderr
+    assert up.named("pods")["later"]["metadata"]["labels"]["team"] == "a"
+    follower = up.start("attach", "later")
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "first\n"
+    follower.send_signal(signal.SIGINT)
+    _, err = follower.communicate(timeout=60)
+    assert follower.returncode == 130
+    assert "later: still there" in err
+    go.touch()
+    again = up.dray("attach", "later")
+    assert (again.exit_code, again.stdout) == (3, "first\nlast\n")
+
+
+def test_a_run_whose_terminal_is_lost_goes_on(up: Up) -> None:
+    started = up.start("run", "--name", "lost", "--gpu", "1", "--", "sh", "-c", "echo up; exec sleep 999")
+    assert started.stdout is not None
+    assert started.stdout.readline() == "up\n"
+    started.send_signal(signal.SIGHUP)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 129
+    assert "lost: goes on without this terminal; `dray attach lost` follows it" in err
+    assert up.named("pods")["lost"]["status"]["phase"] == "Running"
+    assert "lost" in up.named("resourceclaims")
+
+
+def test_a_command_past_its_time_limit_is_ended(up: Up) -> None:
+    done = up.dray("run", "--time-limit", "1s", "--", "sleep", "999")
+    assert done.exit_code not in (0, 124)
+    assert "DeadlineExceeded" in done.stderr
+
+
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [deviceclass.resource.kubernetes.io/gpu.nvidia.com]
+    flavors:
+    - name: any
+      resources: [{name: deviceclass.resource.kubernetes.io/gpu.nvidia.com, nominalQuota: 1}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team-a, namespace: default}
+spec: {clusterQueue: team}
+"""
+
+
+def test_a_run_in_a_queue_waits_for_its_quota(up: Up) -> None:
+    up.apply(QUEUES)
+    try:
+        missing = up.dray("run", "--queue", "team-b", "--gpu", "1", "--", "true")
+        assert missing.exit_code == 1
+        assert "queue team-b not found in namespace default; did you mean team-a?" in missing.stderr
+        assert up.dray("run", "--queue", "team-a", "--gpu", "1", "--", "true").exit_code == 0
+        much = up.dray("run", "--queue", "team-a", "--gpu", "2", "--timeout", "0", "--", "true")
+        assert much.exit_code == 124
+        assert "ClusterQueue team: needs 2" in much.stderr
+    finally:
+        for kind, name in (("localqueue", "team-a"), ("clusterqueue", "team"), ("resourceflavor", "any")):
+            up.dray("delete", kind, name)
