@@ -10,6 +10,7 @@ import inspect
 import os
 import random
 import sys
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,8 @@ from dray.client import events
 from tests.virtual_time import VirtualLoop, VirtualTime
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Clusters of tests are not those that the commands of the user find.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dray-state-")
 sys.dont_write_bytecode = False
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("random", _ANY_SPEED)

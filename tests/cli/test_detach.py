@@ -98,3 +98,28 @@ def test_a_state_that_was_left_behind_counts_for_nothing(tmp_path: Path) -> None
             # A process of that number runs, but it started at another moment.
             assert up_state.read(tmp_path) is None
     assert up_state.read(tmp_path) is None
+
+
+def test_commands_find_the_cluster_that_runs_here(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
+
+    def dray(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [*DRAY, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+
+    missing = dray("get", "namespaces")
+    assert missing.returncode == 2
+    assert "no kubeconfig" in missing.stderr
+    try:
+        for data in ("one", "two"):
+            assert dray("up", "--detach", "--plain", "--port", "0", "--data", data).returncode == 0
+            found = dray("get", "namespaces")
+            if data == "one":
+                assert "kube-system" in found.stdout, found.stderr
+        assert found.returncode == 2
+        assert f"2 clusters run here; choose one: --kubeconfig {tmp_path}/one/kubeconfig" in found.stderr
+        assert dray("get", "namespaces", "--kubeconfig", "two/kubeconfig").returncode == 0
+    finally:
+        for data in ("one", "two"):
+            dray("down", "--data", data)
+    assert dray("get", "namespaces").returncode == 2

@@ -112,3 +112,14 @@ def test_a_pod_that_does_not_end_is_told(run: Dray, cluster: Path, monkeypatch: 
     ended = run("down", "--data", str(cluster), "--pods")
     assert (ended.exit_code, ended.stdout.endswith("; 1 pod ended\n")) == (2, True), ended.output
     assert ended.stderr == "error: pod other: it is stuck\n"
+
+
+def test_pods_of_a_cluster_that_has_ended_are_ended_later(run: Dray, tmp_path: Path) -> None:
+    nodes = (UpNode("n", str(tmp_path / "node"), "process"),)
+    with up_state.kept(tmp_path, UpState(1, "long ago", "2030-01-01T00:00:00Z", "http://x", "", nodes)):
+        asyncio.run(_start(tmp_path / "node"))
+    pid = int((tmp_path / "node/pid").read_text())
+    assert run("down", "--data", str(tmp_path)).stdout == f"no cluster runs with {tmp_path}\n"
+    assert Path(f"/proc/{pid}").exists()
+    assert run("down", "--data", str(tmp_path), "--pods").stdout == f"no cluster runs with {tmp_path}; 1 pod ended\n"
+    assert not Path(f"/proc/{pid}").exists()

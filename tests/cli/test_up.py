@@ -54,7 +54,7 @@ def test_manifests_are_applied_and_pods_placed_and_the_end_is_quick(run: Dray, t
         matched = READY.fullmatch(first)
         assert matched, first
         assert matched[2] == "deviceclasses 1, nodes 1, resourceslices 1, resourceclaimtemplates 1, pods 1"
-        assert last == "export KUBECONFIG=dray.kubeconfig"
+        assert last == f"export KUBECONFIG={tmp_path}/dray.kubeconfig"
         config = tmp_path / "dray.kubeconfig"
         assert eventually(lambda: node_of(run, config, "p")) == "a"
         # Nobody runs it there, and still it goes when it is told to.
@@ -72,7 +72,7 @@ def test_it_carries_on_where_it_ended(run: Dray, tmp_path: Path) -> None:
     (tmp_path / "more.yaml").write_text(pod("q", "resourceClaimName: c"))
     config = tmp_path / "data/kubeconfig"
     with up(tmp_path, "all.yaml", "--data", "data") as process:
-        assert wait(process)[-1] == "export KUBECONFIG=data/kubeconfig"
+        assert wait(process)[-1] == f"export KUBECONFIG={tmp_path}/data/kubeconfig"
         assert eventually(lambda: node_of(run, config, "p")) == "a"
         held = get(run, config, "resourceclaim", "c")["status"]["allocation"]
         assert process.stop()[0] == 0

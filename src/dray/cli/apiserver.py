@@ -49,7 +49,7 @@ async def _serve(options: Options) -> int:
         collect_rarely()
         click.echo(f"Serving the Kubernetes API at {server.url}")
         if options.kubeconfig is not None:
-            click.echo(f"export KUBECONFIG={options.kubeconfig}")
+            click.echo(f"export KUBECONFIG={options.kubeconfig.absolute()}")
         await stop.wait()
     return 0
 

@@ -51,7 +51,7 @@ class Where:
 def located(command: Command) -> Command:
     """Gives a command the options that make its argument `where`."""
     namespace = click.option(
-        "--namespace", "-n", default="", metavar="NAME", help="Instead of the one the context names."
+        "--namespace", "-n", default="", metavar="NAME", help="Namespace. Default: that of the context."
     )
     return reaching(namespace(command))
 
@@ -59,11 +59,11 @@ def located(command: Command) -> Command:
 def reaching(command: Command) -> Command:
     """Gives a command the options that say which server."""
     for option in (
-        click.option("--context", default="", metavar="NAME", help="Of the kubeconfig, instead of the current one."),
+        click.option("--context", default="", metavar="NAME", help="Kubeconfig context to use."),
         click.option(
             "--kubeconfig",
             type=click.Path(path_type=Path),
-            help="How to reach the server. Without it, $KUBECONFIG, ~/.kube/config, or a pod's service account.",
+            help="Kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, or the cluster that dray up runs here.",
         ),
     ):
         command = option(command)
@@ -183,7 +183,10 @@ async def _work(endpoint: Endpoint, where: Where, work: Callable[[Cluster], Awai
 
 
 def endpoint_of(where: Where) -> Endpoint:
-    """Without any kubeconfig, a pod's own way to its server."""
+    """Returns the server that the options, $KUBECONFIG or ~/.kube/config name.
+
+    Without any of them it is the server of the pod this process runs in, or the cluster that `dray up` runs here.
+    """
     from dray.client.endpoint import in_cluster
     from dray.client.errors import ConfigError
     from dray.client.kubeconfig import Kubeconfig
@@ -193,17 +196,33 @@ def endpoint_of(where: Where) -> Endpoint:
     except ConfigError as error:
         if not str(error).startswith("no kubeconfig"):
             raise
+        named = where.kubeconfig or where.context or os.environ.get("KUBECONFIG")
         if "KUBERNETES_SERVICE_HOST" in os.environ and not (where.kubeconfig or where.context):
             return in_cluster()
-        raise ConfigError(
-            f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray up` and `dray apiserver` write one)"
-        ) from None
+        found = None if named else _running_here()
+        if found is None:
+            raise ConfigError(
+                f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray up` and `dray apiserver` write one)"
+            ) from None
+        config = Kubeconfig.load([found])
     name = where.context or config.current_context
     if name not in config.contexts:
         problem = f"has no context {name!r}" if name else "names no current context"
         choice = f"choose one with --context: {', '.join(config.contexts)}" if config.contexts else "it has none at all"
         raise ConfigError(f"the kubeconfig {problem}; {choice}")
     return config.endpoint(name)
+
+
+def _running_here() -> Path | None:
+    """Returns the kubeconfig of the cluster that this user runs on this machine; None if there is none."""
+    from dray.cli import up_state
+    from dray.client.errors import ConfigError
+
+    found = up_state.running()
+    if len(found) > 1:
+        choices = ", ".join(f"--kubeconfig {each.kubeconfig} ({each.url})" for each in found)
+        raise ConfigError(f"{len(found)} clusters run here; choose one: {choices}")
+    return Path(found[0].kubeconfig) if found else None
 
 
 def complain_unasked(error: ClientError, server: str) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -25,7 +25,7 @@ _POLL: Final = 0.1
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Of the cluster; where --detach keeps one unless told otherwise.",
+    help="Data directory. Default: the one of --detach, ~/.local/share/dray.",
 )
 
 
@@ -33,26 +33,40 @@ data_option = click.option(
 @data_option
 @click.option("--pods", is_flag=True, help="End the pods of this machine too.")
 def down(data: Path | None, pods: bool) -> None:
-    """End the cluster that `dray up` runs with this directory.
+    """Stop the cluster that `dray up` runs with this directory.
 
-    What it keeps stays, and the next `dray up` carries on with it. Pods of this machine go on running, as after Ctrl-C,
-    and the next start finds them; with --pods they end too, and the next start treats them as after a reboot.
+    The data stays, and the next `dray up` continues with it. Pods of this machine keep running, as after Ctrl-C, and
+    the next start finds them. With --pods they are stopped too, also if the cluster has ended before.
 
     A cluster that does not end within a minute is killed, which loses nothing that was stored.
 
-    Exit status: 0 ended, or none was running, 2 the cluster or one of its pods cannot be ended.
+    \b
+    Examples:
+      dray down
+      dray down --pods --data ~/lab
+
+    Exit status: 0 stopped, or nothing was running, 2 the cluster or one of its pods cannot be stopped.
     """
     place = data or up_state.default_data()
     state = up_state.read(place)
     if state is None:
-        click.echo(f"no cluster runs with {place}")
-        return
+        before = up_state.last(place) if pods else None
+        left = asyncio.run(_end_pods(before)) if before is not None else None
+        counted = f"; {_counted(left.count)} ended" if left is not None and left.count else ""
+        click.echo(f"no cluster runs with {place}{counted}")
+        _finish(left)
     _end(state, place)
     ended = asyncio.run(_end_pods(state)) if pods else None
     click.echo(_told(state, ended.count if ended is not None else None))
-    for failure in ended.failures if ended is not None else ():
+    _finish(ended)
+
+
+def _finish(ended: EndedPods | None) -> NoReturn:
+    """Ends the command, with the pods that could not be ended."""
+    failures = ended.failures if ended is not None else ()
+    for failure in failures:
         click.echo(f"error: {failure}", err=True)
-    sys.exit(2 if ended is not None and ended.failures else 0)
+    sys.exit(2 if failures else 0)
 
 
 def _end(state: UpState, place: Path) -> None:
@@ -90,7 +104,11 @@ def _told(state: UpState, ended: int | None) -> str:
     parts = ["API server", "scheduler", "controllers", *(f"node {each.name}" for each in state.nodes)]
     rest = ""
     if ended is not None:
-        rest = f"; {ended} pod{'' if ended == 1 else 's'} ended"
+        rest = f"; {_counted(ended)} ended"
     elif state.nodes and state.keeps_pods:
         rest = "; pods of this machine go on running"
     return f"stopped: {', '.join(parts)}, at {state.url} since {state.since}{rest}"
+
+
+def _counted(pods: int) -> str:
+    return f"{pods} pod{'' if pods == 1 else 's'}"

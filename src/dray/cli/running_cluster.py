@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("dray.server")
 # As long as the user waits, also where a part of that was spent in the process that goes on in the foreground.
+_MOST_NAMED: Final = 8
 _BEGAN: Final = time.perf_counter() - age()
 
 
@@ -118,7 +119,9 @@ async def _run(options: ClusterOptions, parts: _Parts) -> int:
                 server.context.health.watch_optional(child.plugins)
             joining = await _invitation(transport) if options.join_token else []
             with _known(options, server):
-                return await _work(work, stop, _greet(children, server, counts, joining, options.announce_to))
+                status = await _work(work, stop, _greet(children, server, counts, joining, options.announce_to))
+                await _say_what_goes_on(transport, options)
+                return status
     finally:
         await _stop(children)
 
@@ -222,6 +225,28 @@ async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet
     return 0
 
 
+async def _say_what_goes_on(transport: Transport, options: ClusterOptions) -> None:
+    """Prints which pods of this machine keep running, and how to end them."""
+    from dray.api.catalogue import built_in
+    from dray.api.objects import key_of
+    from dray.api.pods import node_of, phase_of
+    from dray.client.api import ApiClient
+
+    kept = {each.node for each in options.nodes if each.keep_pods}
+    if not kept or options.server.data is None:
+        return
+    pods = (await ApiClient(transport).list_all(built_in("v1", "Pod")))["items"]
+    names = ["/".join(key_of(pod)) for pod in pods if node_of(pod) in kept and phase_of(pod) == "Running"]
+    names = [name for name in names if not name.startswith("kube-system/")]
+    if names:
+        data = options.server.data.absolute()
+        shown = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+        click.echo(
+            f"stopped; {len(names)} pod{'s' * (len(names) > 1)} keep running: {shown}. `dray up --data {data}` finds "
+            f"them again, `dray down --pods --data {data}` ends them."
+        )
+
+
 async def _stop(children: list[Child]) -> None:
     await asyncio.gather(*(child.stop() for child in children))
 
@@ -282,7 +307,7 @@ async def _greet(
     lines = [f"ready in {time.perf_counter() - _BEGAN:.1f} s at {server.url}{f' ({told})' if told else ''}"]
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
     lines += joining
-    lines += [f"export KUBECONFIG={server.options.kubeconfig}"]
+    lines += [f"export KUBECONFIG={Path(server.options.kubeconfig or '').absolute()}"]
     text = "".join(f"{line}\n" for line in lines)
     # A token does not belong into a log.
     click.echo(text if announce_to is None else lines[0] + "\n", nl=False)

@@ -1,7 +1,8 @@
-"""The state of a running `dray up`, in a file of its data directory, for those who ask about it or end it.
+"""The state of a running `dray up`: a file in its data directory, and one in a directory of the user.
 
-It is there while the cluster runs. What a cluster left that was killed is told by the process: another one of the same
-number started at another moment.
+`dray status` and `dray down` read the first, which stays when the cluster has ended: its pods may still run. Commands
+that are given no kubeconfig look for the second. A file of a cluster that was killed is recognized by the process: a
+later process of the same number started at another moment.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class UpState(msgspec.Struct, frozen=True):
     nodes: tuple[UpNode, ...] = ()
     """That this machine is."""
     keeps_pods: bool = True
+    """Whether pods go on running when the cluster ends."""
 
 
 def default_data() -> Path:
@@ -45,13 +47,38 @@ def default_data() -> Path:
     return Path(home).expanduser() / "dray"
 
 
+def running_directory() -> Path:
+    """Where a user's running clusters are listed."""
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "dray/running"
+
+
 def read(data: Path) -> UpState | None:
-    """Of the cluster that runs with this directory; None where none does."""
+    """Returns the state of the cluster that runs with this directory; None if none does."""
+    state = last(data)
+    return state if state is not None and is_running(state) else None
+
+
+def last(data: Path) -> UpState | None:
+    """Returns the state of the cluster that ran with this directory last, whether it still runs or not."""
+    return _read(data / _FILE)
+
+
+def running() -> list[UpState]:
+    """Returns the clusters of this user that run on this machine."""
     try:
-        state = msgspec.json.decode((data / _FILE).read_bytes(), type=UpState)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        files = sorted(running_directory().glob("*.json"))
+    except OSError:
+        return []
+    states = [state for file in files if (state := _read(file)) is not None]
+    return [state for state in states if is_running(state)]
+
+
+def _read(path: Path) -> UpState | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=UpState)
+    except (OSError, msgspec.DecodeError):
         return None
-    return state if is_running(state) else None
 
 
 def is_running(state: UpState) -> bool:
@@ -60,16 +87,22 @@ def is_running(state: UpState) -> bool:
 
 @contextmanager
 def kept(data: Path | None, state: UpState) -> Iterator[None]:
-    """While the block lasts; without a directory nobody can ask."""
-    if data is None:
-        yield
-        return
-    path = data / _FILE
-    made = path.with_suffix(".new")
-    made.write_bytes(msgspec.json.encode(state))
-    made.rename(path)
+    """Writes the state for as long as the block lasts; a data directory keeps it afterwards."""
+    listed = running_directory() / f"{state.pid}.json"
+    if data is not None:
+        _write(data / _FILE, state)
+    # A user without a home directory that can be written to names the kubeconfig with each command.
+    with suppress(OSError):
+        listed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(listed, state)
     try:
         yield
     finally:
         with suppress(OSError):
-            path.unlink()
+            listed.unlink()
+
+
+def _write(path: Path, state: UpState) -> None:
+    made = path.with_suffix(".new")
+    made.write_bytes(msgspec.json.encode(state))
+    made.rename(path)
