@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from dray.client.errors import ApiError
+from dray.testing.objects import claim_template, request
+from dray.testing.objects import pod as made_pod
 from dray.testing.threaded import ThreadedCluster
 from tests.cli.lab import CLASS, claim, gpus, node, pod, template
 
@@ -66,8 +68,50 @@ def test_waiting_in_vain_shows_the_reason(dray_cluster):
         cluster.wait_for("Pod", "p", placed, within=0.1)
     with pytest.raises(AssertionError, match="there is no Pod q"):
         cluster.wait_for("Pod", "q", within=0)
-    with pytest.raises(AssertionError, match="Pod p is still"):
+    with pytest.raises(AssertionError, match="after 0 s Pod p waits: PodScheduled is False: 0/1 nodes are available"):
         cluster.wait_until_gone("Pod", "p", within=0)
+
+
+def test_a_kind_that_does_not_exist_is_told_with_the_closest_name(dray_cluster):
+    cluster = dray_cluster(controllers=(), scheduler=None)
+    with pytest.raises(LookupError, match="no kind 'Podd' is served; did you mean Pod"):
+        cluster.list("Podd")
+
+
+def test_pods_get_devices_of_a_fleet(dray_cluster):
+    cluster = dray_cluster(fleet="p5.48xlarge=2")
+    assert len(cluster.list("Node")) == 2
+    cluster.apply(
+        claim_template("eight", request(deviceClassName="gpu.nvidia.com", count=8)),
+        *(made_pod(name, templates=["eight"]) for name in ("a", "b", "c")),
+    )
+    assert {cluster.wait_for("Pod", name, placed)["spec"]["nodeName"] for name in "ab"} == {
+        "p5-48xlarge-0",
+        "p5-48xlarge-1",
+    }
+    cluster.wait_for("Pod", "c", lambda pod: "needs 8" in str(pod["status"].get("conditions")))
+
+
+def test_other_processes_reach_the_cluster(dray_cluster):
+    cluster = dray_cluster(LAB)
+    assert cluster.url.startswith("http://127.0.0.1:")
+    assert cluster.url == cluster.url
+    command = [sys.executable, "-c", "from dray.cli import main; main()", "get", "nodes", "-o", "name"]
+    found = subprocess.run(
+        [*command, "--kubeconfig", str(cluster.kubeconfig)], capture_output=True, text=True, timeout=60
+    )
+    assert found.stdout == "node/a\n", found.stderr
+
+
+@pytest.fixture(scope="module")
+def shared(dray_session_cluster):
+    return dray_session_cluster(LAB)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_cluster_of_the_session_is_shared_by_tests(shared, number):
+    shared.apply(f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m{number}}}}}")
+    assert shared.get("Node", "a")
 
 
 def test_what_the_server_refuses_is_raised(dray_cluster):

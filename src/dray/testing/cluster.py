@@ -10,13 +10,14 @@ For tests that are not asynchronous there is `threaded`, and the pytest fixture 
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import KINDS, KindVersion, find
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.client.api import ApiClient
@@ -66,7 +67,10 @@ def kind_of(name: str, api_version: str = "") -> KindVersion:
         found = find(version, name)
         if found is not None:
             return found
-    raise KeyError(f"{name} {api_version}".rstrip())
+    known = sorted({entry.name for entry in KINDS})
+    similar = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    raise LookupError(f"no kind {name!r}{f' in {api_version}' if api_version else ''} is served{hint}")
 
 
 def in_place(document: Object, kind: KindVersion) -> Object:

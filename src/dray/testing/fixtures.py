@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,22 +30,30 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def dray_cluster() -> Iterator[Callable[..., ThreadedCluster]]:
-    """Makes clusters that end with the test: `dray_cluster(*objects, scheduler=…, controllers=…, gates=…)`.
+    """Makes clusters that end with the test: `dray_cluster(*objects, fleet=…, scheduler=…, controllers=…, gates=…)`.
 
-    Objects are dicts, YAML, or paths of files and directories, and are there before anything runs. API server,
-    scheduler and all controllers run in this process. `scheduler=None` and `controllers=()` leave them out.
+    Objects are dicts, YAML, or paths of files and directories, and are there before anything runs. `fleet` adds
+    simulated machines, as in `p5.48xlarge=2`. API server, scheduler and all controllers run in this process;
+    `scheduler=None` and `controllers=()` leave them out.
     """
     with ExitStack() as clusters:
+        yield partial(_make, clusters)
 
-        def make(*objects: Any, **options: Any) -> ThreadedCluster:
-            from dray.controllers.registry import CONTROLLERS
-            from dray.scheduling.scheduler import Options
-            from dray.testing.threaded import ThreadedCluster
 
-            chosen: dict[str, Any] = {"scheduler": Options(), "controllers": CONTROLLERS, **options}
-            return clusters.enter_context(ThreadedCluster(objects=objects, **chosen))
+@pytest.fixture(scope="session")
+def dray_session_cluster() -> Iterator[Callable[..., ThreadedCluster]]:
+    """Makes clusters as `dray_cluster` does, which end with the test session."""
+    with ExitStack() as clusters:
+        yield partial(_make, clusters)
 
-        yield make
+
+def _make(clusters: ExitStack, /, *objects: Any, **options: Any) -> ThreadedCluster:
+    from dray.controllers.registry import CONTROLLERS
+    from dray.scheduling.scheduler import Options
+    from dray.testing.threaded import ThreadedCluster
+
+    chosen: dict[str, Any] = {"scheduler": Options(), "controllers": CONTROLLERS, **options}
+    return clusters.enter_context(ThreadedCluster(objects=objects, **chosen))
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ with ThreadedCluster(objects=[node, slice_], scheduler=Options(), controllers=CO
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,6 +20,9 @@ import yaml
 from dray.api.objects import Object, conditions_of
 from dray.client.interface import WriteOptions
 from dray.controllers import bare_nodes
+from dray.fleet.choice import choose
+from dray.fleet.simulation import Simulation
+from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster, in_place, kind_of
 from dray.testing.loop_thread import LoopThread
 
@@ -31,11 +36,17 @@ _APPLY = WriteOptions("dray-testing", force=True)
 
 
 class ThreadedCluster:
-    """Takes what LocalCluster takes; `objects` may be any `Source`."""
+    """Takes what LocalCluster takes; `objects` may be any `Source`.
 
-    def __init__(self, *, objects: Iterable[Source] = (), **options: Any) -> None:
+    `fleet` adds simulated machines, as `dray up --fleet` does: `p5.48xlarge=2`, or a file. Their pods live by rule.
+    """
+
+    def __init__(self, *, objects: Iterable[Source] = (), fleet: str | Path = "", **options: Any) -> None:
         self._options = {**options, "objects": [each for source in objects for each in documents(source)]}
+        self._fleet = choose([str(fleet)]) if fleet else None
         self._thread = LoopThread("dray cluster")
+        self._parts = AsyncExitStack()
+        self._endpoint: ApiEndpoint | None = None
         self.local: LocalCluster
         """What runs in the thread; use it through `call`."""
 
@@ -53,11 +64,30 @@ class ThreadedCluster:
         self._thread.start(self._enter())
 
     def stop(self) -> None:
-        self._thread.stop(self.local.__aexit__(None, None, None))
+        self._thread.stop(self._parts.aclose())
 
     async def _enter(self) -> None:
-        self.local = LocalCluster(**self._options)
-        await self.local.__aenter__()
+        self.local = await self._parts.enter_async_context(LocalCluster(**self._options))
+        if self._fleet is not None:
+            simulation = Simulation(self.local.client, self._fleet, time=self.local.time)
+            self.local.start(simulation.run())
+            await simulation.ready.wait()
+
+    @property
+    def url(self) -> str:
+        """The address of the API server, in plain HTTP on the loopback interface; served once it is asked for."""
+        return self.call(self._served()).url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig for programs in other processes, such as kubectl."""
+        folder = self._parts.enter_context(tempfile.TemporaryDirectory(prefix="dray-"))
+        return self.call(self._served()).write_kubeconfig(Path(folder) / "kubeconfig")
+
+    async def _served(self) -> ApiEndpoint:
+        if self._endpoint is None:
+            self._endpoint = await self._parts.enter_async_context(ApiEndpoint(self.local.application))
+        return self._endpoint
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something in the thread of the cluster, and waits for it."""
@@ -129,8 +159,11 @@ def documents(source: Source) -> list[Object]:
 
 
 def _state(kind: str, name: str, found: Object | None) -> str:
+    """The reason comes first: test runners show the first line alone in their summary."""
     if found is None:
         return f"there is no {kind} {name}"
     conditions = [each for each in conditions_of(found) if each.get("message")]
     said = "; ".join(f"{each['type']} is {each['status']}: {each['message']}" for each in conditions)
-    return f"{kind} {name} is still {found!r}" + (f"\n{said}" if said else "")
+    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
+    shown = yaml.safe_dump({**found, "metadata": metadata}, sort_keys=False)
+    return f"{kind} {name} waits: {said or 'no condition says why'}\n{shown}"
