@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("dray.cli.status:status", "Show how a cluster that runs in the background fares."),
     "top": ("dray.cli.top:top", "Show devices, who holds them, and who waits and why; live on a terminal."),
     "topology": ("dray.cli.topology:topology", "Draw where the devices of nodes sit, and who holds them."),
+    "user": ("dray.cli.user:user", "Add people to a cluster, list them, and remove them."),
     "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }
 

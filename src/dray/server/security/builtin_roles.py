@@ -160,6 +160,18 @@ _OTHERS = {
         f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
         for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown")
     },
+    # What the commands top, devices, queue, explain and topology read, beside the kinds of queues and groups.
+    "dray:viewer": """
+        READ | core | namespaces nodes persistentvolumes persistentvolumeclaims pods
+        READ | DRA | deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices
+        READ | GANGS | compositepodgroups podgroups priorityclasses workloads
+        READ | policy | poddisruptionbudgets
+        READ | storage.k8s.io | storageclasses
+        READ | kueue.x-k8s.io | *
+        READ | scheduling.run.ai scheduling.x-k8s.io kai.scheduler | *
+        READ | cloud.google.com | computeclasses
+        READ | apiextensions.k8s.io | customresourcedefinitions
+    """,
     # Drivers that run in the agent of a node: the status of their devices, in claims of that node.
     "system:device-driver": """
         patch update | DRA | resourceclaims/status

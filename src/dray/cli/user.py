@@ -1,0 +1,234 @@
+"""`dray user`: adds people to a cluster, lists them, and removes them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.api.objects import Object, labels_of, mapping, mappings, metadata_of, spec_of
+from dray.cli.cluster import Cluster, Where, ask, endpoint_of, reaching
+from dray.cli.device_facts import table
+from dray.cli.user_objects import ADMIN, FLAVOR, USER_LABEL, NewUser, token_name
+
+if TYPE_CHECKING:
+    from dray.client.discovery import ServedResource
+
+_TOKEN_SECONDS: Final = 30.0
+_FIELD_MANAGER: Final = "dray-user"
+
+
+@click.group()
+def user() -> None:
+    """Add people to a cluster, list them, and remove them."""
+
+
+def _user_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from dray.api.names import is_label
+
+    if not is_label(value):
+        raise click.BadParameter(f"{value!r} cannot be a user name; use lower-case letters, digits and '-', as in ann")
+    if value in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        raise click.BadParameter(f"{value!r} is a namespace of the cluster itself; choose another name")
+    return value
+
+
+@user.command()
+@click.argument("name", callback=_user_name)
+@click.option("--gpus", type=click.IntRange(0), metavar="COUNT", help="Give the user a queue with this GPU quota.")
+@click.option(
+    "--gpu-class", default="gpu.nvidia.com", show_default=True, metavar="NAME", help="DeviceClass of the quota."
+)
+@click.option("--queue", default="", metavar="NAME", help="Let the user's pods into this ClusterQueue.")
+@click.option("--admin", is_flag=True, help="Give the user all rights in the cluster.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the kubeconfig to this file. Default: NAME.kubeconfig.",
+)
+@reaching
+def add(
+    name: str,
+    gpus: int | None,
+    gpu_class: str,
+    queue: str,
+    admin: bool,
+    output: Path | None,
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
+    """Create a namespace, an account, rights and a kubeconfig for NAME.
+
+    The user may create and delete pods, claims and Jobs in the namespace NAME, and see devices and queues of the whole
+    cluster. With --gpus the namespace gets a queue named default: its pods use at most this quota, and more while other
+    users leave theirs idle.
+
+    \b
+    Examples:
+      dray user add ann --gpus 2
+      dray user add bob --queue team-a
+      dray user add eve --admin
+
+    Exit status: 0 created, 1 the server refused, 2 it cannot be reached.
+    """
+    if queue and gpus is not None:
+        raise click.UsageError("--gpus creates a queue and --queue names one that exists: give one of both")
+    where = Where(kubeconfig, context, "")
+    path = output or Path(f"{name}.kubeconfig")
+
+    async def work(cluster: Cluster) -> int:
+        wanted = NewUser(name, gpus, gpu_class, queue, admin)
+        if queue:
+            await _check_queue(cluster, queue)
+        for document in wanted.objects():
+            await _apply(cluster, document)
+        token, authority = await _token(cluster, name)
+        _write_kubeconfig(path, endpoint_of(where).server, name, token, authority)
+        click.echo(f"user {name} created; kubeconfig: {path.absolute()}")
+        click.echo(f"{name} runs: export KUBECONFIG={path.absolute()}")
+        return 0
+
+    ask(where, work)
+
+
+@user.command("list")
+@reaching
+def list_(kubeconfig: Path | None, context: str) -> None:
+    """List the users that `dray user add` created.
+
+    Exit status: 0 listed, 1 the server refused, 2 it cannot be reached.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        rows = []
+        namespaces = await _labelled(cluster, "namespaces")
+        queues = {_user_of(each): each for each in await _labelled(cluster, "localqueues.kueue.x-k8s.io")}
+        quotas = {_user_of(each): each for each in await _labelled(cluster, "clusterqueues.kueue.x-k8s.io")}
+        bindings = await _labelled(cluster, "clusterrolebindings")
+        admins = {_user_of(each) for each in bindings if mapping(each.get("roleRef")).get("name") == ADMIN}
+        for namespace in namespaces:
+            name = _user_of(namespace)
+            queue = spec_of(queues[name]).get("clusterQueue", "") if name in queues else ""
+            rights = "admin" if name in admins else "edit"
+            rows.append((name, str(queue), _quota(quotas.get(name)), rights))
+        for line in table(("User", "Queue", "GPUs", "Rights"), rows):
+            click.echo(line)
+        return 0
+
+    ask(Where(kubeconfig, context, ""), work)
+
+
+@user.command()
+@click.argument("name", callback=_user_name)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@reaching
+def remove(name: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
+    """Delete the user NAME: the account, its rights, its queue, and the namespace with everything in it.
+
+    Running pods of the user are stopped. The kubeconfig stops working at once.
+
+    Exit status: 0 removed, 1 there is no such user or the server refused, 2 it cannot be reached.
+    """
+    if not yes:
+        question = f"delete namespace {name} with all its pods and claims?"
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{question} Confirm with --yes.")
+        click.confirm(question, abort=True)
+
+    async def work(cluster: Cluster) -> int:
+        found = [each for each in await _labelled(cluster, "namespaces") if _user_of(each) == name]
+        if not found:
+            raise click.ClickException(f"user {name} not found; `dray user list` shows the users")
+        await _delete(cluster, "serviceaccounts", name, name)
+        for kind in ("clusterrolebindings", "clusterqueues.kueue.x-k8s.io"):
+            for each in await _labelled(cluster, kind):
+                if _user_of(each) == name:
+                    await _delete(cluster, kind, str(metadata_of(each)["name"]))
+        await _delete(cluster, "namespaces", name)
+        click.echo(f"user {name} removed")
+        return 0
+
+    ask(Where(kubeconfig, context, ""), work)
+
+
+async def _apply(cluster: Cluster, document: Object) -> None:
+    from dray.client.interface import WriteOptions
+
+    kind = (await cluster.catalog()).find(document["apiVersion"], document["kind"])
+    if kind is None:
+        raise click.ClickException(
+            f"this cluster has no {document['kind']} ({document['apiVersion']}): queues need Kueue's definitions"
+        )
+    await cluster.client.apply(kind, document, options=WriteOptions(_FIELD_MANAGER, force=True))
+
+
+async def _check_queue(cluster: Cluster, queue: str) -> None:
+    from dray.client.errors import NotFound
+
+    try:
+        await cluster.client.get((await cluster.kinds("clusterqueues.kueue.x-k8s.io"))[0], queue)
+    except NotFound:
+        raise click.ClickException(f"ClusterQueue {queue} not found; `dray queue` shows the queues") from None
+
+
+async def _token(cluster: Cluster, name: str) -> tuple[str, bytes]:
+    """Waits for the token and the certificate authority that a controller writes into the Secret."""
+    secrets = (await cluster.kinds("secrets"))[0]
+    async with asyncio.timeout(_TOKEN_SECONDS):
+        while True:
+            data = mapping((await cluster.client.get(secrets, token_name(name), namespace=name)).get("data"))
+            if data.get("token"):
+                return base64.b64decode(data["token"]).decode(), base64.b64decode(data.get("ca.crt", ""))
+            await asyncio.sleep(0.1)
+
+
+def _write_kubeconfig(path: Path, server: str, name: str, token: str, authority: bytes) -> None:
+    from dray.server.security import kubeconfig
+
+    document = (
+        kubeconfig.secure(server, authority, token=token, name=name)
+        if server.startswith("https:")
+        else kubeconfig.plain(server, name=name)
+    )
+    document["contexts"][0]["context"]["namespace"] = name
+    kubeconfig.write_kubeconfig(path, document)
+
+
+async def _labelled(cluster: Cluster, kind: str) -> list[Object]:
+    """Returns the objects of the kind that belong to users; none if the cluster does not have the kind."""
+    from dray.client.interface import Selection
+
+    served = (await cluster.catalog()).named(kind)
+    if not served:
+        return []
+    return list((await cluster.client.list_all(served[0], selection=Selection(labels=USER_LABEL)))["items"])
+
+
+async def _delete(cluster: Cluster, kind: str, name: str, namespace: str = "") -> None:
+    from dray.client.errors import NotFound
+
+    resource: ServedResource = (await cluster.kinds(kind))[0]
+    try:
+        await cluster.client.delete(resource, name, namespace=namespace)
+    except NotFound:
+        return
+
+
+def _user_of(document: Any) -> str:
+    return labels_of(document).get(USER_LABEL, "")
+
+
+def _quota(cluster_queue: Object | None) -> str:
+    if cluster_queue is None:
+        return ""
+    for group in mappings(spec_of(cluster_queue).get("resourceGroups")):
+        for flavor in mappings(group.get("flavors")):
+            if flavor.get("name") == FLAVOR:
+                return str(mappings(flavor.get("resources"))[0].get("nominalQuota", ""))
+    return ""

@@ -1,0 +1,99 @@
+"""The objects that make a user of a cluster: namespace, account, rights, and optionally a queue with quota.
+
+A user is a ServiceAccount in a namespace of the same name: its token works on any Kubernetes, and deleting the account
+revokes it. Everything that belongs to a user carries the label `dray.dev/user`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dray.api.objects import Object
+
+USER_LABEL: Final = "dray.dev/user"
+VIEWER: Final = "dray:viewer"
+ADMIN: Final = "cluster-admin"
+EDITOR: Final = "edit"
+FLAVOR: Final = "any"
+COHORT: Final = "users"
+LOCAL_QUEUE: Final = "default"
+_KUEUE: Final = "kueue.x-k8s.io/v1beta2"
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class NewUser:
+    """`gpus` gives the user a queue with this quota; `queue` names a ClusterQueue that exists already."""
+
+    name: str
+    gpus: int | None = None
+    device_class: str = "gpu.nvidia.com"
+    queue: str = ""
+    admin: bool = False
+
+    def objects(self) -> list[Object]:
+        """Returns the objects in the order in which they are created."""
+        made = [self._namespace(), self._account(), self._token(), self._role_binding()]
+        made.append(self._cluster_binding(VIEWER))
+        if self.admin:
+            made.append(self._cluster_binding(ADMIN))
+        if self.gpus is not None:
+            made += [_document(_KUEUE, "ResourceFlavor", {"name": FLAVOR}), self._cluster_queue()]
+        if self.gpus is not None or self.queue:
+            made.append(self._local_queue())
+        return made
+
+    def _namespace(self) -> Object:
+        return _document("v1", "Namespace", self._metadata(self.name))
+
+    def _account(self) -> Object:
+        return _document("v1", "ServiceAccount", self._metadata(self.name, self.name))
+
+    def _token(self) -> Object:
+        metadata = self._metadata(token_name(self.name), self.name)
+        metadata["annotations"] = {"kubernetes.io/service-account.name": self.name}
+        return {**_document("v1", "Secret", metadata), "type": "kubernetes.io/service-account-token"}
+
+    def _role_binding(self) -> Object:
+        return self._binding("RoleBinding", self._metadata(EDITOR, self.name), EDITOR)
+
+    def _cluster_binding(self, role: str) -> Object:
+        return self._binding("ClusterRoleBinding", self._metadata(f"{role}:{self.name}"), role)
+
+    def _binding(self, kind: str, metadata: Object, role: str) -> Object:
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.name}
+        return {
+            **_document(f"{_RBAC}/v1", kind, metadata),
+            "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [subject],
+        }
+
+    def _cluster_queue(self) -> Object:
+        """The quota can be lent to other users while it is idle, and is taken back when this user needs it."""
+        resource = f"deviceclass.resource.kubernetes.io/{self.device_class}"
+        quota = {"name": resource, "nominalQuota": self.gpus}
+        flavors = [{"name": FLAVOR, "resources": [quota]}]
+        spec = {
+            "cohortName": COHORT,
+            "namespaceSelector": {"matchLabels": {USER_LABEL: self.name}},
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [{"coveredResources": [resource], "flavors": flavors}],
+        }
+        return {**_document(_KUEUE, "ClusterQueue", self._metadata(self.name)), "spec": spec}
+
+    def _local_queue(self) -> Object:
+        spec = {"clusterQueue": self.queue or self.name}
+        return {**_document(_KUEUE, "LocalQueue", self._metadata(LOCAL_QUEUE, self.name)), "spec": spec}
+
+    def _metadata(self, name: str, namespace: str = "") -> Object:
+        place = {"namespace": namespace} if namespace else {}
+        return {"name": name, **place, "labels": {USER_LABEL: self.name}}
+
+
+def token_name(user: str) -> str:
+    return f"{user}-token"
+
+
+def _document(api_version: str, kind: str, metadata: Object) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

@@ -1,0 +1,101 @@
+"""`dray user`: people who share a machine, each with a namespace, a queue and a kubeconfig of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import DRAY, PATIENCE, eventually, running
+from tests.cli.test_up import wait
+
+
+class Box:
+    """A machine with eight GPUs that several people use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def dray(self, *arguments: str, user: str = "") -> subprocess.CompletedProcess[str]:
+        config = self.folder / (f"{user}.kubeconfig" if user else "dray.kubeconfig")
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.folder), "KUBECONFIG": str(config)}
+        return subprocess.run(
+            [*DRAY, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+        )
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    folder = tmp_path_factory.mktemp("box")
+    with running("up", "--port", "0", "--simulate", "p4d.24xlarge", cwd=folder) as up:
+        wait(up)
+        yield Box(folder)
+        up.stop()
+
+
+@pytest.fixture
+def ann(box: Box) -> Iterator[str]:
+    added = box.dray("user", "add", "ann", "--gpus", "1")
+    assert added.returncode == 0, added.stderr
+    assert f"export KUBECONFIG={box.folder}/ann.kubeconfig" in added.stdout
+    yield "ann"
+    box.dray("user", "remove", "ann", "--yes")
+
+
+def test_a_user_runs_commands_and_sees_devices_queues_and_reasons(box: Box, ann: str) -> None:
+    assert (box.folder / "ann.kubeconfig").stat().st_mode & 0o077 == 0
+    done = box.dray("run", "--gpu", "1", "--queue", "default", "--", "nvidia-smi", "-L", user=ann)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("GPU ")
+    spec = '{containers: [{name: c, image: none, command: [sleep, "9"]}]}'
+    (box.folder / "pod.yaml").write_text(f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}")
+    assert box.dray("apply", "-f", "pod.yaml", user=ann).returncode == 0
+    for command in (["top"], ["devices"], ["queue"], ["explain", "pod/p"], ["topology"]):
+        shown = box.dray(*command, user=ann)
+        assert shown.returncode == 0, (command, shown.stdout, shown.stderr)
+
+
+def test_a_user_touches_nothing_of_others(box: Box, ann: str) -> None:
+    for command in (
+        ["get", "secrets", "-n", "kube-system"],
+        ["run", "-n", "default", "--", "true"],
+        ["delete", "clusterqueue", "ann"],
+        ["user", "add", "friend"],
+    ):
+        refused = box.dray(*command, user=ann)
+        assert refused.returncode == 1, command
+        assert "Forbidden" in refused.stderr, command
+
+
+def test_users_are_listed_and_a_removed_user_is_locked_out(box: Box, ann: str) -> None:
+    assert box.dray("user", "add", "eve", "--admin").returncode == 0
+    rows = [line.split() for line in box.dray("user", "list").stdout.splitlines()]
+    assert rows == [["USER", "QUEUE", "GPUS", "RIGHTS"], ["ann", "ann", "1", "edit"], ["eve", "admin"]]
+    assert box.dray("get", "nodes", user="eve").returncode == 0
+    removed = box.dray("user", "remove", "eve", "--yes")
+    assert removed.stdout == "user eve removed\n"
+    assert eventually(lambda: box.dray("get", "nodes", user="eve").returncode == 1)
+    names = json.loads(box.dray("get", "clusterrolebindings", "-o", "json").stdout)["items"]
+    assert not [each for each in names if each["metadata"]["name"].endswith(":eve")]
+    missing = box.dray("user", "remove", "eve", "--yes")
+    assert missing.returncode == 1
+    assert "user eve not found" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Ann"], "use lower-case letters, digits and '-'"),
+        (["kube-system"], "is a namespace of the cluster itself"),
+        (["bob", "--queue", "none"], "ClusterQueue none not found"),
+        (["bob", "--queue", "q", "--gpus", "2"], "give one of both"),
+    ],
+)
+def test_mistakes_are_told_and_change_nothing(box: Box, arguments: list[str], said: str) -> None:
+    done = box.dray("user", "add", *arguments)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert box.dray("get", "namespace", "bob").returncode == 1
