@@ -174,3 +174,29 @@ def test_a_kind_that_is_not_served(dray: Dray, write: Write, api_version: str, k
     result = dray("apply", "-f", write(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n"))
     assert result.exit_code == 1
     assert f'the server has no kind "{kind}" in version "{api_version}"; {advice}' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("objects", "refused", "advice"),
+    [
+        (
+            "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {configmaps: 1}}}",
+            CONFIG,
+            "delete something in the namespace, or ask for a higher quota",
+        ),
+        (
+            CONFIG,
+            "{apiVersion: v1, kind: Pod, metadata: {name: p},"
+            " spec: {priorityClassName: urgent, containers: [{name: c, image: i}]}}",
+            "`dray get priorityclasses` lists the names",
+        ),
+    ],
+)
+def test_a_refusal_comes_with_advice_that_fits_its_cause(
+    dray: Dray, write: Write, objects: str, refused: str, advice: str
+) -> None:
+    assert dray("apply", "-f", write(objects)).exit_code == 0
+    done = dray("apply", "-f", write(refused))
+    assert done.exit_code == 1
+    assert advice in done.stderr
+    assert "ask for a role" not in done.stderr

@@ -63,12 +63,13 @@ def test_the_malformed_v1alpha2_of_the_wild(run: Callable[..., Result], write: C
     result = run("convert", write((OLD / "wild.yaml").read_text()))
     assert result.exit_code == 0
     device_class, claim = yaml.safe_load_all(result.stdout)
-    assert device_class["spec"] == {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}]}
+    (selector,) = device_class["spec"]["selectors"]
+    assert selector["cel"]["expression"].startswith("device.driver == 'gpu.nvidia.com' && ")
     assert claim["spec"]["devices"] == {
         "requests": [{"name": "device", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 4}}]
     }
     places = [line.split(": note: ")[0] for line in result.stderr.splitlines()]
-    assert places == ["m.yaml:5:1", "m.yaml:16:3", "m.yaml:23:7"]
+    assert places == ["m.yaml:5:1", "m.yaml:4:3", "m.yaml:16:3", "m.yaml:23:7"]
     assert 'put {"node.kubernetes.io/instance-type":"p4d.24xlarge"} into spec.nodeSelector of the pod' in result.stderr
 
 
@@ -251,3 +252,18 @@ def test_unknown_fields_of_v1alpha3_are_kept_and_named(run: Callable[..., Result
     assert result.exit_code == 0
     assert yaml.safe_load(result.stdout)["spec"]["devices"] == [{"name": "gpu-0", "colour": "red"}]
     assert 'note: ResourceSlice s: spec.devices[0].basic.colour: unknown field "colour", kept' in result.stderr
+
+
+def test_a_class_that_its_driver_installs_stays_as_the_driver_has_it(
+    run: Callable[..., Result], write: Callable[..., str]
+) -> None:
+    old = """\
+    apiVersion: resource.k8s.io/v1alpha2
+    kind: ResourceClass
+    metadata: {name: gpu.nvidia.com}
+    driverName: gpu.nvidia.com
+    """
+    converted = run("convert", write(old))
+    assert "the driver installs a class of this name" in converted.stderr
+    (selector,) = yaml.safe_load(converted.stdout)["spec"]["selectors"]
+    assert "type == 'gpu'" in selector["cel"]["expression"]

@@ -304,3 +304,13 @@ spec:
     assert "how large it is" in kubectl("explain", "widget.spec.size")
     assert "configured" in kubectl("apply", "-f", "-", text=widget.replace("3", "4"))
     assert kubectl.json("get", "widget", "w")["spec"] == {"size": 4}
+
+
+def test_objects_of_a_removed_version_are_answered_with_how_to_convert_them(kubectl):
+    old = "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClass\nmetadata: {name: gpu}\ndriverName: d.example.com"
+    for command in ("apply", "create"):
+        refused = kubectl.run(command, "-f", "-", text=old)
+        assert refused.returncode == 1
+        assert "`dray convert FILE` rewrites the manifest" in refused.stderr
+    # The newest version is still the preferred one.
+    assert "resource.k8s.io/v1 " in kubectl("api-resources", "--api-group=resource.k8s.io")

@@ -242,9 +242,16 @@ def _unasked(error: ClientError, server: str) -> tuple[str, str]:
     return str(error), ""
 
 
-ADVICE: Final = {
+_ADVICE: Final = {
     401: "the server does not accept these credentials: take a fresh kubeconfig, or another --context",
     403: "ask for a role that allows it, or use another --context",
+}
+# The same status has other causes than missing rights; the message says which.
+_CAUSES: Final = {
+    "exceeded quota": "delete something in the namespace, or ask for a higher quota",
+    "no PriorityClass with name": "`dray get priorityclasses` lists the names",
+    "violates PodSecurity": "change the securityContext of the pod, or the pod-security label of the namespace",
+    "is being terminated": "wait until the namespace is gone, or use another one",
 }
 
 
@@ -252,5 +259,10 @@ def complain(error: ApiError) -> None:
     """A refusal, as kubectl puts it, and what to do about it if that is not in the message."""
     reason = f" ({error.reason})" if error.reason else ""
     click.echo(one_line(f"Error from server{reason}: {error}"), err=True)
-    if advice := ADVICE.get(error.status):
+    if advice := advice_on(error):
         click.echo(advice, err=True)
+
+
+def advice_on(error: ApiError) -> str:
+    """Returns what to do about a refusal; empty if its message says so already."""
+    return next((advice for cause, advice in _CAUSES.items() if cause in str(error)), _ADVICE.get(error.status, ""))

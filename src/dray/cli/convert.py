@@ -29,6 +29,8 @@ _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")
 _WRITERS: Final = {"yaml": as_yaml, "json": as_json}
 
+_INSTALLED: Final = "the driver installs a class of this name; its selectors are taken, so that both are the same"
+
 Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
 
 
@@ -88,7 +90,9 @@ def convert_manifest(
         return _with_modern_claims(document, selectors)
     if manifest.api_version in _FIRST_ALPHAS:
         objects, notes = alpha2.to_v1(document, beside=beside, selected=key_of(document) in selectors.moved)
-        return [convert_version(each, version) for each in objects], notes
+        chosen = [_as_installed(each) for each in objects]
+        changed = [alpha2.Note("metadata.name", _INSTALLED)] if chosen != objects else []
+        return [convert_version(each, version) for each in chosen], [*notes, *changed]
     if manifest.api_version == alpha3.API_VERSION and manifest.kind in alpha3.KINDS:
         converted, notes = alpha3.to_v1(document)
         return [convert_version(converted, version)], notes
@@ -102,6 +106,19 @@ def convert_manifest(
         raise unreadable(wrong)
     kept = [alpha2.Note(each.field, f"{each.detail}, kept as it stands") for each in odd]
     return [convert_version(document, version)], kept
+
+
+def _as_installed(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns the class as its driver installs it, if the driver has one of this name: it selects less."""
+    from dray.drivers.devices.classes import CLASSES, device_classes
+
+    if document["kind"] != "DeviceClass":
+        return document
+    installed = {each["metadata"]["name"]: each for each in device_classes(CLASSES)}
+    own = installed.get(document["metadata"].get("name"))
+    if own is None:
+        return document
+    return {**document, "spec": {**document["spec"], "selectors": own["spec"]["selectors"]}}
 
 
 def _with_modern_claims(document: dict[str, Any], selectors: ClaimNodeSelectors) -> Converted:

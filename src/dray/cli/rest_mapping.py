@@ -9,7 +9,7 @@ import click
 
 from dray.api.catalogue import RESOURCE_GROUP, find, split_api_version
 from dray.api.conversion import wrong_types
-from dray.cli.cluster import ADVICE, Cluster
+from dray.cli.cluster import Cluster, advice_on
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest
 from dray.cli.reports import one_line
@@ -101,8 +101,8 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
     if isinstance(error, ApiError):
         for field, message in _unreadable(manifest, error) or _causes(error):
             _say(manifest, field, message)
-        if error.status in ADVICE:
-            click.echo(ADVICE[error.status], err=True)
+        if advice := advice_on(error):
+            click.echo(advice, err=True)
     else:
         _say(manifest, getattr(error, "field", ""), str(error))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from dray.api.catalogue import split_api_version
+from dray.api.catalogue import RESOURCE_GROUP, split_api_version
 from dray.api.objects import Object
 from dray.api.wire_types import type_of
-from dray.server import status
+from dray.server import removed_versions, status
 from dray.server.resource_metrics import METRICS
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource
@@ -150,11 +150,20 @@ def aggregated(registry: ResourceRegistry, *, core: bool) -> Object:
         "items": [
             {
                 "metadata": {"name": group} if group else {},
-                "versions": [_aggregated_version(registry, group, version) for version in versions(registry, group)],
+                "versions": [
+                    *(_aggregated_version(registry, group, version) for version in versions(registry, group)),
+                    *([_removed_version()] if group == RESOURCE_GROUP else ()),
+                ],
             }
             for group in groups
         ],
     }
+
+
+def _removed_version() -> Object:
+    """kubectl reads this form alone; in the other one groups have exactly the versions of Kubernetes."""
+    resources = [_aggregated_resource(item) for item in removed_versions.KINDS]
+    return {"version": removed_versions.VERSION, "resources": resources, "freshness": "Current"}
 
 
 def _aggregated_version(registry: ResourceRegistry, group: str, version: str) -> Object:

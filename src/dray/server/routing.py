@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dray.server import computed, parameters, resource_metrics, reviews, status, subresources, verbs
+from dray.server import computed, parameters, removed_versions, resource_metrics, reviews, status, subresources, verbs
 from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
@@ -33,6 +33,7 @@ _ON_PART: dict[str, tuple[str, Handler]] = {
 
 async def answer(context: Context, request: Request, path: ResourcePath) -> Answer:
     query = parameters.parse(request.query)
+    removed_versions.refuse(path)
     resource = context.registry.find(path.group, path.version, path.plural)
     if resource is None and path.group == resource_metrics.GROUP:
         return await resource_metrics.answer(context, request, path, query)

@@ -17,7 +17,7 @@ _VENDOR: Final = f'device.attributes["{NIC}"].?pciVendor.orValue("")'
 # Chips say it only where there are slices beside them.
 _TPU_TYPE: Final = f'device.attributes["{TPU}"].?type'
 
-_CLASSES: Final[dict[str, dict[str, str]]] = {
+CLASSES: Final[dict[str, dict[str, str]]] = {
     GPU: {
         "gpu.nvidia.com": f"device.driver == '{GPU}' && device.attributes['{GPU}'].type == 'gpu'",
         "mig.nvidia.com": f"device.driver == '{GPU}' && device.attributes['{GPU}'].type == 'mig'",
@@ -42,7 +42,7 @@ _EXTENDED: Final = {"gpu.nvidia.com": "nvidia.com/gpu"}
 
 
 def device_classes(drivers: Iterable[str]) -> list[Object]:
-    return [_class(name, text) for driver in sorted(set(drivers)) for name, text in _CLASSES.get(driver, {}).items()]
+    return [_class(name, text) for driver in sorted(set(drivers)) for name, text in CLASSES.get(driver, {}).items()]
 
 
 def _class(name: str, expression: str) -> Object:
