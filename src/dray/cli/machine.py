@@ -314,6 +314,7 @@ def _runtime(options: MachineOptions) -> Runtime:
         options.root / "run",
         address=options.address,
         cdi_directories=directories,
+        plugins=options.root / "plugins",
         unknown_images_wait=options.simulated is not None,
         ends_with=ends_with,
     )

@@ -98,6 +98,11 @@ class Driver:
         Asked after `pools`."""
         return ()
 
+    def device_files(self) -> Sequence[str]:
+        """Returns patterns of the device files that pods get by claim, such as `/dev/lamp*`. A node that runs pods as
+        processes hides these files from pods without a claim for them."""
+        return ()
+
     async def prepare(self, claim: Claim) -> Prepared:
         """Makes the claim's devices ready for containers; returns one `PreparedDevice` for each it serves.
 

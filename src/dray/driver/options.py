@@ -12,6 +12,8 @@ from dray.driver.errors import DriverError
 
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
 CDI_DIRECTORY: Final = Path("/var/run/cdi")
+DEVICE_FILES: Final = "device-files.json"
+"""In the driver's directory: patterns of the device files that pods get by claim."""
 
 DRA_V1: Final = "v1.DRAPlugin"
 DRA_V1BETA1: Final = "v1beta1.DRAPlugin"

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final
 
 import grpc
+import msgspec
 
 from dray._proto.services import REGISTRATION
 from dray.api.names import is_subdomain
@@ -27,11 +28,12 @@ from dray.driver.claims import AllocatedDevice, ClaimReference
 from dray.driver.device_status import DeviceStatuses
 from dray.driver.driver import Driver, DriverContext
 from dray.driver.errors import DriverError
+from dray.driver.files import remove_file, replace_file
 from dray.driver.health_reports import HealthReports
 from dray.driver.injection import Injection
 from dray.driver.metadata_files import MetadataFiles
 from dray.driver.metrics import DriverMetrics
-from dray.driver.options import DRA_V1, DRA_V1BETA1, SERVICES, RunnerOptions
+from dray.driver.options import DEVICE_FILES, DRA_V1, DRA_V1BETA1, SERVICES, RunnerOptions
 from dray.driver.preparation import Preparation
 from dray.driver.prepared import DeviceMetadata
 from dray.driver.serialization import DriverLock
@@ -149,6 +151,7 @@ class DriverRunner:
         self._started = True
         if serves:
             self._remove_dead_sockets()
+            self._say_device_files()
             await self._dra.start()
             await self._registrar.start()
             self._begin("sockets", self._keep_sockets())
@@ -191,6 +194,13 @@ class DriverRunner:
                 f"{registry} does not exist: is {self.options.kubelet_root} the kubelet's root directory?"
             )
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+
+    def _say_device_files(self) -> None:
+        path, patterns = self._directory / DEVICE_FILES, list(self.driver.device_files())
+        if patterns:
+            replace_file(path, msgspec.json.encode(patterns), mode=0o644)
+        else:
+            remove_file(path)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
         REGISTRATION.serve(self.registration, server)

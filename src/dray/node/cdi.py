@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dray.driver.cdi.joined_environment import joined
 from dray.driver.cdi.sandbox import SANDBOX_HOOKS
 from dray.driver.cdi.spec import Spec, SpecDevice, check
 from dray.driver.errors import InvalidSpec
@@ -67,7 +68,9 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
             others = tuple(hook for hook in own.hooks if hook.hook_name != _SANDBOX_KIND)
             own = msgspec.structs.replace(own, hooks=others)
         edits.append(own)
-    return replace(_merged(edits), sandbox_hooks=tuple(sandbox))
+    merged = _merged(edits)
+    lists = joined(found[each][1].annotations for each in ids)
+    return replace(merged, environment={**merged.environment, **lists}, sandbox_hooks=tuple(sandbox))
 
 
 def _devices(

@@ -260,8 +260,10 @@ async def test_nvidia_smi_shows_how_a_gpu_is_shared():
         served = await here.edits("served", request("gpu", deviceClassName=GPU), config=gpu_config(MPS))
         assert nvidia_smi(served)[1][-1].endswith("Exclusive_Process  MPS 50% 15360M")
         assert nvidia_smi(served, "--query-gpu=index,compute_mode", "--format=csv,noheader")[1] == [
-            "1, Exclusive_Process"
+            "0, Exclusive_Process"
         ]
+        uuid = nvidia_smi(served, "--query-gpu=uuid", "--format=csv,noheader")[1][0]
+        assert [served.environment[f"{each}_VISIBLE_DEVICES"] for each in ("CUDA", "NVIDIA")] == [uuid, uuid]
         assert served.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
 
 

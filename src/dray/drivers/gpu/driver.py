@@ -165,6 +165,9 @@ class GpuDriver(Driver):
     async def left_out(self) -> Sequence[str]:
         return self._found.left_out
 
+    def device_files(self) -> Sequence[str]:
+        return [f"{self._options.dev}/nvidia[0-9]*", f"{self._options.dev}/nvidia-caps/nvidia-cap[0-9]*"]
+
     async def prepare(self, claim: Claim) -> Prepared:
         wanted = wanted_devices(claim.devices, self._found, self._options)
         state = planned_state(claim.uid, wanted, self._options)

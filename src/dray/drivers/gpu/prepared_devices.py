@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from dray.driver import ClaimFailed, ContainerEdits, DeviceMetadata, DeviceStatus, PreparedDevice
+from dray.drivers.devices.visible_devices import visible_devices
 from dray.drivers.gpu.capabilities import capability_nodes
 from dray.drivers.gpu.claim_state import ClaimState
 from dray.drivers.gpu.container_edits import GpuEdits
@@ -46,6 +47,7 @@ class PreparedDevices:
             self._with_daemon(edits, wanted, state),
             status=DeviceStatus(data=named),
             metadata=DeviceMetadata(named),
+            annotations=visible_devices(named["uuid"]),
         )
 
     def _existing(self, wanted: Wanted) -> Part:

@@ -30,6 +30,7 @@ from dray.driver import (
 from dray.driver.files import replace_file
 from dray.drivers.devices.gpu import DRIVER, Gpu
 from dray.drivers.devices.gpu_configs import CONFIGS, MpsConfig
+from dray.drivers.devices.visible_devices import visible_devices
 from dray.drivers.gpu.claim_state import recorded_states
 from dray.drivers.gpu.discovery import Found, FoundGpu, possible_partitions
 from dray.drivers.gpu.machine_changes import check_agreement
@@ -82,7 +83,10 @@ class SimulatedGpus(Driver):
         state = planned_state(claim.uid, wanted, _OPTIONS)
         records = await asyncio.to_thread(self.context.recorded_claims)
         check_agreement(state, recorded_states(records.claims, but=claim.uid))
-        prepared = [PreparedDevice(each.allocated, self._edits(claim, each)) for each in wanted]
+        prepared = [
+            PreparedDevice(each.allocated, self._edits(claim, each), annotations=visible_devices(_uuid(claim, each)))
+            for each in wanted
+        ]
         return Prepared(prepared, state.document())
 
     def _edits(self, claim: Claim, wanted: Wanted) -> ContainerEdits:
@@ -102,7 +106,7 @@ class SimulatedGpus(Driver):
         compute mode, interval of time slices, and how it is shared."""
         gpu, allocated = wanted.found.gpu, wanted.allocated
         profile = "" if wanted.partition is None else wanted.partition.profile.profile
-        partition = f"MIG-{uuid5(NAMESPACE_OID, f'{claim.uid}/{allocated.device}')}" if profile else ""
+        partition = _uuid(claim, wanted) if profile else ""
         memory = device.capacity["memory"]
         whole = Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory))
         share = Quantity.parse(allocated.consumed_capacity.get("memory") or "0")
@@ -110,6 +114,13 @@ class SimulatedGpus(Driver):
         fields = (gpu.minor, gpu.model.product_name, gpu.uuid, size, gpu.pci_bus_id, profile, partition)
         board = Quantity.parse(gpu.model.memory).value() // 2**20
         return "|".join(map(str, (*fields, gpu.driver_version, board, *_shared(wanted))))
+
+
+def _uuid(claim: Claim, wanted: Wanted) -> str:
+    """A partition has another UUID for each claim, as one that is made for the claim."""
+    if wanted.partition is None:
+        return wanted.found.gpu.uuid
+    return f"MIG-{uuid5(NAMESPACE_OID, f'{claim.uid}/{wanted.allocated.device}')}"
 
 
 def _shared(wanted: Wanted) -> tuple[str, str, str]:

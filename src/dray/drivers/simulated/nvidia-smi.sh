@@ -3,7 +3,15 @@
 # Each is a variable SIMULATED_GPU_*:
 # index|product|uuid|MiB|bus|profile|partition uuid|driver|MiB of the GPU|compute mode|time slice|sharing
 
-devices() { env | grep '^SIMULATED_GPU_' | sort | cut -d= -f2-; }
+# The GPUs are numbered from 0, as a container sees real ones.
+devices() {
+    seen="" next=-1
+    env | grep '^SIMULATED_GPU_' | sort | cut -d= -f2- | while IFS='|' read -r _ product uuid rest; do
+        [ "$uuid" = "$seen" ] || next=$((next + 1))
+        seen="$uuid"
+        echo "$next|$product|$uuid|$rest"
+    done
+}
 
 value() {
     case "$1" in

@@ -121,6 +121,9 @@ class TpuDriver(Driver):
     async def pools(self) -> Sequence[Pool]:
         return tpu_pools.pools_of(await self.host(), self._options.mode)
 
+    def device_files(self) -> Sequence[str]:
+        return [str(chip.file) for chip in self._hardware.chips]
+
     async def prepare(self, claim: Claim) -> Prepared:
         host = await self.host()
         chips = claimed_chips(host, self._options.mode, claim.devices)

@@ -39,6 +39,7 @@ from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
+from dray.node.runtimes.device_files import can_hide, hidden_files
 from dray.node.runtimes.executions import Executions
 from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.process_exec import ExecProcess
@@ -63,10 +64,12 @@ class ProcessRuntime:
         address: str = "127.0.0.1",
         cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
         cgroups: Cgroups | None = None,
+        plugins: Path | None = None,
         unknown_images_wait: bool = False,
         ends_with: int = 0,
     ) -> None:
-        """With `unknown_images_wait` a container without a command waits, whatever its image would have run. With
+        """`plugins` is the directory of the node's drivers, whose device files are hidden from containers without a
+        claim. With `unknown_images_wait` a container without a command waits, whatever its image would have run. With
         `ends_with`, the id of a process, all containers end when that process does, however it ends."""
         self._pods = root / "pods"
         self._containers = root / "containers"
@@ -74,6 +77,7 @@ class ProcessRuntime:
         self._ends_with = ends_with
         self._cdi_directories = tuple(cdi_directories)
         self._cgroups = cgroups or Cgroups()
+        self._plugins = plugins
         self._unknown_images_wait = unknown_images_wait
         self._starting: set[str] = set()
         self._shims = ShimServer()
@@ -85,6 +89,11 @@ class ProcessRuntime:
         if not self._cgroups.usable:
             _logger.warning(
                 "no control groups that this user may write: limits of cpu and memory are not enforced on this node"
+            )
+        if self._plugins is not None and not await asyncio.to_thread(can_hide):
+            _logger.warning(
+                "no mount namespaces for this user: pods see the device files of all GPUs; run the node as root, allow "
+                "user namespaces, or use --runtime podman"
             )
         return f"process://{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -157,7 +166,7 @@ class ProcessRuntime:
         container_id = directory.name
         cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
         cgroup.limit(config.limits)
-        spec = container_spec(config, argv, edits, directory, cgroup)
+        spec = container_spec(config, argv, edits, directory, cgroup, self._hidden(config, edits))
         spec |= {"ends_with": self._ends_with, "network": process_network.of_pod(self._pods / config.pod_uid)}
         _write_private(directory / "spec.json", spec)
         try:
@@ -172,6 +181,11 @@ class ProcessRuntime:
             raise
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
         return await self._state(directory, started)
+
+    def _hidden(self, config: ContainerConfig, edits: cdi.Edits) -> list[str]:
+        if self._plugins is None or config.security.privileged:
+            return []
+        return hidden_files(self._plugins, [node.host_path or node.path for node in edits.device_nodes])
 
     async def _forget(self, directory: Path) -> None:
         """A container that was not started leaves nothing."""

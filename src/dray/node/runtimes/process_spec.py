@@ -22,8 +22,14 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def container_spec(
-    config: ContainerConfig, argv: list[str], edits: Edits, directory: Path, cgroup: Cgroup
+    config: ContainerConfig,
+    argv: list[str],
+    edits: Edits,
+    directory: Path,
+    cgroup: Cgroup,
+    hidden: list[str],
 ) -> dict[str, Any]:
+    """`hidden` are device files that the container must not see."""
     if config.security.run_as_non_root and config.user is None and os.geteuid() == 0:
         problem = "container has runAsNonRoot and image will run as root"
         message = f"{problem} (container: {config.name}); give it a runAsUser that is not 0"
@@ -47,6 +53,7 @@ def container_spec(
         "hostname": config.hostname,
         "working_dir": config.working_dir or _home(directory),
         "mounts": list(last.values()),
+        "hidden": hidden,
         "stage": str(directory / "stage"),
         "cgroups": [str(each) for each in cgroup.directories],
         "cpus": sorted(cpus_of(edits)),

@@ -50,7 +50,7 @@ def enter(spec: Spec, pid: int) -> NoReturn:
     try:
         join(spec["cgroups"])
         _limit(spec)
-        _join_namespaces(pid, mounts=bool(spec["mounts"]))
+        _join_namespaces(pid, mounts=bool(spec["mounts"] or spec.get("hidden")))
         programs.use(spec)
         become(spec)
     except Exception as error:
@@ -100,10 +100,11 @@ def _limit(spec: Spec) -> None:
 
 def _view(spec: Spec) -> str:
     mounts: list[dict[str, Any]] = spec["mounts"]
-    if not mounts:
+    hidden: list[str] = spec.get("hidden", [])
+    if not (mounts or hidden):
         return ""
     try:
-        return view.enter(mounts, spec["stage"])
+        return view.enter(mounts, hidden, spec["stage"])
     except OSError as error:
         if needed := programs.provide(spec):
             hint = "" if os.geteuid() == 0 else "; without root or user namespaces use --runtime podman"

@@ -2,12 +2,14 @@
 
 Where a mount point does not exist on the host it is not made there: its nearest directory that exists is replaced, in
 this namespace, by a directory in memory that holds the same entries and the mount point. If that directory is the
-root, the process gets another root. A device file that the host does not have is made in memory, and mounted.
+root, the process gets another root. A device file that the host does not have is made in memory, and mounted. Device
+files of other containers are hidden behind a socket, which nobody can open as a file.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 
 from dray.node.runtimes.shim import system
 
@@ -15,11 +17,15 @@ from dray.node.runtimes.shim import system
 _MOST_ENTRIES = 16384
 
 
-def enter(mounts: list[dict[str, object]], stage: str) -> str:
-    """Makes the namespace and its mounts; the new root, or "" for that of the host. `stage` is an empty directory."""
+def enter(mounts: list[dict[str, object]], hidden: list[str], stage: str) -> str:
+    """Makes the namespace and its mounts, and hides files. Returns the new root, or "" for that of the host.
+
+    `stage` is an empty directory.
+    """
     _own_namespace()
     system.mount("tmpfs", stage, "tmpfs", data="mode=755")
     view = _View(stage)
+    view.hide(hidden)
     for mount in sorted(mounts, key=lambda each: str(each["container_path"]).count("/")):
         device = mount.get("device")
         source = view.make_device(device) if isinstance(device, dict) else str(mount["host_path"])
@@ -51,6 +57,16 @@ class _View:
         self._replaced: set[str] = set()
         self._devices = 0
         self.root = ""
+
+    def hide(self, files: list[str]) -> None:
+        if not files:
+            return
+        closed = os.path.join(self._stage, "hidden")
+        os.mknod(closed, stat.S_IFSOCK)
+        for file in files:
+            # A file that was removed meanwhile needs no hiding.
+            if os.path.exists(file):
+                system.bind(closed, file)
 
     def make_device(self, device: dict[str, int]) -> str:
         path = os.path.join(self._stage, f"device{self._devices}")

@@ -1,0 +1,92 @@
+"""Device files of drivers in the process runtime: a container opens those of its claims and no others."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dray.driver.options import DEVICE_FILES
+from dray.node.runtimes.configs import ContainerConfig, SandboxConfig, Security
+from dray.node.runtimes.device_files import can_hide, hidden_files
+from dray.node.runtimes.process import ProcessRuntime
+
+NAMESPACES = pytest.mark.skipif(not can_hide(), reason="this user may make no mount namespaces")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A directory of device files, and that of a driver that gives them to pods."""
+    (tmp_path / "dev").mkdir()
+    for number in range(3):
+        os.mkfifo(tmp_path / f"dev/lamp{number}")
+    (tmp_path / "dev/other").write_text("other\n")
+    directory = tmp_path / "plugins/lamps.example.com"
+    directory.mkdir(parents=True)
+    (directory / DEVICE_FILES).write_text(f'["{tmp_path}/dev/lamp[0-9]*"]')
+    return tmp_path
+
+
+def test_files_of_other_claims_are_hidden(machine: Path) -> None:
+    found = hidden_files(machine / "plugins", [str(machine / "dev/lamp1")])
+    assert found == [str(machine / "dev/lamp0"), str(machine / "dev/lamp2")]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '["relative*"]', "[1]", "x" * (1 << 17)])
+def test_a_damaged_list_hides_nothing_and_harms_nothing(machine: Path, content: str) -> None:
+    (machine / "plugins/lamps.example.com" / DEVICE_FILES).write_text(content)
+    assert hidden_files(machine / "plugins", []) == []
+
+
+def config(machine: Path, *devices: str, **members: object) -> ContainerConfig:
+    script = f"for f in {machine}/dev/*; do test -p $f && echo $(basename $f); done; cat {machine}/dev/other"
+    return ContainerConfig(
+        pod_uid="uid",
+        namespace="default",
+        pod_name="p",
+        name="main",
+        attempt=0,
+        image="busybox",
+        command=("sh", "-c", script),
+        args=(),
+        log_path=machine / "log",
+        cdi_devices=devices,
+        **members,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def runtime(machine: Path) -> ProcessRuntime:
+    (machine / "cdi").mkdir()
+    node = f'{{"path": "{machine}/dev/lamp1"}}'
+    device = f'{{"name": "one", "containerEdits": {{"deviceNodes": [{node}]}}}}'
+    (machine / "cdi/lamps.json").write_text(f'{{"cdiVersion": "0.6.0", "kind": "x/lamp", "devices": [{device}]}}')
+    return ProcessRuntime(machine / "run", cdi_directories=[machine / "cdi"], plugins=machine / "plugins")
+
+
+async def seen(runtime: ProcessRuntime, config: ContainerConfig) -> list[str]:
+    await runtime.create_sandbox(SandboxConfig(pod_uid="uid", namespace="default", name="p"))
+    try:
+        await runtime.wait((await runtime.start(config)).id)
+        return [line.split(" ", 3)[3] for line in config.log_path.read_text().splitlines()]
+    finally:
+        await runtime.remove_sandbox("uid")
+
+
+@NAMESPACES
+async def test_a_container_sees_the_files_of_its_claim_alone(runtime: ProcessRuntime, machine: Path) -> None:
+    assert await seen(runtime, config(machine, "x/lamp=one")) == ["lamp1", "other"]
+    # The machine itself still has them.
+    assert stat.S_ISFIFO((machine / "dev/lamp0").stat().st_mode)
+
+
+@NAMESPACES
+async def test_a_container_without_claim_sees_none(runtime: ProcessRuntime, machine: Path) -> None:
+    assert await seen(runtime, config(machine)) == ["other"]
+
+
+async def test_a_privileged_container_sees_all(runtime: ProcessRuntime, machine: Path) -> None:
+    privileged = config(machine, security=Security(privileged=True))
+    assert await seen(runtime, privileged) == ["lamp0", "lamp1", "lamp2", "other"]
