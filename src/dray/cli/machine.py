@@ -9,8 +9,9 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.api.names import SUBDOMAIN_DETAIL, is_subdomain
+from dray.cli.node_driver import NodeDriver
+from dray.cli.node_drivers import ChosenDriver
 from dray.node.errors import NodeError, described
 from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
     from dray.driver import Driver
-    from dray.driver.runner import DriverRunner
     from dray.fleet.machine import Machine as FleetMachine
     from dray.node.eviction.pressure import EvictionOptions
     from dray.node.host_parts import HostPart
@@ -48,7 +50,7 @@ class MachineOptions:
     root: Path
     runtime: str = "process"
     address: str = "127.0.0.1"
-    drivers: tuple[str, ...] = ("cpu",)
+    drivers: tuple[ChosenDriver, ...] = (ChosenDriver("cpu"),)
     labels: Mapping[str, str] = field(default_factory=dict)
     keep_pods: bool = True
     """Whether the pods go on running when the machine stops."""
@@ -76,7 +78,6 @@ class MachineOptions:
 class Machine:
     def __init__(self, client: ApiClient, options: MachineOptions) -> None:
         from dray.driver import RunnerOptions
-        from dray.driver.runner import DriverRunner
         from dray.node.agent import NodeAgent
         from dray.node.agent_options import AgentOptions
         from dray.server.listening import listen
@@ -106,9 +107,9 @@ class Machine:
             ),
         )
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
-        self._runners = [DriverRunner(each, client, places) for each in drivers_of(options)]
+        self._drivers = [NodeDriver(name, make, client, places) for name, make in makers_of(options).items()]
         self.ready = asyncio.Event()
-        """Set once the node is registered, its drivers are, and their slices are stored."""
+        """Set once the node is registered, its drivers are, and their slices are stored; or a driver has failed."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -134,7 +135,7 @@ class Machine:
 
     async def _run(self) -> None:
         agent = asyncio.create_task(self.agent.run())
-        drivers = [asyncio.create_task(self._drive(each)) for each in self._runners]
+        drivers = [asyncio.create_task(self._drive(each)) for each in self._drivers]
         readiness = asyncio.create_task(self._readiness())
         try:
             await agent
@@ -144,24 +145,14 @@ class Machine:
                 for failure in (await _end_pods(self._runtime)).failures:
                     _logger.error("%s", failure)
 
-    async def _drive(self, runner: DriverRunner) -> None:
-        """A driver that fails does not end the node."""
+    async def _drive(self, driver: NodeDriver) -> None:
         await self.agent.ready.wait()
-        while True:
-            try:
-                async with runner:
-                    self.agent.dra.registry.look()
-                    await runner.serve()
-                return
-            except Exception as error:
-                _logger.error("driver %s failed: %s", runner.driver.name, error)
-            await asyncio.sleep(5)
+        await driver.run(self.agent.dra.registry.look)
 
     async def _readiness(self) -> None:
         await self.agent.ready.wait()
-        for runner in self._runners:
-            await runner.registration.registered.wait()
-            await runner.publisher.published()
+        for driver in self._drivers:
+            await driver.tried.wait()
         self.ready.set()
 
 
@@ -193,22 +184,34 @@ def simulated(machine: FleetMachine, like: MachineOptions) -> MachineOptions:
 
 
 def driver_names(options: MachineOptions) -> list[str]:
-    """Of the drivers of the node, which are loaded only where their names are not known."""
+    """Returns the names of the node's drivers as slices have them; a driver that cannot be loaded has none."""
+    from dray.driver import DriverError
     from dray.drivers.devices.names import OF_DRAY
 
-    if options.simulated is None and set(options.drivers) <= OF_DRAY.keys():
-        return [OF_DRAY[each] for each in options.drivers]
-    return [each.name for each in drivers_of(options)]
+    found = []
+    for name, make in makers_of(options).items():
+        with contextlib.suppress(DriverError):
+            found.append(OF_DRAY[name] if options.simulated is None and name in OF_DRAY else make().name)
+    return found
 
 
-def drivers_of(options: MachineOptions) -> list[Driver]:
+def makers_of(options: MachineOptions) -> dict[str, Callable[[], Driver]]:
+    """Returns what makes each driver of the node; making one raises DriverError if it cannot work here."""
     from dray.drivers.registry import load
 
     if options.simulated is not None:
         from dray.fleet import machine_drivers
 
-        return machine_drivers.drivers_of(options.simulated)
-    return [load(name, _SETTINGS.get(name, {})) for name in options.drivers]
+        made = machine_drivers.drivers_of(options.simulated)
+        return {driver.name: partial(_same, driver) for driver in made}
+    return {
+        chosen.name: partial(load, chosen.name, {**_SETTINGS.get(chosen.name, {}), **chosen.settings})
+        for chosen in options.drivers
+    }
+
+
+def _same(driver: Driver) -> Driver:
+    return driver
 
 
 def _short(root: Path) -> Path:

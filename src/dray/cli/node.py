@@ -10,6 +10,7 @@ import click
 
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.machine import RUNTIMES, MachineOptions, check_runtime, own_name, quiet_grpc
+from dray.cli.node_drivers import NodeDrivers, choose_drivers, driver_options
 from dray.cli.serving import log_to_stderr, run
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _KUBELET_PORT = 10250
     metavar="TIME",
     help="How long the node says that it is under pressure after it was.",
 )
-@click.option("--driver", "drivers", multiple=True, default=("cpu",), show_default=True, help="Run in the agent.")
+@driver_options
 def node(
     kubeconfig: Path | None,
     context: str,
@@ -80,6 +81,7 @@ def node(
     eviction_soft_grace_period: str,
     eviction_pressure_transition_period: str,
     drivers: tuple[str, ...],
+    no_drivers: tuple[str, ...],
 ) -> None:
     """Run the pods that are bound to this machine, until interrupted; they go on running then.
 
@@ -99,9 +101,13 @@ def node(
     log_to_stderr()
     quiet_grpc()
     name = own_name(node_name)
-    chosen = tuple(each for each in drivers if each != "none")
+    found = NodeDrivers() if "none" in drivers else choose_drivers(drivers, no_drivers)
+    for line in found.lines:
+        click.echo(line)
     eviction = _eviction(eviction_hard, eviction_soft, eviction_soft_grace_period, eviction_pressure_transition_period)
-    options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests, eviction=eviction)
+    options = MachineOptions(
+        name, root, runtime, address, found.drivers, port=port, manifests=manifests, eviction=eviction
+    )
     try:
         if join or (node_running.has_joined(options) and not (kubeconfig or context)):
             node_running.run_joined(options, join, token, ca_hash)

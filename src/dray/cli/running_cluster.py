@@ -60,6 +60,8 @@ class ClusterOptions:
     """The name of the context in the user's own kubeconfig, if it goes there too."""
     announce_to: int | None = None
     """The descriptor of whoever waits until it is ready."""
+    devices: tuple[str, ...] = ()
+    """Lines about the devices of this machine, printed when it is ready."""
 
 
 def run_cluster(options: ClusterOptions) -> int:
@@ -119,7 +121,7 @@ async def _run(options: ClusterOptions, parts: _Parts) -> int:
                 server.context.health.watch_optional(child.plugins)
             joining = await _invitation(transport) if options.join_token else []
             with _known(options, server):
-                status = await _work(work, stop, _greet(children, server, counts, joining, options.announce_to))
+                status = await _work(work, stop, _greet(children, server, counts, joining, options))
                 await _say_what_goes_on(transport, options)
                 return status
     finally:
@@ -294,7 +296,11 @@ async def _invitation(transport: InProcessTransport) -> list[str]:
 
 
 async def _greet(
-    children: list[Child], server: RunningServer, counts: Counter[str], joining: list[str], announce_to: int | None
+    children: list[Child],
+    server: RunningServer,
+    counts: Counter[str],
+    joining: list[str],
+    options: ClusterOptions,
 ) -> None:
     from dray.process.memory import collect_rarely
 
@@ -305,11 +311,12 @@ async def _greet(
     lists = {name: ", ".join(f"{plural} {number}" for plural, number in each.items()) for name, each in made.items()}
     told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
     lines = [f"ready in {time.perf_counter() - _BEGAN:.1f} s at {server.url}{f' ({told})' if told else ''}"]
+    lines += options.devices
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
     lines += joining
     lines += [f"export KUBECONFIG={Path(server.options.kubeconfig or '').absolute()}"]
     text = "".join(f"{line}\n" for line in lines)
     # A token does not belong into a log.
-    click.echo(text if announce_to is None else lines[0] + "\n", nl=False)
-    if announce_to is not None:
-        announce(announce_to, text)
+    click.echo(text if options.announce_to is None else lines[0] + "\n", nl=False)
+    if options.announce_to is not None:
+        announce(options.announce_to, text)

@@ -16,6 +16,7 @@ from dray.cli.components import SCHEDULER_OPTIONS, choosing, scheduling
 from dray.cli.fleet_choice import chosen_fleet, chosen_machines
 from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
+from dray.cli.node_drivers import ChosenDriver, NodeDrivers, choose_drivers, driver_options
 from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
 from dray.cli.serving import failing_plainly, log_to_stderr, server_options, serving
@@ -60,6 +61,7 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
     show_default=True,
     help="With --node, what runs containers: processes of this machine, or podman.",
 )
+@driver_options
 @click.option(
     "--join-token",
     is_flag=True,
@@ -85,7 +87,8 @@ def up(paths: tuple[str, ...], **given: Any) -> None:
     devices that it was given, and those alone, in its environment and with nvidia-smi.
 
     With --node this machine is a node too. Pods on it run as processes, or with --runtime podman as containers of their
-    images, and its CPUs are devices of class dra.cpu.
+    images. Its CPUs, NVIDIA GPUs and TPUs are found and offered to pods; a line says what was found. --driver and
+    --no-driver override this.
 
     The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
     otherwise.
@@ -102,8 +105,20 @@ def up(paths: tuple[str, ...], **given: Any) -> None:
     server = _server(data, given, join_token=wanted.join_token)
     merged_as = _context_name(data) if wanted.merge_kubeconfig else ""
     announce_to = detaching.detach(data) if wanted.detach and data is not None else None
-    with failing_plainly(), _node_options(data, wanted.runtime if wanted.with_node else "", simulated) as nodes:
-        cluster = ClusterOptions(server, orders, manifests, fleet, nodes, wanted.join_token, merged_as, announce_to)
+    drivers = choose_drivers(wanted.drivers, wanted.no_drivers) if wanted.with_node else NodeDrivers()
+    runtime = wanted.runtime if wanted.with_node else ""
+    with failing_plainly(), _node_options(data, runtime, drivers.drivers, simulated) as nodes:
+        cluster = ClusterOptions(
+            server,
+            orders,
+            manifests,
+            fleet,
+            nodes,
+            wanted.join_token,
+            merged_as,
+            announce_to,
+            devices=drivers.lines,
+        )
         sys.exit(run_cluster(cluster))
 
 
@@ -117,6 +132,8 @@ class _Wanted:
     simulate: tuple[str, ...]
     with_node: bool
     runtime: str
+    drivers: tuple[str, ...]
+    no_drivers: tuple[str, ...]
     join_token: bool
     detach: bool
     merge_kubeconfig: bool
@@ -154,7 +171,7 @@ def _context_name(data: Path | None) -> str:
 
 @contextmanager
 def _node_options(
-    data: Path | None, runtime: str, simulated: tuple[FleetMachine, ...]
+    data: Path | None, runtime: str, drivers: tuple[ChosenDriver, ...], simulated: tuple[FleetMachine, ...]
 ) -> Iterator[list[MachineOptions]]:
     """With `--data` what a node keeps is in it, and its pods go on running; otherwise they end with the cluster.
 
@@ -167,7 +184,7 @@ def _node_options(
     from dray.process import beneath
 
     def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
-        own = machine.MachineOptions(name, root / "node", runtime or "process", keep_pods=keep_pods)
+        own = machine.MachineOptions(name, root / "node", runtime or "process", drivers=drivers, keep_pods=keep_pods)
         return [*([own] if runtime else []), *(machine.simulated(each, own) for each in simulated)]
 
     machine.check_runtime(runtime)

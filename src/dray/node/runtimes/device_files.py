@@ -33,7 +33,8 @@ def hidden_files(plugins: Path, given: Iterable[str]) -> list[str]:
     patterns = [pattern for path in sorted(plugins.glob(f"*/{DEVICE_FILES}")) for pattern in _patterns(path)]
     own = {os.path.realpath(path) for path in given}
     found = dict.fromkeys(path for pattern in patterns for path in sorted(glob.glob(pattern)))
-    return [path for path in found if os.path.realpath(path) not in own]
+    # A link may lead to a file that others need, such as /dev/null.
+    return [path for path in found if not os.path.islink(path) and os.path.realpath(path) not in own]
 
 
 def _patterns(path: Path) -> list[str]:
