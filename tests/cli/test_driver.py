@@ -28,6 +28,8 @@ from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
 from dray.testing.objects import node
+from tests.cli.running import eventually, running
+from tests.cli.test_up import wait
 from tests.drivers.cpu.machines import machine, write_sysfs
 
 DRAY = str(Path(sys.executable).with_name("dray"))
@@ -236,3 +238,69 @@ async def test_a_driver_that_a_node_cannot_have_is_one_line(tmp_path):
         "error: driver nowhere:Driver: No module named 'nowhere'; the module must be installed, or in PYTHONPATH\n"
     )
     assert (process.returncode, said.decode()) == (2, expected)
+
+
+DRIVER = """
+from dray.driver import Device, Driver, Prepared
+
+class Lamps(Driver):
+    name = "{name}"
+
+    {asynchronous}def devices(self):
+        return [Device("{device}", attributes={{{attribute}}})]
+
+    async def prepare(self, claim):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"attribute": '"volume": 1.5'}, "device lamp-0: attribute volume is 1.5: give text, a whole number"),
+        ({"asynchronous": ""}, "Lamps.devices returned list: write it with `async def`"),
+        ({"attribute": '"x": 1 / 0'}, "driver lamps.example.com failed: ZeroDivisionError: division by zero ("),
+        ({"name": "bad_driver"}, "bad_driver"),
+        ({"device": "LAMP_0"}, "device LAMP_0: name: "),
+        ({"attribute": '"model name": "x"'}, "device lamp-0"),
+    ],
+)
+def test_a_mistake_in_a_driver_is_told_without_a_stack(tmp_path, change, said):
+    parts = {"name": "lamps.example.com", "asynchronous": "async ", "device": "lamp-0", "attribute": "", **change}
+    (tmp_path / "mistaken.py").write_text(DRIVER.format(**parts))
+    done = subprocess.run(
+        [DRAY, "driver", "mistaken:Lamps", "--inspect", "--node-name", "n"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+
+
+def test_a_driver_runs_beside_the_node_of_a_cluster_with_data(tmp_path):
+    (tmp_path / "lamps.py").write_text(
+        DRIVER.format(name="lamps.example.com", asynchronous="async ", device="lamp-0", attribute="").replace(
+            "return None", "return Prepared([])"
+        )
+    )
+    with running("up", "--plain", "--port", "0", "--node", "--data", "data", cwd=tmp_path) as up:
+        wait(up)
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KUBECONFIG": str(tmp_path / "data/kubeconfig")}
+        command = [DRAY, "driver", "lamps:Lamps", "--data", str(tmp_path / "data")]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as lamps:
+            try:
+                job = [DRAY, "run", "--class", "lamps.example.com=1", "--", "echo", "lit"]
+
+                def lit():
+                    done = subprocess.run(job, env=environment, capture_output=True, text=True, timeout=60)
+                    return done.stdout == "lit\n"
+
+                assert eventually(lit)
+            finally:
+                lamps.terminate()
+        up.stop()
+    missing = run("cpu", "--data", tmp_path / "none")
+    assert "no cluster runs with" in missing.output

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,17 +23,31 @@ from dray.cli.serving import log_to_stderr, run, stopping, until
 from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
+    from dray.cli.up_state import UpNode
+    from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
     from dray.driver import Driver, Pool, RunnerOptions
     from dray.driver.runner import DriverRunner
 
 OUTPUTS: Final = ("table", "json", "yaml")
+_DEVICE_FIELD: Final = re.compile(r"spec\.devices\[(\d+)\]")
 _COLUMNS: Final = ("device", "pool", "shared", "capacity", "attributes")
 
 
 def inspect_driver(driver: Driver, node: str, output: str) -> None:
-    """The driver is asked, and neither started nor published."""
-    slices, left_out = asyncio.run(_slices(driver, node))
+    """Asks the driver for its devices, without starting it; raises DriverError if a server would refuse them."""
+    from dray.driver import DriverError
+
+    try:
+        slices, left_out = asyncio.run(_slices(driver, node))
+    except DriverError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename}:{last.lineno}"
+        raise DriverError(f"driver {driver.name} failed: {type(error).__name__}: {error} ({place})") from error
+    if problems := [problem for each in slices for problem in _refusals(each)]:
+        raise DriverError("an API server would refuse these devices:\n" + "\n".join(f"  {each}" for each in problems))
     if output == "table":
         click.echo("".join(f"{line}\n" for line in _table(slices)), nl=False)
     else:
@@ -47,15 +63,40 @@ async def _slices(driver: Driver, node: str) -> tuple[list[Object], Sequence[str
     from dray.client.http import HttpTransport
     from dray.client.retries import Retries
     from dray.driver import DriverContext
+    from dray.driver.driver import awaited
 
     with tempfile.TemporaryDirectory() as directory:
         # A client that reaches nothing: there is no cluster to ask.
         nothing = HttpTransport(Endpoint("http://127.0.0.1:9"))
         async with ApiClient(nothing, retries=Retries(attempts=1)) as client:
             driver.context = DriverContext(node, Path(directory), client, lambda: None)
-            pools = await driver.pools()
+            pools = await awaited(driver.pools(), f"{type(driver).__name__}.pools")
             left_out = await driver.left_out()
     return [each for pool in pools for each in _slices_of(pool, driver.name, node)], left_out
+
+
+def _refusals(document: Object) -> list[str]:
+    """Returns what an API server would say against a slice, by device where it is about one."""
+    from dray.api import intake
+    from dray.api.catalogue import built_in
+    from dray.api.gates import ALL_GATES
+    from dray.api.rules import Rules
+    from dray.cel import Expressions
+
+    kind = built_in("resource.k8s.io/v1", "ResourceSlice")
+    named = {**document, "metadata": {"name": "inspected"}}
+    answer = intake.create(named, kind, intake.Place(), Rules(ALL_GATES, Expressions()), now="1970-01-01T00:00:00Z")
+    devices = document["spec"].get("devices", ())
+
+    def placed(field: str) -> str:
+        found = _DEVICE_FIELD.match(field)
+        if found is None or int(found[1]) >= len(devices):
+            return field
+        return f"device {devices[int(found[1])].get('name')}{field[found.end() :].replace('.', ': ', 1)}"
+
+    if not isinstance(answer, intake.Refusal):
+        return []
+    return [f"{placed(error.field)}: {error.message}" for error in answer.errors] or [answer.message]
 
 
 def _slices_of(pool: Pool, driver: str, node: str) -> list[Object]:
@@ -139,6 +180,11 @@ def _places(command: Any) -> Any:
     help="A YAML file with settings; --set wins.",
 )
 @_places
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Run beside the node of the `dray up` with this data directory; creates the driver's DeviceClasses.",
+)
 @click.option("--pod-uid", default="", metavar="UID", help="For a rolling update. Without it, $POD_UID.")
 @click.option("--metadata/--no-metadata", default=False, help="Write metadata files for containers.")
 @metrics_options
@@ -155,6 +201,7 @@ def driver(
     plugin_dir: Path | None,
     registry_dir: Path | None,
     cdi_dir: Path,
+    data: Path | None,
     pod_uid: str,
     metadata: bool,
     metrics_bind: str,
@@ -169,13 +216,25 @@ def driver(
 
     It runs until it is interrupted; what is prepared stays so.
 
+    \b
+    Examples:
+      dray driver gpu --inspect
+      dray driver my_package:MyDriver --data ~/lab
+      dray driver nic --set names=eth1
+
     Exit status: 0 interrupted, 1 the server refused or the driver failed, 2 it cannot start.
     """
+    from dray.cli.machine import short_root
     from dray.driver import DriverError, RunnerOptions
     from dray.drivers.registry import load
 
     node = node_name or os.environ.get("NODE_NAME", "") or socket.gethostname().lower()
     try:
+        if data is not None:
+            beside = _node_of(data)
+            kubelet_root = short_root(Path(beside.root))
+            node, cdi_dir = beside.name, kubelet_root / "cdi"
+            kubeconfig = kubeconfig or data / "kubeconfig"
         made = load(name, _settings(config, settings))
         if inspect:
             inspect_driver(made, node, output)
@@ -189,13 +248,27 @@ def driver(
             pod_uid=pod_uid or os.environ.get("POD_UID", ""),
             metadata_versions=("v1beta1",) if metadata else (),
         )
-        _serve(Where(kubeconfig, context, ""), made, options, MetricsAddress(metrics_bind, metrics_port))
+        where, metrics = Where(kubeconfig, context, ""), MetricsAddress(metrics_bind, metrics_port)
+        _serve(where, made, options, metrics, makes_classes=data is not None)
     except (DriverError, MetricsError) as error:
         _fail(str(error))
     except PermissionError as error:
         _fail(f"{error.strerror}: {error.filename}; run it as root, or give it directories that it may write")
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+
+
+def _node_of(data: Path) -> UpNode:
+    """Returns the node that `dray up` runs with this directory; raises UsageError if there is none."""
+    from dray.cli import up_state
+
+    state = up_state.read(data)
+    if state is None:
+        raise click.UsageError(f"no cluster runs with {data}; start one with `dray up --node --data {data}`")
+    own = [each for each in state.nodes if Path(each.root).parent == data.absolute()]
+    if not own:
+        raise click.UsageError(f"the cluster with {data} has no node on this machine; start it with --node")
+    return own[0]
 
 
 def _fail(problem: str) -> None:
@@ -224,12 +297,16 @@ def _settings(config: Path | None, given: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _serve(where: Where, driver: Driver, options: RunnerOptions, metrics: MetricsAddress) -> None:
+def _serve(
+    where: Where, driver: Driver, options: RunnerOptions, metrics: MetricsAddress, *, makes_classes: bool
+) -> None:
     log_to_stderr()
-    ending(where, lambda endpoint: run(_run(endpoint, driver, options, metrics)))
+    ending(where, lambda endpoint: run(_run(endpoint, driver, options, metrics, makes_classes=makes_classes)))
 
 
-async def _run(endpoint: Endpoint, driver: Driver, options: RunnerOptions, metrics: MetricsAddress) -> int:
+async def _run(
+    endpoint: Endpoint, driver: Driver, options: RunnerOptions, metrics: MetricsAddress, *, makes_classes: bool
+) -> int:
     from dray.client.api import ApiClient
     from dray.client.first_contact import FirstContact
     from dray.client.http import HttpTransport
@@ -247,10 +324,24 @@ async def _run(endpoint: Endpoint, driver: Driver, options: RunnerOptions, metri
         async with serving_metrics(metrics, lambda: [runner.metrics.registry], obstacles) as url:
             if not await until(stop, contact.reach(lambda: client.request("GET", "/version"))):
                 return 0
+            if makes_classes:
+                await _make_classes(client, driver.name)
             async with runner:
                 place = f"node {options.node_name} at {endpoint.server}" if options.node_name else endpoint.server
                 click.echo(f"Driver {driver.name} of {place}{f', metrics at {url}' if url else ''}")
                 return await _until_stopped(runner, stop)
+
+
+async def _make_classes(client: ApiClient, driver: str) -> None:
+    """Creates the classes of the driver; one of its name for a driver whose classes are not known."""
+    from dray.client.errors import ApiError
+    from dray.drivers.class_creation import make_classes, make_plain_class
+
+    try:
+        if not await make_classes(client, [driver]):
+            await make_plain_class(client, driver)
+    except ApiError as error:
+        click.echo(f"the DeviceClasses of {driver} cannot be created: {error}", err=True)
 
 
 def _unregistered(runner: DriverRunner) -> str:

@@ -84,7 +84,7 @@ class Machine:
 
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
         # Containers, drivers and daemons that get paths below it have other working directories.
-        options = self.options = replace(options, root=_short(options.root.absolute()))
+        options = self.options = replace(options, root=short_root(options.root.absolute()))
         self._runtime = _runtime(options)
         self._socket = listen(options.address, options.port) if options.trust is not None else None
         self._tls = options.trust.context() if options.trust is not None else None
@@ -214,7 +214,7 @@ def _same(driver: Driver) -> Driver:
     return driver
 
 
-def _short(root: Path) -> Path:
+def short_root(root: Path) -> Path:
     """A path of the directory that leaves room for the names of sockets, whose paths have 107 bytes at most."""
     if len(os.fsencode(root)) <= _LONGEST_ROOT:
         return root
@@ -271,7 +271,7 @@ def check_runtime(name: str) -> None:
 
 async def end_pods(options: MachineOptions) -> EndedPods:
     """Of a node whose agent has ended."""
-    return await _end_pods(_runtime(replace(options, root=_short(options.root))))
+    return await _end_pods(_runtime(replace(options, root=short_root(options.root))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.api.quantity import Quantity
+from dray.driver.errors import DriverError
 
 
 class Version(str):
@@ -82,7 +83,7 @@ class Device:
     def document(self) -> Object:
         made: Object = {"name": self.name}
         if self.attributes:
-            made["attributes"] = {name: attribute_document(value) for name, value in self.attributes.items()}
+            made["attributes"] = {name: self._attribute(name, value) for name, value in self.attributes.items()}
         if self.capacity:
             made["capacity"] = {name: _capacity(value) for name, value in self.capacity.items()}
         if self.consumes_counters:
@@ -100,6 +101,12 @@ class Device:
             made["bindingConditions"] = list(self.binding_conditions)
             made["bindingFailureConditions"] = list(self.binding_failure_conditions)
         return {**made, **(self.nodes.document() if self.nodes else {}), **self.extra}
+
+    def _attribute(self, name: str, value: Attribute) -> Object:
+        try:
+            return attribute_document(value)
+        except (TypeError, ValueError) as error:
+            raise DriverError(f"device {self.name}: attribute {name} is {value!r}: {error}") from None
 
     @property
     def has_lists(self) -> bool:
@@ -141,9 +148,11 @@ class Pool:
 def attribute_document(value: Attribute) -> Object:
     if isinstance(value, str | int):
         return {_type_of(value): str(value) if isinstance(value, Version) else value}
+    if not isinstance(value, list | tuple):
+        raise TypeError("give text, a whole number, a bool, a Version, or a list of one of them")
     values = list(value)
     if not values:
-        raise ValueError("an attribute with a list of values needs one at least")
+        raise ValueError("a list needs one value at least")
     return {f"{_type_of(values[0])}s": [str(each) if isinstance(each, Version) else each for each in values]}
 
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from dray.client.api import ApiClient
 from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim, RecordedClaims
@@ -29,6 +30,7 @@ from dray.driver.errors import DriverError
 from dray.driver.health import DeviceHealth
 from dray.driver.prepared import DeviceMetadata, DeviceStatus, Prepared
 
+T = TypeVar("T")
 ApplyDeviceStatus = Callable[[ClaimReference, Mapping[AllocatedDevice, DeviceStatus]], Awaitable[None]]
 UpdateMetadata = Callable[[ClaimReference, Mapping[AllocatedDevice, DeviceMetadata]], None]
 
@@ -55,6 +57,13 @@ class DriverContext:
     apply_device_status: ApplyDeviceStatus = _not_running
     update_metadata: UpdateMetadata = _not_running
     recorded_claims: Callable[[], RecordedClaims] = RecordedClaims
+
+
+async def awaited(result: Awaitable[T], method: str) -> T:
+    """Returns the result of a driver's method; raises DriverError if the method is not `async`."""
+    if not isawaitable(result):
+        raise DriverError(f"{method} returned {type(result).__name__}: write it with `async def`")
+    return await result
 
 
 class Driver:
@@ -86,7 +95,8 @@ class Driver:
 
         Unless overridden: one pool with `devices`, named after the node, as most drivers have it.
         """
-        return [Pool(self.context.node_name, devices=await self.devices())]
+        devices = await awaited(self.devices(), f"{type(self).__name__}.devices")
+        return [Pool(self.context.node_name, devices=devices)]
 
     async def devices(self) -> Sequence[Device]:
         """All devices of this node, in the order in which they are to be offered. Called at the start and whenever

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,7 +24,7 @@ from dray.driver.checkpoint import Checkpoint, Record
 from dray.driver.claim_lookup import devices_for, look_up, still_holds
 from dray.driver.claims import AllocatedDevice, Claim, ClaimReference
 from dray.driver.device_status import DeviceStatuses
-from dray.driver.driver import Driver
+from dray.driver.driver import Driver, awaited
 from dray.driver.errors import ClaimFailed, DriverError
 from dray.driver.injection import AnsweredDevice, Injection
 from dray.driver.metadata_files import MetadataFiles
@@ -32,6 +32,7 @@ from dray.driver.metrics import DriverMetrics
 from dray.driver.prepared import Prepared
 from dray.driver.serialization import ClaimLocks, DriverLock
 
+_MOST_TRACED: Final = 256
 _logger = logging.getLogger(__name__)
 
 
@@ -54,13 +55,15 @@ class Preparation:
     lock: DriverLock | None
     metrics: DriverMetrics
     _claims: ClaimLocks = field(init=False, default_factory=ClaimLocks)
+    _traced: dict[str, str] = field(init=False, default_factory=dict)
+    """By claim, the last failure that was logged with its stack."""
 
     async def prepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
         """An outcome for each claim, by uid."""
-        return await _each(references, "NodePrepareResources", self.metrics, self._prepare)
+        return await self._each(references, "NodePrepareResources", self._prepare)
 
     async def unprepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
-        return await _each(references, "NodeUnprepareResources", self.metrics, self._unprepare)
+        return await self._each(references, "NodeUnprepareResources", self._unprepare)
 
     async def _prepare(self, reference: ClaimReference) -> Outcome:
         async with self._claims.preparing(reference.uid):
@@ -79,7 +82,9 @@ class Preparation:
         state = before.state if before else None
         attempt = self.checkpoint.begin(reference, devices, uuid.uuid4().hex, state)
         claim = Claim(reference, devices, document, before.claim() if before else None, self._recorder(attempt))
-        prepared = await self.driver.prepare(claim)
+        prepared = await awaited(self.driver.prepare(claim), f"{type(self.driver).__name__}.prepare")
+        if not isinstance(prepared, Prepared):
+            raise ClaimFailed(f"prepare of driver {self.driver.name} returned {prepared!r}, expected Prepared")
         answers = self._commit(attempt, claim, prepared)
         if answers is None:
             await self.driver.unprepare(msgspec.structs.replace(attempt, state=prepared.state).claim())
@@ -168,39 +173,45 @@ class Preparation:
     def _count(self) -> None:
         self.metrics.claims(len(self.checkpoint.uids()))
 
+    async def _each(
+        self,
+        references: Iterable[ClaimReference],
+        method: str,
+        work: Callable[[ClaimReference], Awaitable[Outcome]],
+    ) -> dict[str, Outcome]:
+        """Each claim in a task of its own: one that is interrupted or fails does not disturb the others."""
+
+        async def attempt(reference: ClaimReference) -> Outcome:
+            with self.metrics.operation(method):
+                return await work(reference)
+
+        by_uid = {reference.uid: reference for reference in references}
+        tasks = [asyncio.create_task(attempt(each), name=f"{method} {each}") for each in by_uid.values()]
+        # When the kubelet gives up this is cancelled, and the tasks with it.
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        return {
+            uid: each if isinstance(each, Outcome) else Outcome(error=self._failure(method, by_uid[uid], each))
+            for uid, each in zip(by_uid, results, strict=True)
+        }
+
+    def _failure(self, method: str, reference: ClaimReference, error: BaseException) -> str:
+        """Logs a failure and returns the text for the kubelet. The stack of a repeated failure is logged once."""
+        if isinstance(error, asyncio.CancelledError):
+            return f"claim {reference} was unprepared while it was being prepared"
+        if isinstance(error, DriverError):
+            _logger.warning("%s: %s", method, error)
+            return str(error)
+        text = f"claim {reference}: {type(error).__name__}: {error}"
+        if self._traced.get(reference.uid) == text:
+            _logger.error("%s: %s", method, text)
+        else:
+            if len(self._traced) >= _MOST_TRACED:
+                self._traced.clear()
+            self._traced[reference.uid] = text
+            _logger.error("%s of claim %s failed", method, reference, exc_info=error)
+        return text
+
 
 def _check_attempt(current: Record, attempt: Record) -> None:
     if current.attempt != attempt.attempt:
         raise ClaimFailed(f"claim {attempt.reference} is being prepared by another call that began later")
-
-
-async def _each(
-    references: Iterable[ClaimReference],
-    method: str,
-    metrics: DriverMetrics,
-    work: Callable[[ClaimReference], Awaitable[Outcome]],
-) -> dict[str, Outcome]:
-    """Each claim in a task of its own: one that is interrupted or fails does not disturb the others."""
-
-    async def attempt(reference: ClaimReference) -> Outcome:
-        with metrics.operation(method):
-            return await work(reference)
-
-    by_uid = {reference.uid: reference for reference in references}
-    tasks = [asyncio.create_task(attempt(each), name=f"{method} {each}") for each in by_uid.values()]
-    # When the kubelet gives up this is cancelled, and the tasks with it.
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    return {
-        uid: each if isinstance(each, Outcome) else Outcome(error=_told(method, by_uid[uid], each))
-        for uid, each in zip(by_uid, results, strict=True)
-    }
-
-
-def _told(method: str, reference: ClaimReference, error: BaseException) -> str:
-    if isinstance(error, asyncio.CancelledError):
-        return f"claim {reference} was unprepared while it was being prepared"
-    if isinstance(error, DriverError):
-        _logger.warning("%s: %s", method, error)
-        return str(error)
-    _logger.error("%s of claim %s failed", method, reference, exc_info=error)
-    return f"claim {reference}: {type(error).__name__}: {error}"

@@ -16,6 +16,14 @@ _CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 _MANAGER: Final = WriteOptions("dray-fleet", force=True)
 
 
+async def make_plain_class(client: ApiClient, driver: str) -> None:
+    """Creates a class named like the driver that selects all its devices, unless there is one."""
+    spec = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
+    named = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": driver}, "spec": spec}
+    with suppress(AlreadyExists):
+        await client.create(_CLASSES, named, options=_MANAGER)
+
+
 async def make_classes(client: ApiClient, drivers: Iterable[str]) -> int:
     """The classes of these drivers that are not there yet; those that are stay as they are. Gives their number."""
     classes = device_classes(drivers)

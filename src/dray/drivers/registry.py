@@ -64,6 +64,8 @@ def _class_of(name: str) -> Callable[..., Driver]:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise DriverError(f"driver {name}: {error}; the module must be installed, or in PYTHONPATH") from error
+    except SyntaxError as error:
+        raise DriverError(f"driver {name}: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Driver)):
         raise DriverError(f"driver {name}: {place} is not a subclass of dray.driver.Driver")
     return found

@@ -20,7 +20,7 @@ from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.queue import WorkQueue
 from dray.client.retries import Backoff, Retries
 from dray.driver.devices import NodeSelection, Pool
-from dray.driver.driver import Driver
+from dray.driver.driver import Driver, awaited
 from dray.driver.errors import DriverError, DroppedFields, InvalidPools
 from dray.driver.health_reports import HealthReports
 from dray.driver.metrics import DriverMetrics
@@ -118,7 +118,8 @@ class Publisher:
         return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid_of(node), "controller": True}
 
     async def _declare(self) -> None:
-        pools = {pool.name: pool for pool in _unique(await self._driver.pools())}
+        declared = await awaited(self._driver.pools(), f"{type(self._driver).__name__}.pools")
+        pools = {pool.name: pool for pool in _unique(declared)}
         for pool in pools.values():
             check(pool)
         await self._watch(any(pool.nodes or pool.per_device_node_selection for pool in pools.values()))
