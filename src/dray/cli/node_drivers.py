@@ -74,8 +74,13 @@ def driver_options(command: Command) -> Command:
 
 
 def choose_drivers(wanted: Sequence[str], unwanted: Sequence[str]) -> NodeDrivers:
-    """`wanted` are those of --driver, `unwanted` those of --no-driver."""
+    """`wanted` are those of --driver, `unwanted` those of --no-driver.
+
+    A driver that does not exist or does not take its settings ends the command.
+    """
     asked = {each.name: each for each in map(ChosenDriver.parse, wanted)}
+    for each in asked.values():
+        _check(each)
     drivers: list[ChosenDriver] = []
     lines: list[str] = []
     for name in dict.fromkeys((*AUTOMATIC, *asked)):
@@ -88,6 +93,17 @@ def choose_drivers(wanted: Sequence[str], unwanted: Sequence[str]) -> NodeDriver
         if offered:
             drivers.append(chosen)
     return NodeDrivers(tuple(drivers), tuple(lines))
+
+
+def _check(chosen: ChosenDriver) -> None:
+    from dray.driver import DriverError
+    from dray.drivers.registry import prepared
+
+    try:
+        prepared(chosen.name, chosen.settings)
+    except DriverError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
 
 
 def _look(chosen: ChosenDriver, *, insists: bool) -> tuple[bool, str]:

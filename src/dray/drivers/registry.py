@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -36,19 +37,24 @@ def known() -> dict[str, str]:
 
 def load(name: str, settings: Mapping[str, Any]) -> Driver:
     """The driver, made with these settings."""
+    return prepared(name, settings)()
+
+
+def prepared(name: str, settings: Mapping[str, Any]) -> Callable[[], Driver]:
+    """Returns what makes the driver. Name and settings are checked at once, the machine when the driver is made."""
     driver = _class_of(name)
     options = getattr(driver, "Options", None)
     if options is None:
         if settings:
             raise DriverError(f"driver {name} takes no settings, and {', '.join(sorted(settings))} is given")
-        return driver()
+        return driver
     try:
         made = msgspec.convert(dict(settings), options, strict=False)
     except msgspec.ValidationError as error:
         raise DriverError(
             f"settings of driver {name}: {error}; it takes {', '.join(setting_names(options))}"
         ) from error
-    return driver(made)
+    return partial(driver, made)
 
 
 def setting_names(options: type[msgspec.Struct]) -> list[str]:
