@@ -57,10 +57,10 @@ async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
 async def test_an_argument_that_linux_does_not_take_is_told_with_its_limit(runtime, config):
     long = "x" * 300_000
     for given in (config("echo", long), config("true", args=(long,)), config("true", environment={"A": long})):
-        with pytest.raises(StartError, match=r"argument list too long: .* has 30000\d bytes, and Linux takes 131071"):
+        with pytest.raises(StartError, match=r"Argument list too long: .* has 30000\d bytes, and Linux takes 131071"):
             await runtime.start(given)
     running = await runtime.start(config("sleep", "1000"))
-    with pytest.raises(StartError, match="argument list too long"):
+    with pytest.raises(StartError, match="Argument list too long"):
         await runtime.exec(running.id, ["echo", long], Recorder())
     await runtime.stop(running.id, 0)
 

@@ -81,7 +81,7 @@ class Podman:
         except FileNotFoundError as error:
             raise PodmanError(125, f"podman: {error.strerror}; {_INSTALL}") from None
         except (OSError, ValueError) as error:
-            # Such as arguments that are too long, or that contain a zero byte.
+            # Such as arguments that contain a zero byte, or that are too long together.
             raise PodmanError(125, f"podman cannot be run: {getattr(error, 'strerror', '') or error}") from None
         try:
             async with asyncio.timeout(seconds):
@@ -101,11 +101,11 @@ class Podman:
 
 
 def too_long(arguments: Sequence[str]) -> str:
-    """What Linux would refuse to run; empty where it takes all arguments."""
-    longest = max((len(os.fsencode(each)) for each in arguments), default=0)
+    """Says why Linux would not run a command with these arguments; empty where it would."""
+    longest = max((len(each.encode(errors="replace")) for each in arguments), default=0)
     if longest <= _LONGEST:
         return ""
-    return f"argument list too long: an argument or a variable has {longest} bytes, and Linux takes {_LONGEST} at most"
+    return f"Argument list too long: an argument or a variable has {longest} bytes, and Linux takes {_LONGEST} at most"
 
 
 def said(errors: str) -> str:
