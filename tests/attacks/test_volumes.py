@@ -147,11 +147,16 @@ async def test_sub_paths_that_stay_in_their_volume_are_mounted(machine):
 async def test_volumes_of_objects_are_read_only_and_removing_old_files_removes_nothing_else(machine, outside):
     items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
     volumes = [{"name": "scratch", "downwardAPI": {"items": items}}]
-    script = f"mv /v/..data /v/old; ln -s {outside} /v/..data; echo x > /v/labels; ls -A /v; sleep 1000"
+    script = f"mv /v/..data /v/old; ln -s {outside} /v/..data; echo x > /v/labels; ls -A /v; echo tried; sleep 1000"
     made = contained(shell(script, volumeMounts=mounting("/v")), volumes=volumes)
     made["metadata"]["labels"] = {"a": "before"}
     await machine.cluster.create(made)
     found = await machine.until("p", ready, within=60)
+
+    async def has_tried():
+        return "tried" in machine.log(found)
+
+    await machine.cluster.eventually(has_tried)
     volume = machine.agent.setup.volumes_of(found) / "scratch"
     # What the container could do if the volume were writable; its mount is only one of two protections.
     (volume / "..data").rename(volume / "old")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -138,8 +139,9 @@ def test_a_tree_of_any_depth_is_walked_and_removed_without_following_links(volum
 
 def test_removal_ends_although_somebody_goes_on_writing(volume, monkeypatch):
     monkeypatch.setattr(beneath, "_MOST_LEVELS", 100)
-    command = 'while mkdir -p "$0/x/y" 2> /dev/null; do :; done'
-    with subprocess.Popen(["sh", "-c", command, volume / "d"]) as writing:
+    making = "with contextlib.suppress(OSError): os.makedirs(sys.argv[1] + '/x/y')"
+    program = f"import contextlib, os, sys\nwhile True:\n    {making}"
+    with subprocess.Popen([sys.executable, "-c", program, volume / "d"]) as writing:
         try:
             beneath.remove_tree(volume / "d")
         finally:
