@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,9 +49,12 @@ def ann(box: Box) -> Iterator[str]:
 
 def test_a_user_runs_commands_and_sees_devices_queues_and_reasons(box: Box, ann: str) -> None:
     assert (box.folder / "ann.kubeconfig").stat().st_mode & 0o077 == 0
-    done = box.dray("run", "--gpu", "1", "--queue", "default", "--", "nvidia-smi", "-L", user=ann)
+    done = box.dray("run", "--gpu", "1", "--", "nvidia-smi", "-L", user=ann)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("GPU ")
+    # The pod is in the user's queue by itself.
+    much = box.dray("run", "--gpu", "2", "--timeout", "0", "--", "true", user=ann)
+    assert "ClusterQueue ann: needs 2" in much.stderr
     spec = '{containers: [{name: c, image: none, command: [sleep, "9"]}]}'
     (box.folder / "pod.yaml").write_text(f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}")
     assert box.dray("apply", "-f", "pod.yaml", user=ann).returncode == 0
@@ -99,3 +104,17 @@ def test_mistakes_are_told_and_change_nothing(box: Box, arguments: list[str], sa
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert box.dray("get", "namespace", "bob").returncode == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone runs pods as other users")
+def test_pods_of_a_user_run_as_an_account_of_the_machine(box: Box) -> None:
+    account = pwd.getpwnam("nobody")
+    added = box.dray("user", "add", "bob", "--unix-account", account.pw_name)
+    assert added.returncode == 0, added.stderr
+    try:
+        done = box.dray("run", "--workdir", "/", "--", "sh", "-c", "id -u; echo $HOME", user="bob")
+        assert done.stdout.split() == [str(account.pw_uid), account.pw_dir], done.stderr
+    finally:
+        box.dray("user", "remove", "bob", "--yes")
+    refused = box.dray("user", "add", "bob", "--unix-account", "nosuchaccount")
+    assert "there is no account nosuchaccount on this machine" in refused.stderr

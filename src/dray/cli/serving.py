@@ -134,6 +134,11 @@ def serving(command: Command) -> Command:
             "refuse them as a driver's admission webhook does, or take them as they are.",
         ),
         click.option(
+            "--require-queue",
+            is_flag=True,
+            help="Refuse pods and Jobs that name no queue, in all namespaces but those of the system.",
+        ),
+        click.option(
             "--audit-log",
             type=click.Path(path_type=Path, dir_okay=False),
             help="Write who did what to this file, as JSON lines.",
@@ -186,6 +191,7 @@ def server_options(
     service_range: str,
     disabled_plugins: frozenset[str],
     opaque_config: str,
+    require_queue: bool,
 ) -> Options:
     from dray.server.running import Options
 
@@ -202,6 +208,7 @@ def server_options(
         disabled_plugins,
         service_range=service_range,
         opaque_configs=_opaque_configs(opaque_config),
+        require_queue=require_queue,
     )
 
 

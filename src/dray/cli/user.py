@@ -46,6 +46,12 @@ def _user_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option("--queue", default="", metavar="NAME", help="Let the user's pods into this ClusterQueue.")
 @click.option("--admin", is_flag=True, help="Give the user all rights in the cluster.")
 @click.option(
+    "--unix-account",
+    default="",
+    metavar="ACCOUNT",
+    help="Run the user's pods as this account of the machine; it must exist here.",
+)
+@click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
@@ -59,6 +65,7 @@ def add(
     gpu_class: str,
     queue: str,
     admin: bool,
+    unix_account: str,
     output: Path | None,
     kubeconfig: Path | None,
     context: str,
@@ -66,14 +73,15 @@ def add(
     """Create a namespace, an account, rights and a kubeconfig for NAME.
 
     The user may create and delete pods, claims and Jobs in the namespace NAME, and see devices and queues of the whole
-    cluster. With --gpus the namespace gets a queue named default: its pods use at most this quota, and more while other
-    users leave theirs idle.
+    cluster. With --gpus the namespace gets a queue named default, which its pods are put into: they use at most this
+    quota, and more while other users leave theirs idle.
 
     \b
     Examples:
       dray user add ann --gpus 2
       dray user add bob --queue team-a
       dray user add eve --admin
+      dray user add ann --gpus 2 --unix-account ann
 
     Exit status: 0 created, 1 the server refused, 2 it cannot be reached.
     """
@@ -81,9 +89,10 @@ def add(
         raise click.UsageError("--gpus creates a queue and --queue names one that exists: give one of both")
     where = Where(kubeconfig, context, "")
     path = output or Path(f"{name}.kubeconfig")
+    account = _account(unix_account) if unix_account else None
 
     async def work(cluster: Cluster) -> int:
-        wanted = NewUser(name, gpus, gpu_class, queue, admin)
+        wanted = NewUser(name, gpus, gpu_class, queue, admin, account)
         if queue:
             await _check_queue(cluster, queue)
         for document in wanted.objects():
@@ -95,6 +104,19 @@ def add(
         return 0
 
     ask(where, work)
+
+
+def _account(name: str) -> tuple[int, int]:
+    import pwd
+
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        advice = f"create it with `useradd {name}`"
+        raise click.ClickException(f"there is no account {name} on this machine; {advice}") from None
+    if found.pw_uid == 0:
+        raise click.ClickException("pods of a user cannot run as root: choose another account")
+    return found.pw_uid, found.pw_gid
 
 
 @user.command("list")

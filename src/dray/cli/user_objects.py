@@ -12,6 +12,9 @@ from typing import Final
 from dray.api.objects import Object
 
 USER_LABEL: Final = "dray.dev/user"
+QUEUE_REQUIRED: Final = "dray.dev/queue-required"
+RUN_AS_USER: Final = "dray.dev/run-as-user"
+RUN_AS_GROUP: Final = "dray.dev/run-as-group"
 VIEWER: Final = "dray:viewer"
 ADMIN: Final = "cluster-admin"
 EDITOR: Final = "edit"
@@ -31,6 +34,8 @@ class NewUser:
     device_class: str = "gpu.nvidia.com"
     queue: str = ""
     admin: bool = False
+    account: tuple[int, int] | None = None
+    """The numbers of user and group of the machine that the user's pods run as."""
 
     def objects(self) -> list[Object]:
         """Returns the objects in the order in which they are created."""
@@ -45,7 +50,13 @@ class NewUser:
         return made
 
     def _namespace(self) -> Object:
-        return _document("v1", "Namespace", self._metadata(self.name))
+        metadata = self._metadata(self.name)
+        if self.gpus is not None or self.queue:
+            metadata["labels"][QUEUE_REQUIRED] = "true"
+        if self.account is not None:
+            user, group = self.account
+            metadata["annotations"] = {RUN_AS_USER: str(user), RUN_AS_GROUP: str(group)}
+        return _document("v1", "Namespace", metadata)
 
     def _account(self) -> Object:
         return _document("v1", "ServiceAccount", self._metadata(self.name, self.name))

@@ -67,6 +67,8 @@ class Context:
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plug-ins that do nothing, by Kubernetes' names for them."""
     opaque_configs: OpaqueConfigs | None = None
+    require_queue: bool = False
+    """Whether pods and Jobs of all namespaces must name a queue."""
     """How the opaque configuration of claims is checked; None for not at all."""
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)

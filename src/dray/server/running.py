@@ -60,6 +60,7 @@ class Options:
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plug-ins that do nothing."""
     opaque_configs: OpaqueConfigs | None = None
+    require_queue: bool = False
     """How the opaque configuration of claims is checked; None for not at all."""
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
@@ -137,6 +138,7 @@ class RunningServer:
             security,
             disabled_plugins=options.disabled_plugins,
             opaque_configs=options.opaque_configs,
+            require_queue=options.require_queue,
             service_range=options.service_range,
         )
         self.context.health.expect("bootstrap-controller")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +38,7 @@ def container_spec(
     mounts = [*config.mounts, *map(_mount, edits.mounts), *_device_mounts(edits.device_nodes)]
     last = {mount.container_path: _mount_spec(mount) for mount in mounts}
     last |= _made_devices(edits.device_nodes)
-    environment = {"PATH": _path(), "HOME": "/root" if config.user in (None, 0) else "/", "HOSTNAME": config.hostname}
+    environment = {"PATH": _path(), "HOME": _home_of(config.user), "HOSTNAME": config.hostname}
     environment |= config.environment
     environment |= edits.environment
     if edits.net_devices:
@@ -68,6 +69,16 @@ def container_spec(
         "log_files": log_rotation.FILES,
         "poststop": [msgspec.structs.asdict(each) for each in edits.hooks if each.hook_name == "poststop"],
     }
+
+
+def _home_of(user: int | None) -> str:
+    """Returns the home directory of an account of the machine; `/` for a number without an account."""
+    if user in (None, 0):
+        return "/root"
+    try:
+        return pwd.getpwuid(user or 0).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _path() -> str:

@@ -19,6 +19,7 @@ from dray.server.admission import (
     opaque_configs,
     pod_security,
     priority,
+    queues,
     quota,
     rights,
     runtime_classes,
@@ -26,6 +27,7 @@ from dray.server.admission import (
     services,
     storage,
     stored_kinds,
+    unix_accounts,
 )
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.core_kinds import require_namespace
@@ -77,6 +79,8 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Namespace", core_kinds.fill_namespace),
         ("Node", core_kinds.taint_node),
         ("Pod", runtime_classes.apply),
+        ("Pod", unix_accounts.apply),
+        (queues.KINDS, queues.choose),
         ("Pod", core_kinds.note_gates),
         ("Job.batch", core_kinds.select_job_pods),
         (_SIGNING_REQUEST, certificate_requests.identify),
@@ -112,6 +116,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_SIGNING_REQUEST, certificate_requests.authorize),
         (_TRUST_BUNDLE, certificate_requests.attest),
         (_POD_CERTIFICATE, certificate_requests.sign_for_pod),
+        ("Pod", unix_accounts.apply),
         ("Pod", limit_ranges.limit_pod),
         (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
