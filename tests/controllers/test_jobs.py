@@ -238,6 +238,7 @@ async def test_a_job_that_is_active_too_long_fails():
     async with cluster(clock) as local:
         await local.create(job(activeDeadlineSeconds=30))
         await running(local, 1)
+        await status(local, active=1)
         clock.advance(29)
         await nudge(local)
         await status(local, active=1)
@@ -261,6 +262,8 @@ async def test_a_job_whose_time_is_up_waits_for_its_last_pod_without_looking_aga
         await local.create(job(activeDeadlineSeconds=30))
         (pod,) = await running(local, 1)
         await place(local, pod)
+        # Its time runs from the start that it has written, which a conflict with the nudge would make it write anew.
+        await status(local, active=1, ready=1)
         clock.advance(31)
         await nudge(local)
 
