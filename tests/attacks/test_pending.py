@@ -14,7 +14,7 @@ from tests.attacks.cluster import LAB, Cluster, retried, started
 from tests.attacks.processes import resident, tree
 from tests.cli.running import eventually
 
-NUMBER = int(os.environ.get("DRAY_PENDING_PODS", "300"))
+NUMBER = int(os.environ.get("DRAY_PENDING_PODS", "200"))
 NAMESPACE = "/api/v1/namespaces/default"
 PODS = f"{NAMESPACE}/pods"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
