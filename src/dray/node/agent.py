@@ -37,6 +37,7 @@ from dray.node.pod_admission import PodAdmission, Refusal
 from dray.node.pod_status_writer import PODS
 from dray.node.pod_worker import PodWorker
 from dray.node.runtimes.interface import StartError
+from dray.process.descriptors import watch_descriptors
 from dray.process.tasks import end_tasks, lasting
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class NodeAgent:
         async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
             self._start(group, self._events.run, "recording of events")
             self._start(group, self.runtime.run, "runtime")
+            self._start(group, watch_descriptors, "watch of descriptors")
             self._start_static(group)
             self._start(group, registration.run, "registration of the node")
             await registration.registered.wait()

@@ -1,9 +1,20 @@
-"""Descriptors that somebody else makes readable or writable: sockets, pipes, terminals."""
+"""Descriptors of this process: whether one can be read or written, and whether enough are left."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import os
+import resource
 import socket
+from contextlib import ExitStack
+from typing import Final
+
+_logger = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 2.0
+# Enough for the start of a container and an answer beside it.
+_NEEDED: Final = 16
 
 
 async def readable(descriptor: int | socket.socket) -> None:
@@ -26,3 +37,30 @@ async def writable(descriptor: int | socket.socket) -> None:
         await ready.wait()
     finally:
         loop.remove_writer(descriptor)
+
+
+async def watch_descriptors() -> None:
+    """Says in the log when hardly any descriptors are left, and when there are enough again. Until cancelled."""
+    was_enough = True
+    while True:
+        is_enough = _are_left(_NEEDED)
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if was_enough and not is_enough:
+            text = (
+                "too many open files: of %d that are allowed (ulimit -n) fewer than %d are left; what needs more fails"
+            )
+            _logger.error(text, limit, _NEEDED)
+        elif is_enough and not was_enough:
+            _logger.warning("enough files can be opened again")
+        was_enough = is_enough
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _are_left(count: int) -> bool:
+    with ExitStack() as stack:
+        try:
+            for _ in range(count):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            return error.errno not in (errno.EMFILE, errno.ENFILE)
+    return True

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from dray.node.runtimes.interface import ContainerState
 
 _logger = logging.getLogger(__name__)
-OBEY_SECONDS: Final = 10.0
+OBEY_SECONDS: Final = 5.0
 """For a supervisor to send a signal, and from SIGKILL to the end of the container."""
 
 
