@@ -247,6 +247,18 @@ async def test_a_container_that_claims_to_be_a_daemon_of_others_is_left_alone(gp
                 container.kill()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root alone")
+async def test_shared_memory_of_all_daemons_is_half_of_the_memory_at_most(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    async with gpu_world(machine) as world, world.driver():
+        for number in range(2):
+            await world.start(f"shared-{number}", f"gpu-{number}", configs=[mps()])
+        sizes = [os.statvfs(each / "shm") for each in world.mps_directories()]
+        assert len(sizes) == 2
+        assert half // 4 < sum(each.f_blocks * each.f_frsize for each in sizes) <= half
+
+
 def _nest(directory, depth):
     at = os.open(directory, os.O_RDONLY)
     for _ in range(depth):

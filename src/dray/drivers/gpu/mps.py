@@ -41,7 +41,8 @@ _PAUSES: Final = (0.0, 1.0, 2.0, 4.0, 8.0)
 _END_PATIENCE: Final = 5.0
 _NOSUID_NODEV, _NO_LINKS = 0x2 | 0x4, 0x8 | 0x100
 # What containers write into, with the flags of their mounts besides, and their limits.
-_SHARED: Final = {"shm": (0, "size=50%,mode=1777"), "pipe": (_NO_LINKS, "size=16m,nr_inodes=4k,mode=777")}
+_SHARED: Final = {"shm": (0, "mode=1777"), "pipe": (_NO_LINKS, "size=16m,nr_inodes=4k,mode=777")}
+_LEAST_SHM: Final = 16 << 20
 _PROCESSES: Final = Path("/proc")
 
 
@@ -135,7 +136,9 @@ class MpsDaemons:
         (directory / "gpus").write_text("\n".join(gpus))
         (directory / "log" / _STARTED).unlink(missing_ok=True)
         if self._is_private:
-            _mount_shared(directory)
+            with self._nvml.opened():
+                gpus_here = self._nvml.count()
+            _mount_shared(directory, gpus_here)
         # What a daemon that died has left, its process id among it. The directory stays: containers have it mounted.
         for path in (directory / "pipe").iterdir():
             beneath.remove_tree(path)
@@ -188,11 +191,26 @@ class MpsDaemons:
         raise DriverError(f"processes of MPS daemon {daemon_id} do not end: {self._processes(daemon_id)}")
 
 
-def _mount_shared(directory: Path) -> None:
+def _shm_bytes(daemons: Path, gpus: int) -> int:
+    """The size of the next `shm`: all of them together take half of the memory at most. Raises DriverError."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    half = os.sysconf("SC_PHYS_PAGES") * page // 2
+    mounted = [os.statvfs(each) for each in daemons.glob("*/shm") if os.path.ismount(each)]
+    left = half - sum(each.f_blocks * each.f_frsize for each in mounted)
+    if left < _LEAST_SHM:
+        raise DriverError(
+            "MPS: other daemons may use all of the memory that is meant for shm; their claims have to end"
+        )
+    return min(half // max(gpus, 1), left) // page * page
+
+
+def _mount_shared(directory: Path, gpus: int) -> None:
     """Those that are mounted already stay: containers have them."""
     for name, (flags, limits) in _SHARED.items():
         if os.path.ismount(directory / name):
             continue
+        if name == "shm":
+            limits = f"size={_shm_bytes(directory.parent, gpus)},{limits}"
         try:
             system.mount("tmpfs", str(directory / name), "tmpfs", _NOSUID_NODEV | flags, limits)
         except OSError as error:
