@@ -88,10 +88,16 @@ def test_what_nobody_reads_is_bounded_in_bytes(room, monkeypatch):
     monkeypatch.setattr(connections, "MAX_UNREAD", 1000)
     clients = [Client(number, paused_since=1.0 + number, unread=400) for number in range(4)]
     open_all(room, clients, known=True)
-    for client in clients:
+    for client in clients[:2]:
         room.paused(client)
-    room.look(now=5.0)
-    assert aborted(clients) == [0, 1]
+    assert aborted(clients) == []
+    # Whoever reads again is spared, and nobody has to be looked at for that.
+    room.resumed(clients[0])
+    for client in clients[2:]:
+        room.paused(client)
+    assert aborted(clients) == [1]
+    room.paused(Client("huge", unread=5000))
+    assert aborted(clients) == [1, 2, 3]
 
 
 @contextmanager

@@ -259,3 +259,18 @@ async def test_events_are_taken_a_limited_number_of_bytes_at_a_time(make):
         await store.create(f"/a/{number}", document(100_000))
     taken = [await watch.take() for _ in range(4)]
     assert [len(each) for each in taken] == [3, 3, 3, 1]
+
+
+async def test_many_readers_of_an_event_are_woken_in_turns(make):
+    store = make()
+    readers = [asyncio.ensure_future(anext(store.watch("/", after=0))) for _ in range(350)]
+    await asyncio.sleep(0)
+    await store.create("/a", text("a"))
+    seen = []
+    while (done := sum(reader.done() for reader in readers)) < len(readers):
+        seen.append(done)
+        await asyncio.sleep(0)
+    # Others have their turn in between.
+    assert len({each for each in seen if each}) >= 3
+    assert {(await reader).record.key for reader in readers} == {"/a"}
+    await store.close()

@@ -3,7 +3,8 @@
 A process has so many file descriptors. Those of clients who have not said who they are get a share of them, so that
 there is room for the others. Where it gets tight, the oldest connections that wait for a request are closed, strangers'
 first. A look now and then also ends those whose head of a request does not come to its end, and those who do not read
-what was sent to them; there is no timer for each of them.
+what was sent to them; there is no timer for each of them. Where more waits to be read than may be, those who have not
+read for longest are cut off at once: one large event for thousands of watchers is as much in a moment.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Connections:
         self._strangers: dict[Connection, None] = {}
         """In the order in which they came."""
         self._known: dict[Connection, None] = {}
-        self._paused: dict[Connection, None] = {}
+        self._paused: dict[Connection, int] = {}
+        """Those who do not read, in the order in which they stopped, with the bytes that wait for them."""
+        self._unread = 0
         self._tight = False
         self._timer: asyncio.TimerHandle | None = None
         self._throttled = ThrottledLog(_log)
@@ -88,7 +91,7 @@ class Connections:
     def closed(self, connection: Connection) -> None:
         self._strangers.pop(connection, None)
         self._known.pop(connection, None)
-        self._paused.pop(connection, None)
+        self.resumed(connection)
         if self._tight and len(self._strangers) < self._most // 4 and len(self) < self._most // 2:
             self._tight = False
 
@@ -97,10 +100,16 @@ class Connections:
         self._throttled.warning("malformed", "a client sent what is not HTTP: %s", why)
 
     def paused(self, connection: Connection) -> None:
-        self._paused[connection] = None
+        self.resumed(connection)
+        self._paused[connection] = connection.unread
+        self._unread += connection.unread
+        while self._unread > MAX_UNREAD and len(self._paused) > 1:
+            longest = next(iter(self._paused))
+            self.resumed(longest)
+            longest.abort()
 
     def resumed(self, connection: Connection) -> None:
-        self._paused.pop(connection, None)
+        self._unread -= self._paused.pop(connection, 0)
 
     def _make_room(self, newest: Connection) -> None:
         if not self._tight:
@@ -124,13 +133,6 @@ class Connections:
                 connection.abort()
         for connection in list(self._paused):
             if now - connection.paused_since > STALLED_SECONDS:
-                connection.abort()
-        unread = sum(connection.unread for connection in self._paused)
-        for connection in list(self._paused):
-            if unread <= MAX_UNREAD:
-                break
-            if now - connection.paused_since > _INTERVAL:
-                unread -= connection.unread
                 connection.abort()
 
     def _look_later(self) -> None:

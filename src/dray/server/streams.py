@@ -80,6 +80,8 @@ class Streams(_Open):
         async for chunk in stream.chunks:
             async with asyncio.timeout(self._stalled_seconds):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            # The next one may be long in coming.
+            del chunk
 
 
 async def _until_gone(receive: Receive) -> None:

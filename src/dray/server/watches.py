@@ -121,6 +121,8 @@ async def _events(
                 yield bookmark(start, _INITIAL_END)
         async for lines in _follow(resource, bookmark, events, options, deadline, render):
             yield lines
+            # The next event may be long in coming, and there may be thousands of watchers.
+            del lines
     except Compacted:
         yield _gone(events.revision)
     except Unconvertible as error:
@@ -150,6 +152,7 @@ async def _follow(
                     some = await _converted(resource, some, options.selection)
                     if lines := b"".join(_lines(some, options.selection, render)):
                         yield lines
+                    del lines
                     if len(taken) > _BATCH:
                         await asyncio.sleep(0)
                 continue

@@ -3,13 +3,17 @@
 An event is one object, shared by all buffers. A buffer takes what was in the log when the watch began and a bounded
 number of events on top; when it is full, it is thrown away and the reader gets Compacted. Iteration can be cancelled
 and taken up again (`asyncio.wait_for` around `anext`) without losing an event.
+
+Of thousands of readers of one event only some are woken in a turn of the event loop. All of them together would write
+the event for their clients before any of it could be sent: that took gigabytes, and others waited.
 """
 
 from __future__ import annotations
 
-from asyncio import Future, get_running_loop
+from asyncio import Future, Handle, get_running_loop
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from dray.store.interface import Compacted, Event
@@ -19,6 +23,8 @@ BUFFER: Final = 1000
 # Events handed over at once: what others do in between should not have to wait for more.
 _MOST_TAKEN: Final = 100
 _MOST_BYTES: Final = 256 * 1024
+# Readers that are woken in a turn of the event loop.
+_MOST_WOKEN: Final = 100
 # Kinds and namespaces of which it is remembered who watches them.
 _MOST_PARENTS: Final = 4096
 
@@ -67,7 +73,7 @@ class BufferedWatch:
 
     def nudge(self) -> None:
         self._nudged = True
-        self._wake()
+        self.wake()
 
     async def _wait(self) -> None:
         if self._end is Compacted:
@@ -90,7 +96,8 @@ class BufferedWatch:
             self.fail()
             return
         self._buffer.append(event)
-        self._wake()
+        if self._waiter is not None and not self._waiter.done():
+            self._watches.wake(self)
 
     def behind(self, revision: int) -> bool:
         return bool(self._buffer) and self._buffer[0].record.revision <= revision
@@ -108,9 +115,9 @@ class BufferedWatch:
             self._end = end
             self._watches.remove(self)
         self._buffer.clear()
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -124,6 +131,10 @@ class Watches:
         """The prefixes that do not end with a slash."""
         self._above: dict[str, list[dict[BufferedWatch, None]]] = {}
         """By the part of a key up to its last slash: those who watch a prefix of it that ends with a slash."""
+        self._woken = 0
+        """Readers that were woken in this turn of the event loop."""
+        self._to_wake: dict[BufferedWatch, None] = {}
+        self._turn: Handle | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._by_prefix.values()))
@@ -151,6 +162,23 @@ class Watches:
             for group in self._watching(event.record.key):
                 for watch in list(group):
                     watch.push(event)
+
+    def wake(self, watch: BufferedWatch) -> None:
+        """In this turn of the event loop, or in one that follows soon."""
+        if self._woken < _MOST_WOKEN:
+            self._woken += 1
+            watch.wake()
+        else:
+            self._to_wake[watch] = None
+        if self._turn is None:
+            self._turn = get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn, self._woken = None, 0
+        waiting = list(islice(self._to_wake, _MOST_WOKEN))
+        for watch in waiting:
+            del self._to_wake[watch]
+            self.wake(watch)
 
     def _watching(self, key: str) -> list[dict[BufferedWatch, None]]:
         parent = key[: key.rfind("/") + 1]
