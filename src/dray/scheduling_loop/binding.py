@@ -186,7 +186,7 @@ class Binder:
             action="Binding",
         )
         if waiting is not None:
-            self._metrics.bound(waiting.attempts, self._now() - waiting.added)
+            self._metrics.bound(waiting.attempts, max(0.0, self._now() - waiting.added))
 
     def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
         if not is_ordinary(error):
@@ -271,7 +271,8 @@ class Binder:
         ]
         if not drivers and self._scheduler.binding_of(claims, self._now()) is Binding.READY:
             return
-        began = self._now()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         self._events.normal(
             reference(pod.document),
             "BindingConditionsPending",
@@ -281,10 +282,10 @@ class Binder:
         while (state := self._scheduler.binding_of(claims, self._now())) is Binding.PENDING:
             if self._scheduler.queue.get(pod.uid) is None:
                 raise PodGone("the pod is gone")
-            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self._now() - began) / 10))
+            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (loop.time() - began) / 10))
         status = {Binding.READY: "success", Binding.FAILED: "failure"}.get(state, "timeout")
         for driver in drivers:
-            self._metrics.waited(driver, status, self._now() - began)
+            self._metrics.waited(driver, status, loop.time() - began)
         if state is not Binding.READY:
             raise NotReady(self._scheduler.binding_problem(claims, self._now()))
 

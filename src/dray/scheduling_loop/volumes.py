@@ -75,14 +75,15 @@ class VolumeWriter:
             namespace, name = key_of(claim)
             metadata = {"uid": claim["metadata"].get("uid"), "annotations": {SELECTED_NODE: node}}
             await self._client.patch(CLAIMS, name, {"metadata": metadata}, namespace=namespace)
-        began = self._now()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while missing := [claim for claim in claims if not is_bound(self._known.get(key_of(claim)) or claim)]:
             name = missing[0]["metadata"]["name"]
-            if self._now() > began + _TIMEOUT or not is_wanted():
+            if loop.time() > began + _TIMEOUT or not is_wanted():
                 raise NotProvisioned(f'binding volumes: persistentvolumeclaim "{name}" was not bound in time')
-            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self._now() - began) / 10))
+            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (loop.time() - began) / 10))
             for claim in missing:
-                self._check(claim, node, grown=self._now() > began + _POLL_SECONDS)
+                self._check(claim, node, grown=loop.time() > began + _POLL_SECONDS)
 
     def _check(self, claim: Object, node: str, *, grown: bool) -> None:
         """Whoever provisions volumes takes the node off a claim for which there can be none."""
