@@ -101,6 +101,16 @@ def test_compiling_patterns_is_work_and_the_next_attempt_goes_on_from_there() ->
     assert asked.column(costly, [device(1)]).selected == 0
 
 
+def test_patterns_of_expressions_that_are_refused_are_work_too() -> None:
+    asked = Selectors(ALL_GATES)
+    refused = " || ".join(f'device.driver.matches("[\\\\p{{L}}]{{1,100}}{number}")' for number in range(60))
+    asked.work = Work(30_000)
+    with pytest.raises(WorkExhausted):
+        asked.column(refused, [device(1)])
+    asked.work = Work(30_000)
+    assert "too large together" in asked.column(refused, [device(1)]).faults[0]
+
+
 def test_patterns_that_are_computed_for_each_device_are_work() -> None:
     asked = Selectors(ALL_GATES)
     asked.work = Work(30_000)

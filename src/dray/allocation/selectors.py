@@ -59,6 +59,8 @@ class _Expression:
     key: Callable[[Device], Any]
     units: int = 0
     """The work of one evaluation, by the estimate of its cost."""
+    instructions: int = 0
+    """Of the patterns that were compiled for it."""
     answers: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -112,9 +114,9 @@ class Selectors:
             compiled = self._known[key] = self._compile(expression, compile_)
             self._text += len(expression) + _LEAST_TEXT
             self._forget()
-            if compiled.program is not None and compiled.program.instructions:
-                # What is compiled is kept, so that the next attempt goes on from there.
-                self.work.spend(int(_INSTRUCTION * compiled.program.instructions))
+            if compiled.instructions:
+                # What is compiled or refused is kept, so that the next attempt goes on from there.
+                self.work.spend(int(_INSTRUCTION * compiled.instructions))
         else:
             # Another thread may have forgotten it meanwhile.
             with suppress(KeyError):
@@ -133,10 +135,10 @@ class Selectors:
         try:
             program = compile_(expression, env=self._environment)
         except cel.CompileError as error:
-            return _Expression(None, error.message, lambda device: None)
+            return _Expression(None, error.message, lambda device: None, instructions=error.instructions)
         rate = _COST if program.may_run_fast else _COST_COUNTED
         units = _EVALUATION + int(rate * min(program.estimated_cost, cel.COST_LIMIT))
-        return _Expression(program, "", _grouping(program.reads), units)
+        return _Expression(program, "", _grouping(program.reads), units, program.instructions)
 
     def _answer(self, compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
         key = compiled.key(device)

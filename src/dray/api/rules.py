@@ -24,7 +24,7 @@ class ExpressionReport:
 class ExpressionChecker(Protocol):
     """Compiles an expression against the environment of the gates."""
 
-    def one_object(self) -> AbstractContextManager[None]:
+    def one_object(self) -> AbstractContextManager[object]:
         """Inside, expressions belong to one object: what they may take together is limited."""
         ...
 
@@ -36,7 +36,7 @@ class ExpressionChecker(Protocol):
 class LengthOnly:
     """Stands in where no compiler is at hand: every expression passes."""
 
-    def one_object(self) -> AbstractContextManager[None]:
+    def one_object(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:

@@ -21,6 +21,8 @@ class CompileError(CelError):
         self.message = message
         self.text = text
         self.offset = min(offset, len(text))
+        self.instructions = 0
+        """Of patterns that were compiled before it was refused."""
 
     @property
     def line(self) -> int:

@@ -44,14 +44,19 @@ class PatternError(Exception):
 
 
 @contextmanager
-def limit(instructions: int) -> Iterator[None]:
-    """Inside, patterns that are charged have at most so many instructions together; an outer limit stays in force."""
-    if _REMAINING.get() is not None:
-        yield
+def limit(instructions: int) -> Iterator[list[int]]:
+    """Inside, patterns that are charged have at most so many instructions together; an outer limit stays in force.
+
+    Gives a list with what remains of the limit in force.
+    """
+    remaining = _REMAINING.get()
+    if remaining is not None:
+        yield remaining
         return
-    token = _REMAINING.set([instructions])
+    remaining = [instructions]
+    token = _REMAINING.set(remaining)
     try:
-        yield
+        yield remaining
     finally:
         _REMAINING.reset(token)
 

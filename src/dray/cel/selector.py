@@ -116,11 +116,20 @@ def compile_text(expression: str, environment: Environment) -> Program:
         root = _resolve(expression, environment)
         folder = Folder(environment, expression)
         nodes = walk(root)
-        with patterns.limit(patterns.MOST_IN_OBJECT):
-            _judge_constants(nodes, folder, environment, expression)
+        _judge_within_limit(nodes, folder, environment, expression)
     except RecursionError:
         raise CompileError("expression is nested too deeply", text=expression) from None
     return Program(expression, environment, Tree(root, folder, len(nodes)))
+
+
+def _judge_within_limit(nodes: list[Node], folder: Folder, environment: Environment, text: str) -> None:
+    with patterns.limit(patterns.MOST_IN_OBJECT) as remaining:
+        before = remaining[0]
+        try:
+            _judge_constants(nodes, folder, environment, text)
+        except CompileError as error:
+            error.instructions = before - remaining[0]
+            raise
 
 
 def _judge_constants(nodes: list[Node], folder: Folder, environment: Environment, text: str) -> None:
@@ -145,7 +154,7 @@ def _resolve(expression: str, environment: Environment) -> Node:
 class Expressions:
     """The expression checker that validation is handed; it compiles against the environment of the gates."""
 
-    def one_object(self) -> AbstractContextManager[None]:
+    def one_object(self) -> AbstractContextManager[object]:
         return patterns.limit(patterns.MOST_IN_OBJECT)
 
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
