@@ -75,7 +75,8 @@ async def test_mig_mode_that_another_client_holds_does_not_hold_the_claim(gpu_ma
 async def test_time_slices_are_reset_when_nvidia_smi_works_again(gpu_machine):
     async with sick_world(gpu_machine, "time-slices") as trial:
         await trial.start("user")
-        trial.machine.fail("nvidia-smi", "Unknown Error")
+        # What it writes need not be text.
+        (trial.machine.state / "fail/nvidia-smi").write_bytes(b"Unknown Error \xff")
         await trial.end("user")
         await trial.until_tainted("not reset", pending("time-slice"))
         with pytest.raises(

@@ -93,6 +93,10 @@ class _Attempts:
         except (DriverError, OSError) as error:
             self.reasons.append(str(error))
             return False
+        except Exception as error:
+            # Whatever it is, it must not keep the claim.
+            self.reasons.append(f"{type(error).__name__}: {error}")
+            return False
         return True
 
 

@@ -21,7 +21,7 @@ def run_program(
     """Returns what it wrote; raises DriverError with that where it fails or does not end in time."""
     named = " ".join([*command, *given.split()])
     # A file, not a pipe: a program that leaves a daemon behind would keep a pipe open.
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
         try:
             status = _run(command, environment, given, said.fileno(), seconds)
         except subprocess.TimeoutExpired as error:
