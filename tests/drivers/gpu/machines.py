@@ -226,8 +226,9 @@ class GpuMachine:
             (self.state / "called" / name).unlink()
         return found
 
-    def reload_driver(self):
-        """Ends all sessions with NVML."""
+    def reload_driver(self, error=1):
+        """Ends all sessions with NVML: their calls return this error."""
+        (self.state / "session_error").write_text(str(error))
         beside = self.state / "new-session"
         beside.write_text(str(time.monotonic_ns() % 2**30))
         beside.rename(self.state / "session")

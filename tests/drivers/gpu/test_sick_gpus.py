@@ -15,7 +15,7 @@ from dray.node.errors import PrepareError
 from dray.testing.api_endpoint import ApiEndpoint
 
 from .machines import compile_library
-from .sickness import CLAIMS, PARTITION, QUICK, SickWorld, sick_world, tracebacks
+from .sickness import CLAIMS, PARTITION, PATIENCE, QUICK, SickWorld, sick_world, tracebacks
 from .world import GPU, gpu_world, time_slicing
 
 DRAY = Path(sys.executable).with_name("dray")
@@ -135,6 +135,41 @@ async def test_a_driver_that_is_reloaded_is_opened_again(gpu_machine):
         await trial.until_well("loaded again")
         trial.machine.event(0, 48)
         await trial.until_tainted("events are followed again", ("xid", "48", "NoSchedule"))
+
+
+@pytest.mark.parametrize("kind", ["plain", "partition"])
+@pytest.mark.parametrize("error", [1, UNKNOWN, IS_LOST])
+async def test_a_session_that_fails_in_whatever_way_is_opened_again(gpu_machine, kind, error):
+    async with sick_world(gpu_machine, kind, count=2) as trial:
+        await trial.start("user")
+        async with trial.watched() as tainted:
+            trial.machine.reload_driver(error)
+            await asyncio.wait_for(tainted.wait(), PATIENCE)
+        await trial.end("user")
+        await trial.until_well("opened again")
+
+
+async def test_a_session_is_not_closed_while_claims_have_partitions_on_gpus_that_work(gpu_machine):
+    async with sick_world(gpu_machine, "partition", count=2) as trial:
+        await trial.start("user")
+        trial.machine.write("sick", UNKNOWN, number=1)
+        await trial.until_tainted("sick", LOST, device="gpu-1")
+        trial.machine.called()
+
+        async def checked_often():
+            called.update(trial.machine.called())
+            return "nvmlDeviceGetPerformanceState" in called
+
+        for _ in range(20):
+            called = set()
+            await trial.world.kubelet.eventually(checked_often, "a check", 60)
+            assert "nvmlInitWithFlags" not in called
+        await trial.end("user")
+
+        async def is_renewed():
+            return "nvmlInitWithFlags" in trial.machine.called()
+
+        await trial.world.kubelet.eventually(is_renewed, "another session", 60)
 
 
 async def test_a_gpu_that_is_withdrawn_for_a_while_keeps_its_errors(gpu_machine):

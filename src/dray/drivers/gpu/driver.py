@@ -37,7 +37,7 @@ from dray.driver import (
 )
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.devices.gpu_configs import CONFIGS
-from dray.drivers.gpu.claim_state import ClaimState, RecordedState, state_of
+from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
 from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
 from dray.drivers.gpu.device_states import DeviceStates
@@ -129,6 +129,7 @@ class GpuDriver(Driver):
     async def start(self) -> None:
         self._nvml.released_by = self.context.directory / RELEASE
         self._monitor.is_informing = await _minor_version(self.context.client) >= _INFORMING
+        self._monitor.may_renew = self._has_no_partitions
         self._is_started = True
         # Without NVML there is nothing to publish yet, and claims can be released.
         with suppress(NvmlError):
@@ -145,6 +146,10 @@ class GpuDriver(Driver):
             self._events.run(),
         )
         self._tasks += [asyncio.create_task(each) for each in work]
+
+    def _has_no_partitions(self) -> bool:
+        """While no process has it open, a GPU may lose its MIG mode, and partitions that were made for claims."""
+        return not any(each.state.partitions for each in recorded_states(self.context.recorded_claims().claims))
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)

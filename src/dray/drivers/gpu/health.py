@@ -56,8 +56,8 @@ class HealthMonitor:
         self._harmless = APPLICATION_XIDS | options.application_xids
         self._recovery = options.recovery_seconds
         self._check_seconds = options.check_seconds
-        # Without any open session a GPU may lose its MIG mode, and the partitions with it.
-        self._may_renew = not options.dynamic_mig
+        self.may_renew: Callable[[], bool] = lambda: True
+        """Asked before the session is closed for a moment while some GPUs work."""
         self._wait_seconds = min(_WAIT, options.check_seconds)
         self.is_informing = True
         """Whether taints are put that keep nobody off; API servers before 1.35 refuse them."""
@@ -192,7 +192,9 @@ class HealthMonitor:
         self._events.renew()
         for watched in list(self._watched.values()):
             self._check(watched)
-        if self._may_renew and self.lost and self._checks % _RENEWAL == 0:
+        lost = self.lost
+        is_due = bool(lost) and self._checks % _RENEWAL == 0
+        if is_due and (lost == set(self._watched) or self.may_renew()):
             self._nvml.renew()
 
     def _check(self, watched: _Watched) -> None:

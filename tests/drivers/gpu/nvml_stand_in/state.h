@@ -9,9 +9,9 @@
  * Functions fail and hang while files say so: `fail/<function>` has the nvmlReturn_t that the function returns, and
  * `hang/<function>` the seconds that it sleeps before it answers; a second number limits either to one GPU. `fail/all`
  * and `hang/all` are for all functions. In the directory of a GPU, `sick` has the error of all calls for it, `deaf` that
- * of all but its handle and UUID, which come from a cache;
- * `mig_busy` says that another client keeps the MIG mode on. A session ends when the content of `session` changes: all
- * calls return UNINITIALIZED until NVML is initialized again.
+ * of all but its handle and UUID, which come from a cache; `mig_busy` says that another client keeps the MIG mode on. A
+ * session ends when the content of `session` changes: all calls return UNINITIALIZED, or the error in
+ * `session_error`, until NVML is initialized again.
  */
 #pragma once
 #include <dirent.h>
@@ -143,7 +143,8 @@ static inline int entered(const char *function, int gpu) {
     int error = ordered("fail", function, gpu);
     if (error) return error;
     if (!exists(-1, "driver")) return DRIVER_NOT_LOADED;
-    if (strncmp(function, "nvmlInit", 8) && number(-1, "session", 0) != session_seen) return UNINITIALIZED;
+    if (strncmp(function, "nvmlInit", 8) && number(-1, "session", 0) != session_seen)
+        return number(-1, "session_error", UNINITIALIZED);
     if (gpu >= 0 && (error = number(gpu, "sick", 0))) return error;
     return gpu >= 0 && !is_cached(function) ? number(gpu, "deaf", 0) : SUCCESS;
 }
