@@ -42,7 +42,7 @@ OPENING = {
     "nvmlDeviceRegisterEvents",
 }
 """Functions that are called when a session is opened."""
-WANTED = os.environ.get("DRAY_NVML_ERRORS", "7")
+WANTED = os.environ.get("DRAY_NVML_ERRORS", "4")
 
 
 async def functions(trial):

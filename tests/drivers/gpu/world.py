@@ -130,6 +130,6 @@ async def gpu_world(machine):
 def clean_up(machine):
     """After a test that failed, or one that leaves its claims prepared."""
     machine.kill_daemons()
-    for directory in machine.root_of_daemons.glob(f"plugins/{GPU}/mps/*/shm"):
+    for directory in machine.root_of_daemons.glob(f"plugins/{GPU}/mps/*/*"):
         if os.path.ismount(directory):
             system.unmount(str(directory))
