@@ -205,6 +205,21 @@ async def test_claims_are_released_by_a_driver_that_starts_without_nvml(gpu_mach
             await trial.until_well("loaded")
 
 
+async def test_half_a_partition_goes_although_a_later_claim_wants_its_place(gpu_machine):
+    async with sick_world(gpu_machine, "partition") as trial:
+        trial.machine.fail("nvmlGpuInstanceCreateComputeInstance", UNKNOWN)
+        with pytest.raises(PrepareError, match="create a compute instance"):
+            await trial.start("half")
+        trial.machine.mend()
+        with pytest.raises(PrepareError, match="Insufficient Resources"):
+            await trial.world.start("large", "gpu-0-mig-7g80gb-0-0")
+        await trial.end("half")
+        await trial.world.kubelet.start_pod("large", within=PATIENCE)
+        assert trial.machine.instances() == [(0, 0)]
+        await trial.end("large")
+        await trial.until_well("both ended")
+
+
 async def test_a_foreign_partition_in_use_taints_what_overlaps(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
     machine.put_instance(0, 7, profile=9, start=4, size=4)

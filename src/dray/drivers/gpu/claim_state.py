@@ -46,6 +46,10 @@ class PartitionState(msgspec.Struct, frozen=True, rename="camel"):
     keeps_mode: bool = False
     is_destroyed: bool = False
 
+    def is_same(self, other: PartitionState) -> bool:
+        """Whether both are the same GPU instance."""
+        return (self.gpu, self.profile_id, self.start) == (other.gpu, other.profile_id, other.start)
+
     def overlaps(self, other: PartitionState) -> bool:
         return self.gpu == other.gpu and self.start < other.start + other.size and other.start < self.start + self.size
 

@@ -76,7 +76,8 @@ class MachineChanges:
         """The MIG mode goes with the last partition, where it can be switched without a reset."""
         kept = [each for other in others for each in other.state.partitions]
         for each in partitions:
-            is_gone = each.is_destroyed or any(each.overlaps(other) for other in kept)
+            # A claim that wants an overlapping one instead does not have it, as long as this one is there.
+            is_gone = each.is_destroyed or any(each.is_same(other) for other in kept)
             if not is_gone and not attempts.succeeds(self.partitions.destroy, each):
                 yield each
             elif not each.keeps_mode and not attempts.succeeds(self.partitions.end_mode, each.gpu):
