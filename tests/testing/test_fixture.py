@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from dray.client.errors import ApiError
-from dray.testing.objects import claim_template, request
+from dray.controllers.registry import CONTROLLERS
+from dray.scheduling.scheduler import Options
+from dray.testing.objects import claim_template, container, request
 from dray.testing.objects import pod as made_pod
 from dray.testing.threaded import ThreadedCluster
 from tests.cli.lab import CLASS, claim, gpus, node, pod, template
@@ -144,3 +146,23 @@ def test_the_plugin_costs_nothing_until_it_is_used():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['dray', 'dray.testing', 'dray.testing.fixtures']"
+
+
+def test_pods_run_as_processes_of_this_machine(tmp_path):
+    told = tmp_path / "told"
+    # Kubernetes reads two dollar signs as one.
+    command = ["sh", "-c", f"echo $$$$ > {told}; sleep 999"]
+    with ThreadedCluster(node=True, scheduler=Options(), controllers=CONTROLLERS) as cluster:
+        cluster.apply(made_pod("p", containers=[container("main", command=command)]))
+        cluster.wait_for("Pod", "p", lambda pod: pod["status"].get("phase") == "Running")
+        wait_for_file(told)
+        process = Path(f"/proc/{told.read_text().strip()}")
+        assert process.exists()
+    assert not process.exists()
+
+
+def wait_for_file(path, within=30):
+    end = time.monotonic() + within
+    while not (path.exists() and path.read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def dray_cluster() -> Iterator[Callable[..., ThreadedCluster]]:
-    """Makes clusters that end with the test: `dray_cluster(*objects, fleet=…, scheduler=…, controllers=…, gates=…)`.
+    """Makes clusters that end with the test: `dray_cluster(*objects, fleet=…, node=…, scheduler=…, controllers=…)`.
 
     Objects are dicts, YAML, or paths of files and directories, and are there before anything runs. `fleet` adds
-    simulated machines, as in `p5.48xlarge=2`. API server, scheduler and all controllers run in this process;
-    `scheduler=None` and `controllers=()` leave them out.
+    simulated machines, as in `p5.48xlarge=2`; with `node=True` this machine is a node that runs pods as processes. API
+    server, scheduler and all controllers run in this process; `scheduler=None` and `controllers=()` leave them out.
     """
     with ExitStack() as clusters:
         yield partial(_make, clusters)

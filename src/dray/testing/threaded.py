@@ -10,20 +10,23 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import yaml
 
-from dray.api.objects import Object, conditions_of
+from dray.api.objects import Object, conditions_of, is_true, key_of
+from dray.api.pods import node_of
+from dray.client.errors import NotFound
 from dray.client.interface import WriteOptions
 from dray.controllers import bare_nodes
 from dray.fleet.choice import choose
 from dray.fleet.simulation import Simulation
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster, in_place, kind_of
+from dray.testing.local_node import LocalNode
 from dray.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -39,14 +42,19 @@ class ThreadedCluster:
     """Takes what LocalCluster takes; `objects` may be any `Source`.
 
     `fleet` adds simulated machines, as `dray up --fleet` does: `p5.48xlarge=2`, or a file. Their pods live by rule.
+    With `node` this machine is a node too, whose pods run as processes.
     """
 
-    def __init__(self, *, objects: Iterable[Source] = (), fleet: str | Path = "", **options: Any) -> None:
+    def __init__(
+        self, *, objects: Iterable[Source] = (), fleet: str | Path = "", node: bool = False, **options: Any
+    ) -> None:
         self._options = {**options, "objects": [each for source in objects for each in documents(source)]}
         self._fleet = choose([str(fleet)]) if fleet else None
         self._thread = LoopThread("dray cluster")
         self._parts = AsyncExitStack()
         self._endpoint: ApiEndpoint | None = None
+        self._with_node = node
+        self._node: LocalNode | None = None
         self.local: LocalCluster
         """What runs in the thread; use it through `call`."""
 
@@ -62,9 +70,36 @@ class ThreadedCluster:
     def start(self) -> None:
         """Returns when everything runs."""
         self._thread.start(self._enter())
+        if self._with_node:
+            try:
+                self._start_node()
+            except BaseException:
+                self.stop()
+                raise
 
     def stop(self) -> None:
+        if self._node is not None:
+            self._stop_node(self._node)
         self._thread.stop(self._parts.aclose())
+
+    def _start_node(self) -> None:
+        self._node = node = LocalNode(self.kubeconfig)
+
+        def is_ready(found: Object) -> bool:
+            assert not node.problem(), f"the node agent has ended: {node.problem()}"
+            return is_true(found, "Ready")
+
+        self.wait_for("Node", node.name, is_ready)
+
+    def _stop_node(self, node: LocalNode) -> None:
+        here = [key_of(pod) for pod in self.list("Pod") if node_of(pod) == node.name]
+        for namespace, name in here:
+            with suppress(NotFound):
+                self.delete("Pod", name, namespace=namespace, grace=1)
+        for namespace, name in here:
+            with suppress(AssertionError):
+                self.wait_until_gone("Pod", name, namespace=namespace)
+        node.stop()
 
     async def _enter(self) -> None:
         self.local = await self._parts.enter_async_context(LocalCluster(**self._options))
