@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -119,3 +119,37 @@ def test_pods_run_with_volumes_and_what_needs_root_says_so() -> None:
         else:
             assert ended["exitCode"] == 0
             assert get(f"{pods}/plain/log").split() == [str(NOBODY), "1", "x"]
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    """The address of the server once it is ready."""
+    lines = []
+    assert process.stdout is not None
+    while not (line := process.stdout.readline()).startswith("export "):
+        assert line, lines
+        lines.append(line)
+    return next(word for word in " ".join(lines).split() if word.startswith("http://"))
+
+
+def test_device_files_of_drivers_are_hidden_in_user_namespaces() -> None:
+    with as_nobody("up", "--port", "0", "--plain", "--node", "--data", "data") as (process, folder):
+        url = ready(process)
+        trial = subprocess.run(["unshare", "-Um", "true"], user=NOBODY, group=NOBODY, check=False, capture_output=True)
+        if trial.returncode:
+            pytest.skip("this user may make no user namespaces")
+        lamp = folder / "lamp0"
+        os.mkfifo(lamp)
+        plugin = folder / "data/node/plugins/lamps.example.com"
+        plugin.mkdir(parents=True)
+        (plugin / "device-files.json").write_text(json.dumps([f"{folder}/lamp*"]))
+        for path in (plugin.parent, plugin, plugin / "device-files.json", lamp):
+            os.chown(path, NOBODY, NOBODY)
+        script = f"test -p {lamp} && echo seen || echo hidden"
+        container = {"name": "main", "image": "busybox", "command": ["sh", "-c", script]}
+        pod = {"metadata": {"name": "looks"}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+        pods = f"{url}/api/v1/namespaces/default/pods"
+        request = Request(pods, json.dumps(pod).encode(), {"content-type": "application/json"})
+        with urlopen(request, timeout=30) as answer:
+            assert answer.status == 201
+        assert eventually(lambda: json.loads(get(f"{pods}/looks"))["status"]["phase"] == "Succeeded")
+        assert get(f"{pods}/looks/log") == "hidden\n"
