@@ -2,10 +2,12 @@
 
 import json
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
 
 import msgspec
 import pytest
 
+from dray.api.objects import walk
 from dray.cel import types as t
 from dray.cel.environment import DEVICE, Environment
 from dray.cel.selector import compile_device_expression
@@ -30,7 +32,7 @@ from dray.server.inprocess import InProcessTransport
 from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.kubelet.double import KubeletDouble
 from dray.testing.objects import claim, node, pod, request, resource_slice
-from tests.control_plane.test_roles import Listening, manifests, without
+from tests.control_plane.test_roles import DEPLOY, Listening, manifests, without
 from tests.drivers.cpu.machines import machine, write_sysfs
 from tests.drivers.tpu.test_slices import host
 
@@ -258,3 +260,16 @@ async def test_slices_over_several_nodes_are_published_and_withdrawn_with_the_ri
 
             await cluster.eventually(withdrawn)
     assert forbidden == []
+
+
+def test_images_have_a_tag_that_nodes_need_not_pull_each_time():
+    containers = [
+        container
+        for path in sorted(DEPLOY.glob("*.yaml"))
+        for document in manifests(path.stem)
+        for container in walk(document, "spec", "template", "spec").get("containers", ())
+    ]
+    assert len(containers) >= 7
+    built = f"dray:{version('dray')}"
+    assert {container["image"] for container in containers} == {built}
+    assert f"--tag {built} " in (DEPLOY / "Containerfile").read_text()

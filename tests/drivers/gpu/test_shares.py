@@ -42,7 +42,8 @@ async def test_so_many_pods_have_one_gpu(gpu_machine, shares, capacity, fitting)
         placed = await kubelet.eventually(bound, f"{fitting} pods are bound, one is not")
         for each in placed:
             started = await kubelet.try_pod(each["metadata"]["name"])
-            assert started.env() == {"NVIDIA_VISIBLE_DEVICES": "void"}
+            uuid = machine.gpus[0].uuid
+            assert started.env() == {"CUDA_VISIBLE_DEVICES": uuid, "NVIDIA_VISIBLE_DEVICES": uuid}
             assert started.edits["main"].device_nodes[0].path == "/dev/nvidia0"
 
 
