@@ -45,9 +45,14 @@ def test_pods_and_jobs_without_a_queue_get_the_default_one(api):
 
 def test_pods_of_a_job_are_in_the_queue_of_the_job(api):
     make_namespace(api)
+    made = api.create(JOBS, job("j"))
     api.create(QUEUES, QUEUE)
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": made["metadata"]["uid"], "controller": True}
     assert queue_of(api.create(PODS, pod("p", ownerReferences=[owner]))) is None
+    # A Job that does not exist is no way around the queue, nor are words that only a node may say.
+    other = {**owner, "uid": "u"}
+    assert queue_of(api.create(PODS, pod("q", ownerReferences=[other]))) == "default"
+    assert queue_of(api.create(PODS, pod("r", annotations={"kubernetes.io/config.mirror": "x"}))) == "default"
 
 
 def test_a_namespace_can_require_a_queue(api):
