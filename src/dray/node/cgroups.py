@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,9 @@ from dray.node.runtimes.configs import Limits
 from dray.node.runtimes.interface import Usage
 
 _PERIOD = 100_000
-_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
+_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "devices")
 _ROOT = Path("/sys/fs/cgroup")
+_DENIED_DEVICES = "devices.deny"
 _REMOVALS = 100
 _REMOVAL_SECONDS = 0.05
 
@@ -36,6 +38,14 @@ class Cgroup:
             for name, value in _settings(limits).items():
                 if (directory / name).exists():
                     (directory / name).write_text(value)
+
+    def deny(self, files: Iterable[str]) -> None:
+        """Keeps its processes from opening these device files by whatever name, where version 1 has such rules."""
+        rules = [rule for file in files if (rule := _device_rule(file))]
+        for directory in self.directories:
+            if (directory / _DENIED_DEVICES).exists():
+                for rule in rules:
+                    (directory / _DENIED_DEVICES).write_text(rule)
 
     def usage(self) -> Usage | None:
         cpu = self._number("cpuacct.usage") or self._of_stat("cpu.stat", "usage_usec") * 1000
@@ -79,6 +89,16 @@ class Cgroup:
             if first == key:
                 return int(value)
         return 0
+
+
+def _device_rule(file: str) -> str:
+    """Returns the rule for a device file, as in `c 195:0 rwm`; empty for any other file."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return ""
+    kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
+    return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)} rwm" if kind else ""
 
 
 def cpu_shares(limits: Limits) -> int:

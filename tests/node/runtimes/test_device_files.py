@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,17 @@ async def test_a_container_without_claim_sees_none(runtime: ProcessRuntime, mach
 async def test_a_privileged_container_sees_all(runtime: ProcessRuntime, machine: Path) -> None:
     privileged = config(machine, security=Security(privileged=True))
     assert await seen(runtime, privileged) == ["lamp0", "lamp1", "lamp2", "other"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="device files are made by root")
+async def test_root_cannot_open_a_hidden_device_by_another_name(runtime: ProcessRuntime, machine: Path) -> None:
+    """Where control groups have rules for devices: version 1."""
+    if not os.access("/sys/fs/cgroup/devices", os.W_OK):
+        pytest.skip("no control groups of version 1 for devices")
+    hidden = machine / "dev/lamp0"
+    hidden.unlink()
+    # A device of the kernel's memory that nothing else here opens.
+    os.mknod(hidden, stat.S_IFCHR | 0o666, os.makedev(1, 9))
+    script = f"mknod {machine}/other c 1 9 2> /dev/null; head -c 1 {machine}/other > /dev/null 2>&1 && echo opened || echo refused"
+    tries = replace(config(machine), command=("sh", "-c", script))
+    assert await seen(runtime, tries) == ["refused"]

@@ -166,7 +166,9 @@ class ProcessRuntime:
         container_id = directory.name
         cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
         cgroup.limit(config.limits)
-        spec = container_spec(config, argv, edits, directory, cgroup, self._hidden(config, edits))
+        hidden = self._hidden(config, edits)
+        cgroup.deny(hidden)
+        spec = container_spec(config, argv, edits, directory, cgroup, hidden)
         spec |= {"ends_with": self._ends_with, "network": process_network.of_pod(self._pods / config.pod_uid)}
         _write_private(directory / "spec.json", spec)
         try:
