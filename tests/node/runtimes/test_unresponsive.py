@@ -161,14 +161,14 @@ async def test_a_shim_refuses_more_clients_than_it_can_serve_and_goes_on(runtime
 @process_only
 async def test_clients_that_do_not_read_do_not_delay_the_end(runtime, config, shim):
     state = await runtime.start(config("sh", "-c", "while :; do head -c 3000000 /dev/zero; sleep 0.1; done"))
-    tasks = [asyncio.create_task(runtime.attach(state.id, StalledReader(ends=False))) for _ in range(10)]
+    tasks = [asyncio.create_task(runtime.attach(state.id, StalledReader(ends=False))) for _ in range(30)]
     await asyncio.sleep(0.3)
     began = time.monotonic()
-    async with asyncio.timeout(30):
-        ended = await runtime.stop(state.id, 20)
+    async with asyncio.timeout(60):
+        ended = await runtime.stop(state.id, 50)
     assert ended.signal == signal.SIGTERM
-    # A second for each of them was given before.
-    assert time.monotonic() - began < 8
+    # With a second for each of them it would be half a minute.
+    assert time.monotonic() - began < 20
     for each in tasks:
         await left(each)
 
@@ -200,7 +200,7 @@ async def test_a_stopped_shim_does_not_block_the_agent(runtime, config, shim, im
     state = await runtime.start(config("sleep", "1000", stdin=True))
     os.kill(shim(state)[0], signal.SIGSTOP)
     # More connections than a listener keeps for later.
-    waiting = [asyncio.create_task(runtime.wait(state.id)) for _ in range(40)]
+    waiting = [asyncio.create_task(runtime.wait(state.id)) for _ in range(200)]
     async with asyncio.timeout(30):
         assert (await runtime.stop(state.id, 0)).exit_code == 137
         assert {each.exit_code for each in await asyncio.gather(*waiting)} == {137}

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,17 +17,31 @@ from dray.node.runtimes.shim import frames
 from dray.process.tasks import end_tasks
 
 _LAST_WORDS_SECONDS: Final = 1.0
+_ACCEPT_SECONDS: Final = 2.0
+_PAUSE: Final = 0.02
 
 
 @contextlib.asynccontextmanager
 async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """To the control socket in the directory; raises OSError where no shim listens."""
-    found = unix_sockets.connect(directory, "control.sock", socket.SOCK_STREAM)
+    """To the control socket in the directory; raises OSError where no shim listens, or none accepts for a while."""
+    found = await _connection(directory)
     reader, writer = await asyncio.open_unix_connection(sock=found)
     try:
         yield reader, writer
     finally:
         await _close(writer)
+
+
+async def _connection(directory: Path) -> socket.socket:
+    end = time.monotonic() + _ACCEPT_SECONDS
+    while True:
+        try:
+            return unix_sockets.connect(directory, "control.sock", socket.SOCK_STREAM)
+        except BlockingIOError:
+            # Many connect at the same time, or the shim is stopped.
+            if time.monotonic() > end:
+                raise
+        await asyncio.sleep(_PAUSE)
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -22,6 +22,7 @@ from dray.node.runtimes.shim.poll import Poll
 from dray.node.runtimes.shim.terminal import resize
 
 _MOST_ATTACHED = 32
+_MOST_WAITING = 128
 _LAST_WORDS_SECONDS = 1.0
 _NO_DESCRIPTOR_SECONDS = 0.05
 
@@ -42,7 +43,7 @@ class Control:
             os.unlink("control.sock")
         self._listener.bind("control.sock")
         os.chmod("control.sock", 0o600)
-        self._listener.listen(16)
+        self._listener.listen(_MOST_WAITING)
 
     def serve(self, container_input: ContainerInput, input_changed: Callable[[], None]) -> None:
         """From now on; `input_changed` is called after a client gave input to the container."""
