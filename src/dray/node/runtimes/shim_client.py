@@ -23,7 +23,7 @@ _PAUSE: Final = 0.02
 
 @contextlib.asynccontextmanager
 async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """To the control socket in the directory; raises OSError where no shim listens, or none accepts for a while."""
+    """Connects to the control socket in the directory. Raises OSError where no shim listens or accepts."""
     found = await _connection(directory)
     reader, writer = await asyncio.open_unix_connection(sock=found)
     try:
