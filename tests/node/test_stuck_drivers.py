@@ -1,7 +1,9 @@
 """Drivers that do not answer while pods are deleted: the pods stay until they do, and no other pod waits for that."""
 
 import asyncio
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +17,17 @@ STUCK, GOOD = "gpu.example.com", "nic.example.com"
 
 
 @pytest.fixture
-async def machine(tmp_path):
-    (tmp_path / "cdi").mkdir()
+def root():
+    """With a path that leaves room for the names of sockets."""
+    with tempfile.TemporaryDirectory(prefix="node-") as directory:
+        (Path(directory) / "cdi").mkdir()
+        yield Path(directory)
+
+
+@pytest.fixture
+async def machine(root):
     async with LocalCluster(controllers=["serviceaccount"], objects=[device_class("gpu")]) as cluster:
-        machine = Machine(cluster, tmp_path, timing=replace(QUICK, call=0.5))
+        machine = Machine(cluster, root, timing=replace(QUICK, call=0.5))
         await machine.start()
         yield machine
         await machine.stop()
