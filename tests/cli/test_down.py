@@ -95,20 +95,21 @@ def test_pods_of_which_only_a_part_was_started_end(run: Dray, cluster: Path) -> 
     asyncio.run(_start(cluster / "node"))
     (cluster / "node/run/containers/other.c.0").mkdir()
     ended = run("down", "--data", str(cluster), "--pods")
-    assert (ended.exit_code, ended.stdout.endswith("; 2 pods ended\n")) == (0, True), ended.output
+    assert (ended.exit_code, ended.stdout.endswith("; 1 pod ended\n")) == (0, True), ended.output
+    assert not (cluster / "node/run/containers/other.c.0").exists()
 
 
 def test_a_pod_that_does_not_end_is_told(run: Dray, cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(_start(cluster / "node"))
     (cluster / "node/run/pods/other").mkdir()
-    remove = ProcessRuntime.remove_sandbox
+    end_pod = ProcessRuntime.end_pod
 
-    async def fails(runtime: ProcessRuntime, uid: str) -> None:
+    async def fails(runtime: ProcessRuntime, uid: str) -> bool:
         if uid == "other":
             raise OSError("it is stuck")
-        await remove(runtime, uid)
+        return await end_pod(runtime, uid)
 
-    monkeypatch.setattr(ProcessRuntime, "remove_sandbox", fails)
+    monkeypatch.setattr(ProcessRuntime, "end_pod", fails)
     ended = run("down", "--data", str(cluster), "--pods")
     assert (ended.exit_code, ended.stdout.endswith("; 1 pod ended\n")) == (2, True), ended.output
     assert ended.stderr == "error: pod other: it is stuck\n"
@@ -123,3 +124,4 @@ def test_pods_of_a_cluster_that_has_ended_are_ended_later(run: Dray, tmp_path: P
     assert Path(f"/proc/{pid}").exists()
     assert run("down", "--data", str(tmp_path), "--pods").stdout == f"no cluster runs with {tmp_path}; 1 pod ended\n"
     assert not Path(f"/proc/{pid}").exists()
+    assert run("down", "--data", str(tmp_path), "--pods").stdout == f"no cluster runs with {tmp_path}\n"

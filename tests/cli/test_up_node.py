@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +142,44 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
     leases = [each for each in events if each.get("objectRef", {}).get("resource") == "leases"]
     by = {each["user"]["username"] for each in leases if each["objectRef"].get("namespace") == "kube-node-lease"}
     assert by == {f"system:node:{host}"}
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, command: [sh, -c, "echo my log; exec sleep 999"]}]
+"""
+
+
+def test_a_job_has_failed_with_its_log_after_its_pods_were_ended(run: Dray, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    config = tmp_path / "data/kubeconfig"
+
+    def job() -> tuple[str, str]:
+        (found,) = pods(run, config).values() or ({"metadata": {"name": ""}, "status": {}},)
+        return found["metadata"]["name"], found["status"].get("phase", "")
+
+    with running("up", "job.yaml", "--port", "0", "--plain", "--node", "--data", "data", cwd=tmp_path) as process:
+        url = next(word for word in " ".join(wait(process)).split() if word.startswith("http://"))
+        name = eventually(lambda: job()[0])
+        eventually(lambda: log(url, name) == ["my", "log"])
+        ended = run("down", "--pods", "--data", str(tmp_path / "data"))
+        assert ended.stdout.endswith("; 1 pod ended\n"), ended.output
+        process.process.communicate(timeout=60)
+    with running("up", "--port", "0", "--plain", "--node", "--data", "data", cwd=tmp_path) as process:
+        url = next(word for word in " ".join(wait(process)).split() if word.startswith("http://"))
+        assert eventually(lambda: job()[1] in ("Failed", "Succeeded") and job()) == (name, "Failed")
+        assert log(url, name) == ["my", "log"]
+        if kubectl := shutil.which("kubectl"):
+            asked = [kubectl, "--kubeconfig", str(config), "logs", name]
+            assert subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout == "my log\n"
+        assert process.stop(signal.SIGINT)[0] == 0
 
 
 WHO = """

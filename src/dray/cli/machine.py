@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -142,7 +142,7 @@ class Machine:
         finally:
             await end_tasks((agent, *drivers, readiness))
             if not self.options.keep_pods:
-                for failure in (await _end_pods(self._runtime)).failures:
+                for failure in (await _ended(await self._runtime.pods(), self._runtime.remove_sandbox)).failures:
                     _logger.error("%s", failure)
 
     async def _drive(self, driver: NodeDriver) -> None:
@@ -270,35 +270,37 @@ def check_runtime(name: str) -> None:
 
 
 async def end_pods(options: MachineOptions) -> EndedPods:
-    """Of a node whose agent has ended."""
-    return await _end_pods(_runtime(replace(options, root=short_root(options.root))))
+    """Ends the pods of a node whose agent has ended. The next agent finds how they ended, and their logs."""
+    runtime = _runtime(replace(options, root=short_root(options.root)))
+    return await _ended(await runtime.pods(), runtime.end_pod)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedPods:
+    """`count` is the number of pods that were running and are ended."""
+
     count: int
     failures: tuple[str, ...] = ()
-    """Why others did not end."""
+    """Why other pods did not end."""
 
 
-async def _end_pods(runtime: Runtime) -> EndedPods:
-    """All at once: one that does not end holds up no other."""
-    uids = sorted(await runtime.pods())
-    found = await asyncio.gather(*(_end_pod(runtime, uid) for uid in uids))
-    failures = tuple(filter(None, found))
-    return EndedPods(len(uids) - len(failures), failures)
+async def _ended(uids: Iterable[str], end: Callable[[str], Awaitable[object]]) -> EndedPods:
+    """Ends all pods at the same time, so that a pod that does not end delays no other. `end` returns whether the pod
+    was running."""
+    found = await asyncio.gather(*(_end_pod(uid, end) for uid in sorted(uids)))
+    failures = tuple(each for each in found if isinstance(each, str))
+    return EndedPods(sum(each is True for each in found), failures)
 
 
-async def _end_pod(runtime: Runtime, uid: str) -> str:
-    """Why the pod did not end; empty where it did."""
+async def _end_pod(uid: str, end: Callable[[str], Awaitable[object]]) -> object:
+    """Returns what `end` returns, or as text why the pod did not end."""
     try:
         async with asyncio.timeout(_END_SECONDS):
-            await runtime.remove_sandbox(uid)
+            return await end(uid)
     except TimeoutError:
         return f"pod {uid} has not ended within {_END_SECONDS:g} s"
     except Exception as error:
         return f"pod {uid}: {described(error)}"
-    return ""
 
 
 def _runtime(options: MachineOptions) -> Runtime:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from dray.api.objects import Object, mapping, mappings, spec_of
-from dray.client.clock import timestamp
+from dray.api.objects import Object, mapping, mappings, spec_of, status_of, uid_of
+from dray.client.clock import moment, timestamp
 from dray.node.runtimes.interface import ContainerState
 
 FIRST_BACKOFF: Final = 10.0
@@ -20,6 +20,10 @@ LONGEST_BACKOFF: Final = 300.0
 _GOOD_RUN: Final = 600.0
 _MESSAGE_BYTES: Final = 4096
 _MEMBERS: Final = ("initContainers", "containers")
+_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+# As if it was killed: nobody knows how it ended.
+_LOST_EXIT: Final = 137
+LOST_MESSAGE: Final = "The container was removed while no node agent was running; how it ended is not known"
 _STATED: Final = ("limits", "requests", "claims")
 
 
@@ -182,6 +186,29 @@ def records_of(pod: Object) -> PodRecords:
     records = PodRecords(inits, [ContainerRecord(each, waiting=waiting) for each in mappings(spec.get("containers"))])
     records.follow(pod)
     return records
+
+
+def lost_run(pod: Object, record: ContainerRecord, now: float) -> ContainerState | None:
+    """Returns the latest run of a container as the pod's status tells it, ended `now` at the latest; None if the status
+    names no run."""
+    entries = (each for member in _STATUSES for each in mappings(status_of(pod).get(member)))
+    told = next((each for each in entries if each.get("name") == record.name), {})
+    if not told.get("containerID"):
+        return None
+    state, last = mapping(told.get("state")), mapping(told.get("lastState"))
+    ended = mapping(state.get("terminated") or ({} if state.get("running") else last.get("terminated")))
+    started = (ended or mapping(state.get("running"))).get("startedAt")
+    return ContainerState(
+        str(told["containerID"]),
+        uid_of(pod),
+        record.name,
+        int(told.get("restartCount") or 0),
+        moment(str(started)).timestamp() if started else now,
+        moment(str(ended["finishedAt"])).timestamp() if ended.get("finishedAt") else now,
+        int(ended["exitCode"]) if "exitCode" in ended else _LOST_EXIT,
+        image=str(told.get("image") or ""),
+        image_id=str(told.get("imageID") or ""),
+    )
 
 
 def runs_again(pod: Object, record: ContainerRecord) -> bool:

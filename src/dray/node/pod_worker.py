@@ -26,7 +26,7 @@ from dray.client.clock import Deadlines, moment, timestamp
 from dray.client.errors import ClientError
 from dray.node.container_control import ContainerControl
 from dray.node.container_devices import pod_cdi_ids
-from dray.node.container_records import records_of
+from dray.node.container_records import LOST_MESSAGE, lost_run, records_of
 from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError, described
 from dray.node.eviction import storage
@@ -209,8 +209,18 @@ class PodWorker:
                 record.began(found)
                 if not found.running:
                     self._runs.control.ended(record, found)
+        self._find_lost_runs()
         if any(each.attempt >= 0 for each in self.records.containers):
             self.state.initialized = True
+
+    def _find_lost_runs(self) -> None:
+        """Runs that the pod's status names and the runtime knows nothing of: somebody removed them. A container ran
+        once all the same, so a pod that is never restarted has failed."""
+        now = self._parts.time.now().timestamp()
+        for record in self.records:
+            if record.attempt < 0 and (lost := lost_run(self.pod, record, now)) is not None:
+                record.began(lost)
+                record.ended(lost, LOST_MESSAGE if lost.finished_at == now else "")
 
     async def _live(self) -> None:
         """Until its containers have ended for good, or it is to be stopped."""
@@ -243,6 +253,9 @@ class PodWorker:
         return self._deadlines.left("end", after(moment(self.state.start_time), float(allowed)))
 
     async def _set_up_and_run(self) -> None:
+        if self._runs.is_over(self.records):
+            # It ended while no agent ran. Its devices may be gone, and are not needed any more.
+            return
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
         if not any(each.running for each in self.records):
             await self._trying("FailedPrepareDynamicResources", self._prepare_claims)

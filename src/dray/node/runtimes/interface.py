@@ -104,6 +104,9 @@ class Runtime(Protocol):
     async def stop_sandbox(self, pod_uid: str) -> None:
         """Gives back what only a pod that runs needs, such as its network. None of its containers runs any more."""
 
+    async def end_pod(self, pod_uid: str) -> bool:
+        """Kills the containers of the pod and keeps the records of how they ended. Returns True if one was running."""
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         """With all containers of the pod, which are killed. Unknown pods are fine."""
 

@@ -121,16 +121,23 @@ class ProcessRuntime:
     async def stop_sandbox(self, pod_uid: str) -> None:
         process_network.remove(self._pods / pod_uid)
 
-    async def remove_sandbox(self, pod_uid: str) -> None:
+    async def end_pod(self, pod_uid: str) -> bool:
         directories = list(self._containers.glob(f"{pod_uid}.*"))
-        await asyncio.gather(*(self._stop_and_remove(each) for each in directories))
-        cgroup = self._cgroups.find(pod_uid)
-        await end_all(cgroup.members, called=f"pod {pod_uid}")
-        await removed(cgroup.remove)
+        running = [each for each in directories if not (each / "exit.json").exists() and shim_lock.is_held(each)]
+        await asyncio.gather(*(self._stop_started(each) for each in directories))
+        await end_all(self._cgroups.find(pod_uid).members, called=f"pod {pod_uid}")
         process_network.remove(self._pods / pod_uid)
+        return bool(running)
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        await self.end_pod(pod_uid)
+        directories = list(self._containers.glob(f"{pod_uid}.*"))
+        await asyncio.gather(*(self.remove(each.name) for each in directories))
+        await removed(self._cgroups.find(pod_uid).remove)
         beneath.remove_tree(self._pods / pod_uid)
 
-    async def _stop_and_remove(self, directory: Path) -> None:
+    async def _stop_started(self, directory: Path) -> None:
+        """Kills a container. Forgets one that was never started."""
         try:
             async with asyncio.timeout(stopping.OBEY_SECONDS):
                 while directory.name in self._starting:
@@ -142,7 +149,6 @@ class ProcessRuntime:
             started = await self._started(directory)
         if started is not None:
             await self.stop(directory.name, 0)
-            await self.remove(directory.name)
 
     # Containers
 

@@ -121,6 +121,14 @@ class PodmanRuntime:
         await self._registry.load()
         await self._sandboxes.stop(pod_uid)
 
+    async def end_pod(self, pod_uid: str) -> bool:
+        await self._registry.load()
+        pod = [each.state.id for each in self._registry.all() if each.state.pod_uid == pod_uid]
+        running = [each for each in pod if self._registry.running(each) is not None]
+        await asyncio.gather(*(self.stop(each, 0) for each in running))
+        await self._sandboxes.stop(pod_uid)
+        return bool(running)
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         await self._registry.delete_pod(pod_uid)
         for directory in self._containers.glob(f"{pod_uid}.*"):
