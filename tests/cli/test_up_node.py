@@ -104,6 +104,26 @@ def test_pods_get_different_cpus_and_one_that_asks_for_more_waits(run: Dray, tmp
         assert process.stop(signal.SIGINT)[0] == 0
 
 
+def test_a_pod_without_a_claim_stays_off_the_cpu_of_a_claim_until_that_is_gone(run: Dray, tmp_path: Path) -> None:
+    cpus = os.sched_getaffinity(0)
+    if len(cpus) < 2:
+        pytest.skip("one CPU only")
+    write_pod(tmp_path)
+    (tmp_path / "claim.yaml").write_text(TEMPLATE + POD % "claims")
+    config = tmp_path / "data/kubeconfig"
+    up = ("up", "pod.yaml", "claim.yaml", "--port", "0", "--plain", "--node", "--data", "data")
+    with running(*up, cwd=tmp_path) as process:
+        wait(process)
+        plain = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+        _, own = eventually(lambda: said(tmp_path, "claims"))
+        assert eventually(lambda: os.sched_getaffinity(plain) == cpus - {own})
+        run("delete", "pod", "claims", "--kubeconfig", str(config))
+        assert eventually(lambda: os.sched_getaffinity(plain) == cpus)
+        run("delete", "pod", "p", "--kubeconfig", str(config))
+        assert eventually(lambda: not pods(run, config))
+        assert process.stop(signal.SIGINT)[0] == 0
+
+
 def write_pod(folder: Path) -> None:
     """A pod without claims that writes the id of its process to a file."""
     pod = POD.replace("  resourceClaims: [{name: cpu, resourceClaimTemplateName: one-cpu}]\n", "")

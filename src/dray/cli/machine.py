@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dray.server.security.certificates import Credential
 
 RUNTIMES: Final = ("process", "podman")
-# Containers without a claim are held to no set of CPUs that could be made smaller for others.
+# The runtimes keep containers without a claim off claimed CPUs, and claims may have all CPUs of the machine.
 _SETTINGS: Final = {"cpu": {"sharedPool": "off"}}
 _LONGEST_ROOT: Final = 60
 _END_SECONDS: Final = 120.0

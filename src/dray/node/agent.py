@@ -26,6 +26,7 @@ from dray.client.retries import Backoff
 from dray.node import root_lock
 from dray.node.agent_options import AgentOptions
 from dray.node.container_config import PodSetup
+from dray.node.container_devices import prepared_cdi_ids
 from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
 from dray.node.eviction.pressure import Pressure
@@ -104,6 +105,8 @@ class NodeAgent:
             self._start(group, self._events.run, "recording of events")
             self._start(group, self.runtime.run, "runtime")
             self._start(group, watch_descriptors, "watch of descriptors")
+            # Claims that an earlier agent prepared.
+            await _retried(self._follow_claims, "shared CPUs are not known")
             self._start_static(group)
             self._start(group, registration.run, "registration of the node")
             await registration.registered.wait()
@@ -266,11 +269,15 @@ class NodeAgent:
         self.dra.manager.kept.update(gone)
         await asyncio.gather(*(_retried(partial(self._forget, uid), f"pod {uid} is not removed") for uid in gone))
 
+    async def _follow_claims(self) -> None:
+        await self.runtime.follow_claims(prepared_cdi_ids(self.dra.manager.cache))
+
     async def _forget(self, uid: str) -> None:
         await self.runtime.remove_sandbox(uid)
         await self.setup.remove(uid)
         self.dra.manager.kept.discard(uid)
         await self.dra.manager.unprepare(uid)
+        await self._follow_claims()
 
 
 async def _retried(work: Callable[[], Awaitable[T]], failing: str) -> T:

@@ -20,7 +20,9 @@ from dray.node.runtimes.configs import Limits
 from dray.node.runtimes.interface import Usage
 
 _PERIOD = 100_000
-_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "devices")
+_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices")
+# Version 1: a group takes no process before it has both.
+_CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 _ROOT = Path("/sys/fs/cgroup")
 _DENIED_DEVICES = "devices.deny"
 _REMOVALS = 100
@@ -169,7 +171,9 @@ class Cgroups:
         for directory in cgroup.directories:
             directory.parent.mkdir(exist_ok=True)
             _delegate(directory.parent)
+            _inherit_cpus(directory.parent)
             directory.mkdir(exist_ok=True)
+            _inherit_cpus(directory)
         return cgroup
 
 
@@ -184,6 +188,7 @@ def _made(directory: Path) -> bool:
         _delegate(directory.parent)
         directory.mkdir(exist_ok=True)
         _delegate(directory)
+        _inherit_cpus(directory)
         return os.access(directory, os.W_OK)
     except OSError:
         return False
@@ -193,5 +198,14 @@ def _delegate(directory: Path) -> None:
     """Version 2: the controllers are on for the groups below."""
     control = directory / "cgroup.subtree_control"
     if control.exists():
-        with contextlib.suppress(OSError):
-            control.write_text("+cpu +memory +pids")
+        # The kernel refuses all of a line if one controller is missing.
+        for controllers in ("+cpu +memory +pids", "+cpuset"):
+            with contextlib.suppress(OSError):
+                control.write_text(controllers)
+
+
+def _inherit_cpus(directory: Path) -> None:
+    """Version 1: gives a new group the CPUs and memory nodes of its parent. Raises OSError."""
+    for name in _CPUSET_FILES if not (directory / "cgroup.controllers").exists() else ():
+        if (directory / name).exists() and not (directory / name).read_text().strip():
+            (directory / name).write_text((directory.parent / name).read_text())

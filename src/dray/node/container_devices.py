@@ -48,6 +48,12 @@ def pod_cdi_ids(cache: ClaimCache, pod: Object) -> list[str]:
     return list(dict.fromkeys(each for device in devices for each in device.cdi_ids))
 
 
+def prepared_cdi_ids(cache: ClaimCache) -> list[str]:
+    """Returns the CDI ids of the devices of all claims of the node, without those that are only looked into."""
+    used = (each for info in cache for driver, each in info.devices if info.uses(driver, each.pool, each.device))
+    return list(dict.fromkeys(cdi_id for device in used for cdi_id in device.cdi_ids))
+
+
 def cdi_ids(cache: ClaimCache, pod: Object, container: Object) -> list[str]:
     """What the runtime is asked to inject; raises PrepareError where a claim is not prepared on this node."""
     found: list[str] = []

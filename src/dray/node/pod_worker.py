@@ -25,7 +25,7 @@ from dray.api.times import after
 from dray.client.clock import Deadlines, moment, timestamp
 from dray.client.errors import ClientError
 from dray.node.container_control import ContainerControl
-from dray.node.container_devices import pod_cdi_ids
+from dray.node.container_devices import pod_cdi_ids, prepared_cdi_ids
 from dray.node.container_records import LOST_MESSAGE, lost_run, records_of
 from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError, described
@@ -270,6 +270,7 @@ class PodWorker:
     async def _prepare_claims(self) -> None:
         try:
             await self._parts.dra.manager.prepare(self.pod)
+            await self._follow_claims()
         except PrepareError as error:
             raise PrepareError(f"Failed to prepare dynamic resources: {error}") from None
 
@@ -339,11 +340,15 @@ class PodWorker:
         while True:
             try:
                 await self._parts.dra.manager.unprepare(uid_of(self.pod))
+                await self._follow_claims()
                 return
             except UnprepareError as error:
                 _logger.warning("Pod %s/%s: %s", *key_of(self.pod), error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _follow_claims(self) -> None:
+        await self._parts.runtime.follow_claims(prepared_cdi_ids(self._parts.dra.manager.cache))
 
     async def _remove(self) -> None:
         await self._parts.runtime.remove_sandbox(uid_of(self.pod))

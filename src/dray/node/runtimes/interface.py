@@ -9,7 +9,7 @@ waiting state of its status.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -109,6 +109,10 @@ class Runtime(Protocol):
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         """With all containers of the pod, which are killed. Unknown pods are fine."""
+
+    async def follow_claims(self, cdi_ids: Iterable[str]) -> None:
+        """Takes the CDI devices of all claims that are prepared on the node. Containers without CPUs of a claim are
+        kept off the CPUs that these devices hold, those that run and those that start later."""
 
     async def start(self, config: ContainerConfig) -> ContainerState:
         """Once it returns the process runs, or has run. Raises StartError."""

@@ -17,7 +17,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
@@ -25,6 +25,8 @@ from typing import Any, Final
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroup, Cgroups, removed
+from dray.node.cpusets.lists import Cpuset
+from dray.node.cpusets.pinning import PARENT
 from dray.node.runtimes import (
     pod_network,
     process_images,
@@ -44,6 +46,8 @@ from dray.node.runtimes.executions import Executions
 from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
+from dray.node.runtimes.shared_cpus import SharedCpus
+from dray.node.runtimes.shim.processes import descendants
 from dray.node.runtimes.shim_server import ShimServer
 from dray.process import beneath
 from dray.process.ending import end_all
@@ -77,6 +81,7 @@ class ProcessRuntime:
         self._ends_with = ends_with
         self._cdi_directories = tuple(cdi_directories)
         self._cgroups = cgroups or Cgroups()
+        self._shared = SharedCpus(cdi_directories)
         self._plugins = plugins
         self._unknown_images_wait = unknown_images_wait
         self._starting: set[str] = set()
@@ -152,6 +157,26 @@ class ProcessRuntime:
 
     # Containers
 
+    async def follow_claims(self, cdi_ids: Iterable[str]) -> None:
+        if not self._shared.follow(cdi_ids):
+            return
+        for directory in list(self._containers.iterdir()):
+            spec = shim_client.read_json(directory / "spec.json") or {}
+            if spec and not spec.get("cpus") and shim_lock.is_held(directory):
+                self._hold(directory, self._shared.cpus)
+
+    def _hold(self, directory: Path, cpus: Cpuset) -> bool:
+        """Holds a container to CPUs; returns True if its control group does it."""
+        pod_uid, name, attempt = directory.name.rsplit(".", 2)
+
+        def processes() -> set[int]:
+            started = shim_client.read_json(directory / "state.json") or {}
+            shim = int(started.get("shim", 0))
+            return {*self._cgroup(directory).members(), *(descendants(shim) if shim else ())}
+
+        path = f"{PARENT}/{pod_uid}/{name}-{attempt}" if self._cgroups.usable else ""
+        return self._shared.hold(path, cpus, processes)
+
     async def start(self, config: ContainerConfig) -> ContainerState:
         argv = process_images.argv(config.image, config.command, config.args, unknown_wait=self._unknown_images_wait)
         edits = edits_of(config, self._cdi_directories)
@@ -176,6 +201,9 @@ class ProcessRuntime:
         cgroup.deny(hidden)
         spec = container_spec(config, argv, edits, directory, cgroup, hidden)
         spec |= {"ends_with": self._ends_with, "network": process_network.of_pod(self._pods / config.pod_uid)}
+        own, shared = frozenset(spec["cpus"]), self._shared.cpus
+        if (own or self._shared.are_limited) and not self._hold(directory, own or shared) and not own:
+            spec["shared_cpus"] = sorted(shared)
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
@@ -187,6 +215,9 @@ class ProcessRuntime:
         except StartError:
             await self._forget(directory)
             raise
+        if not own and shared != self._shared.cpus:
+            # Claims came or went meanwhile.
+            self._hold(directory, self._shared.cpus)
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
         return await self._state(directory, started)
 
@@ -284,6 +315,8 @@ class ProcessRuntime:
         started = shim_client.read_json(directory / "state.json")
         if spec is None or started is None or (directory / "exit.json").exists():
             raise StartError("ContainerNotRunning", "the container is not running")
+        if "shared_cpus" in spec:
+            spec["shared_cpus"] = sorted(self._shared.cpus)
         execution = ExecProcess(directory, spec, started["pid"])
         return await self._executions.run(container_id, execution.run(command, streams, tty=tty, stdin=stdin))
 

@@ -17,7 +17,7 @@ from dray.driver.cdi.edits import DeviceNode
 from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import cpu_quota, cpu_shares
-from dray.node.cpusets.lists import format_cpuset
+from dray.node.cpusets.lists import Cpuset, format_cpuset
 from dray.node.runtimes.cdi_edits import MadeDevice, cpus_of, is_pipe, made_device
 from dray.node.runtimes.configs import ContainerConfig, Limits, Mount, Security
 from dray.node.runtimes.interface import StartError
@@ -40,8 +40,10 @@ def run_arguments(
     *,
     root: Path,
     directory: Path,
+    shared_cpus: Cpuset = frozenset(),
 ) -> list[str]:
     """`sharing` are those that name what the pod shares; `directory` is private, and of this container alone.
+    A container without CPUs of a claim starts on `shared_cpus`, if there are any.
 
     Raises StartError for what podman cannot give it.
     """
@@ -64,7 +66,7 @@ def run_arguments(
         *_environment(config, edits, directory),
         *_mounts(config.mounts, edits),
         *_devices(edits.device_nodes, directory),
-        *_resources(config.limits, edits),
+        *_resources(config.limits, edits, shared_cpus),
         *_security(config.security),
         *_user(config, edits, image_user),
     ]
@@ -160,14 +162,16 @@ def _make(device: MadeDevice, path: Path, named: str) -> str:
     return str(path)
 
 
-def _resources(limits: Limits, edits: Edits) -> list[str]:
+def _resources(limits: Limits, edits: Edits, shared_cpus: Cpuset) -> list[str]:
     found = ["--cpu-shares", str(cpu_shares(limits))]
     if quota := cpu_quota(limits):
         found += ["--cpu-period", str(quota[1]), "--cpu-quota", str(quota[0])]
     if limits.memory:
         found += ["--memory", str(limits.memory), "--memory-swap", str(limits.memory)]
     cpus = cpus_of(edits)
-    return [*found, "--cpuset-cpus", format_cpuset(cpus)] if cpus else found
+    if not cpus:
+        found += labels.arguments({labels.SHARED_CPUS: "true"})
+    return [*found, "--cpuset-cpus", format_cpuset(cpus or shared_cpus)] if cpus or shared_cpus else found
 
 
 def _security(security: Security) -> list[str]:

@@ -36,6 +36,8 @@ class FoundContainer:
     stop_signal: int
     tty: bool
     stdin_once: bool
+    shares_cpus: bool = False
+    """Whether no claim of it has CPUs."""
 
     @property
     def id(self) -> str:
@@ -79,6 +81,7 @@ def found_container(inspected: dict[str, Any], image_id: str = "") -> FoundConta
         _signal(config.get("StopSignal")),
         bool(config.get("Tty")),
         given.get(labels.STDIN_ONCE) == "true",
+        labels.SHARED_CPUS in given,
     )
 
 

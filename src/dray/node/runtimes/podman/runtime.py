@@ -15,7 +15,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Final
@@ -38,6 +38,7 @@ from dray.node.runtimes.podman.images import Images, LocalImage
 from dray.node.runtimes.podman.registry import Registry
 from dray.node.runtimes.podman.sandboxes import Sandboxes
 from dray.node.runtimes.process_end import ended
+from dray.node.runtimes.shared_cpus import SharedCpus
 from dray.process.ending import end_all
 from dray.process.identity import is_exiting
 from dray.process.tasks import end_tasks
@@ -68,6 +69,7 @@ class PodmanRuntime:
         self._address = address
         self._cdi_directories = tuple(cdi_directories)
         self._cgroups = Cgroups()
+        self._shared = SharedCpus(cdi_directories)
         self._podman = Podman()
         self._images = Images(self._podman)
         self._sandboxes = Sandboxes(self._podman, self._root)
@@ -140,6 +142,17 @@ class PodmanRuntime:
 
     # Containers
 
+    async def follow_claims(self, cdi_ids: Iterable[str]) -> None:
+        await self._registry.load()
+        if self._shared.follow(cdi_ids):
+            for found in self._registry.all():
+                if found.shares_cpus and found.state.running:
+                    self._share_cpus(found)
+
+    def _share_cpus(self, found: FoundContainer) -> None:
+        path = found.cgroup if found.id in found.cgroup else ""
+        self._shared.hold(path, self._shared.cpus, found.processes)
+
     async def start(self, config: ContainerConfig) -> ContainerState:
         await self._registry.load()
         sandbox = self._sandboxes.get(config.pod_uid)
@@ -152,7 +165,10 @@ class PodmanRuntime:
         directory.mkdir(mode=0o700)
         try:
             sharing = sandbox.sharing_arguments(self._target(config))
-            arguments = run_arguments(config, sharing, edits, image.user, root=self._root, directory=directory)
+            shared = self._shared.cpus if self._shared.are_limited else frozenset()
+            arguments = run_arguments(
+                config, sharing, edits, image.user, root=self._root, directory=directory, shared_cpus=shared
+            )
             options = write_hooks(edits.hooks, directory / "hooks")
             return await finished(self._run(arguments, options, image, directory))
         except StartError:
@@ -179,6 +195,9 @@ class PodmanRuntime:
         (directory / "environment").unlink()
         assert found is not None
         self._registry.add(found)
+        if found.shares_cpus:
+            # Claims may have come or gone since podman was told.
+            self._share_cpus(found)
         return found.state
 
     async def containers(self) -> list[ContainerState]:

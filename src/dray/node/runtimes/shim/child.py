@@ -91,7 +91,7 @@ def become(spec: Spec, parent: int = 0) -> NoReturn:
 
 
 def _limit(spec: Spec) -> None:
-    cpus = spec.get("cpus")
+    cpus = spec.get("cpus") or spec.get("shared_cpus")
     if cpus:
         os.sched_setaffinity(0, cpus)
     with contextlib.suppress(ValueError, OSError):

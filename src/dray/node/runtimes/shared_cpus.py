@@ -1,0 +1,99 @@
+"""Shared CPUs: those that no claim of the node holds. Containers without CPUs of their own stay on them.
+
+A container is held by its cpuset control group. Where this process may write none, its processes are held by CPU
+affinity, which they can change themselves; the log says so. If claims hold all CPUs, other containers run on all of
+them, because they have to run somewhere; the log says that too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from dray.node import cdi
+from dray.node.cpusets.cgroups import CgroupError, CpusetGroup, find_hierarchy
+from dray.node.cpusets.lists import Cpuset, format_cpuset
+from dray.node.cpusets.pinning import PinningError, claimed_cpus, set_affinity
+
+_logger = logging.getLogger(__name__)
+_ALL_CLAIMED: Final = (
+    "claims hold all CPUs (%s): pods without a claim run on them too; keep CPUs for these pods with "
+    "--driver cpu:reservedCPUs=0"
+)
+_BY_AFFINITY: Final = (
+    "no cpuset control groups that this user may write: pods without a claim are kept off claimed CPUs by affinity, "
+    "which their processes can change"
+)
+
+
+class SharedCpus:
+    def __init__(self, directories: Sequence[Path]) -> None:
+        """`directories` have the CDI specs, which say what CPUs a device of a claim stands for."""
+        self._directories = tuple(directories)
+        self._online: Cpuset = frozenset(os.sched_getaffinity(0))
+        self._hierarchy = find_hierarchy()
+        self._by_device: dict[str, Cpuset] = {}
+        self._claimed: Cpuset = frozenset()
+        self._before: Cpuset | None = None
+        """What was shared at the last call of `follow`; before the first, an earlier agent may have held containers."""
+        self._warned: set[str] = set()
+
+    @property
+    def cpus(self) -> Cpuset:
+        """CPUs for containers without a claim."""
+        return self._online - self._claimed or self._online
+
+    @property
+    def are_limited(self) -> bool:
+        return self.cpus != self._online
+
+    def follow(self, cdi_ids: Iterable[str]) -> bool:
+        """Takes the CDI devices of all prepared claims; returns True if other CPUs are shared than before."""
+        ids = set(cdi_ids)
+        self._by_device = {each: cpus for each, cpus in self._by_device.items() if each in ids}
+        self._by_device |= {each: self._cpus_of(each) for each in ids - self._by_device.keys()}
+        before = self._before
+        self._claimed = frozenset().union(*self._by_device.values())
+        if self._claimed >= self._online:
+            self._warn(_ALL_CLAIMED, format_cpuset(self._online))
+        self._before = self.cpus
+        return self.cpus != before
+
+    def _cpus_of(self, cdi_id: str) -> Cpuset:
+        try:
+            return claimed_cpus(cdi.resolve([cdi_id], self._directories).environment)
+        except (cdi.CdiError, PinningError):
+            # The container that uses it reports what is wrong with it.
+            return frozenset()
+
+    def group(self, path: str) -> CpusetGroup | None:
+        """Returns the cpuset group at a path; None if there is none, or the path is empty."""
+        found = self._hierarchy.group(path) if self._hierarchy is not None and path else None
+        return found if found is not None and (found.directory / "cpuset.cpus").exists() else None
+
+    def hold(self, path: str, cpus: Cpuset, processes: Callable[[], Iterable[int]]) -> bool:
+        """Holds a container to CPUs, by its control group, or else its processes by affinity. Returns True if a
+        control group does it."""
+        try:
+            if (group := self.group(path)) is not None:
+                if group.cpus() != cpus:
+                    group.confine(cpus)
+                return True
+        except CgroupError as error:
+            _logger.debug("%s", error)
+        if cpus != self._online:
+            self._warn(_BY_AFFINITY)
+        for pid in processes():
+            try:
+                set_affinity(pid, cpus)
+            except PinningError as error:
+                _logger.warning("%s", error)
+        return False
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            _logger.warning(message, *arguments)
