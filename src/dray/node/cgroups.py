@@ -25,6 +25,8 @@ _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices")
 _CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 _ROOT = Path("/sys/fs/cgroup")
 _DENIED_DEVICES = "devices.deny"
+# Such as /dev/null, which no process can do without.
+_MEMORY_DEVICES = 1
 _REMOVALS = 100
 _REMOVAL_SECONDS = 0.05
 
@@ -41,9 +43,13 @@ class Cgroup:
                 if (directory / name).exists():
                     (directory / name).write_text(value)
 
-    def deny(self, files: Iterable[str]) -> None:
-        """Keeps its processes from opening these device files by whatever name, where version 1 has such rules."""
-        rules = [rule for file in files if (rule := _device_rule(file))]
+    def deny(self, files: Iterable[str], given: Iterable[str]) -> None:
+        """Keeps its processes from opening these device files by whatever name, where version 1 has such rules.
+
+        The devices of `given` files stay allowed.
+        """
+        allowed = set(map(_device_rule, given))
+        rules = [rule for file in files if (rule := _device_rule(file)) and rule not in allowed]
         for directory in self.directories:
             if (directory / _DENIED_DEVICES).exists():
                 for rule in rules:
@@ -94,10 +100,12 @@ class Cgroup:
 
 
 def _device_rule(file: str) -> str:
-    """Returns the rule for a device file, as in `c 195:0 rwm`; empty for any other file."""
+    """Returns the rule for a device file, as in `c 195:0 rwm`; empty for other files and for those that all need."""
     try:
         found = os.stat(file)
     except OSError:
+        return ""
+    if os.major(found.st_rdev) == _MEMORY_DEVICES:
         return ""
     kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
     return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)} rwm" if kind else ""

@@ -198,7 +198,7 @@ class ProcessRuntime:
         cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
         cgroup.limit(config.limits)
         hidden = self._hidden(config, edits)
-        cgroup.deny(hidden)
+        cgroup.deny(hidden, _device_files(edits))
         spec = container_spec(config, argv, edits, directory, cgroup, hidden)
         spec |= {"ends_with": self._ends_with, "network": process_network.of_pod(self._pods / config.pod_uid)}
         own, shared = frozenset(spec["cpus"]), self._shared.cpus
@@ -224,7 +224,7 @@ class ProcessRuntime:
     def _hidden(self, config: ContainerConfig, edits: cdi.Edits) -> list[str]:
         if self._plugins is None or config.security.privileged:
             return []
-        return hidden_files(self._plugins, [node.host_path or node.path for node in edits.device_nodes])
+        return hidden_files(self._plugins, _device_files(edits))
 
     async def _forget(self, directory: Path) -> None:
         """A container that was not started leaves nothing."""
@@ -386,3 +386,8 @@ class ProcessRuntime:
 def _write_private(path: Path, content: dict[str, Any]) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         json.dump(content, file)
+
+
+def _device_files(edits: cdi.Edits) -> list[str]:
+    """The device files that claims give a container, by their paths on the machine."""
+    return [node.host_path or node.path for node in edits.device_nodes]
