@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
     "down": ("dray.cli.down:down", "End a cluster that runs in the background."),
     "devices": ("dray.cli.devices:devices", "Show the devices of a cluster, their state, and who holds them."),
+    "doctor": ("dray.cli.doctor:doctor", "Check what dray needs of this machine, with a remedy for each problem."),
     "driver": ("dray.cli.driver:driver", "Run a DRA driver beside a kubelet, or show what it would publish."),
     "examples": ("dray.cli.examples:examples", "Write the example manifests that come with dray."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),

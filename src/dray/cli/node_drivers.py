@@ -80,7 +80,7 @@ def choose_drivers(wanted: Sequence[str], unwanted: Sequence[str]) -> NodeDriver
     """
     asked = {each.name: each for each in map(ChosenDriver.parse, wanted)}
     for each in asked.values():
-        _check(each)
+        check_driver(each)
     drivers: list[ChosenDriver] = []
     lines: list[str] = []
     for name in dict.fromkeys((*AUTOMATIC, *asked)):
@@ -95,7 +95,8 @@ def choose_drivers(wanted: Sequence[str], unwanted: Sequence[str]) -> NodeDriver
     return NodeDrivers(tuple(drivers), tuple(lines))
 
 
-def _check(chosen: ChosenDriver) -> None:
+def check_driver(chosen: ChosenDriver) -> None:
+    """Ends the command if there is no such driver or it does not take its settings."""
     from dray.driver import DriverError
     from dray.drivers.registry import prepared
 

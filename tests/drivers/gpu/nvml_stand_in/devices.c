@@ -168,6 +168,11 @@ int nvmlDeviceGetComputeMode(handle_t *device, int *mode) {
     *mode = number(device->gpu, "compute_mode", 0);
     return gone(device);
 }
+int nvmlDeviceGetPersistenceMode(handle_t *device, int *mode) {
+    ENTER(device->gpu);
+    *mode = number(device->gpu, "persistence_mode", 1);
+    return gone(device);
+}
 int nvmlDeviceSetComputeMode(handle_t *device, int mode) {
     ENTER(device->gpu);
     if (gone(device)) return GPU_IS_LOST;
