@@ -19,7 +19,7 @@ def run() -> Run:
     """Runs `dray` with arguments and, as `stdin`, what to read from standard input."""
 
     def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        result = CliRunner().invoke(main, arguments, input=stdin)
+        result = CliRunner().invoke(main, arguments, input=stdin, prog_name="dray")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

@@ -56,7 +56,7 @@ def test_a_name_that_is_not_there_does_not_stop_the_others(dray: Dray) -> None:
     applied(dray, CONFIG.replace("NAME", "a"))
     result = dray("delete", "cm", "nope", "a")
     assert result.exit_code == 1
-    assert result.stderr == 'Error from server (NotFound): configmaps "nope" not found\n'
+    assert result.stderr == 'error: configmaps "nope" not found\n'
     assert result.stdout == 'configmap "a" deleted from default namespace\n'
     assert dray("delete", "cm", "nope", "--ignore-not-found").exit_code == 0
 
@@ -112,7 +112,7 @@ def test_who_may_delete_but_not_look(run: Dray, tmp_path: Path) -> None:
         assert run("apply", *admin, "-f", "-", stdin=f"{DELETERS}---\n{HELD}").exit_code == 0
         result = run("delete", "cm/held", "--kubeconfig", str(paths["eve"]))
     assert (result.exit_code, result.stdout) == (1, 'configmap "held" deleted from default namespace\n')
-    assert result.stderr.startswith('Error from server (Forbidden): configmaps "held" is forbidden: User "eve"')
+    assert result.stderr.startswith('error: configmaps "held" is forbidden: User "eve"')
 
 
 @pytest.mark.parametrize(

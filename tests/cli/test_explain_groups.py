@@ -77,11 +77,11 @@ def test_one_that_fits_one_that_is_not_there_and_two_of_one_name(server: Server)
     status, lines = server.explain("podgroup", "g")
     assert (status, lines[0]) == (0, "group default/g: fits")
     status, lines = server.explain("podgroup", "none")
-    assert (status, lines) == (2, ["Error: there is no PodGroup none in namespace default"])
+    assert (status, lines) == (2, ["error: there is no PodGroup none in namespace default"])
     server.apply(OTHER % "g")
     status, lines = server.explain("podgroup", "g")
     assert status == 2
-    assert lines[0].startswith("Error: there are 2 groups g in namespace default; say which, as in podgroup.")
+    assert lines[0].startswith("error: there are 2 groups g in namespace default; say which, as in podgroup.")
     status, lines = server.explain("podgroup.scheduling.x-k8s.io", "g")
     assert (status, lines[0]) == (1, "group default/g: has no pods that wait")
 

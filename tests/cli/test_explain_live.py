@@ -96,7 +96,7 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
         "pod default/p: does not fit: no node takes it: Insufficient cpu: 2 wanted, 1 of 1 left",
         *lines[6:],
     ]
-    assert server.explain("pod/p", "--node", "d") == (2, ["Error: there is no node d"])
+    assert server.explain("pod/p", "--node", "d") == (2, ["error: there is no node d"])
 
 
 def test_a_pod_that_could_be_placed(server: Server) -> None:
@@ -181,10 +181,10 @@ def test_what_keeps_all_nodes_from_being_asked(server: Server, text: str, said: 
 
 def test_the_target_must_be_one(server: Server) -> None:
     server.apply(claim("same") + pod("same"))
-    assert server.explain("same") == (2, ["Error: same may be a pod or a claim; say which, as in pod/same"])
+    assert server.explain("same") == (2, ["error: same may be a pod or a claim; say which, as in pod/same"])
     assert server.explain("pod/none") == (
         2,
-        ["Error: there is no pod none in namespace default; -n chooses another"],
+        ["error: there is no pod none in namespace default; -n chooses another"],
     )
     assert "in namespace other" in server.explain("none", "-n", "other")[1][0]
 

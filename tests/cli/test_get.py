@@ -84,7 +84,7 @@ def test_a_type_that_is_not_served(dray: Dray) -> None:
     result = dray("get", "resourceclaimz")
     assert result.exit_code == 1
     assert 'the server doesn\'t have a resource type "resourceclaimz"; did you mean resourceclaims' in result.stderr
-    assert dray("get", "xyzzy").stderr == 'Error: the server doesn\'t have a resource type "xyzzy"\n'
+    assert dray("get", "xyzzy").stderr == 'error: the server doesn\'t have a resource type "xyzzy"\n'
 
 
 def test_all_namespaces_and_selectors(dray: Dray) -> None:
@@ -136,7 +136,7 @@ def test_nothing_there(dray: Dray) -> None:
 def test_a_name_that_is_not_there_does_not_hide_the_others(dray: Dray) -> None:
     result = dray("get", "cm", "first", "nope", "-n", "team")
     assert (result.exit_code, len(result.stdout.splitlines())) == (1, 2)
-    assert result.stderr == 'Error from server (NotFound): configmaps "nope" not found\n'
+    assert result.stderr == 'error: configmaps "nope" not found\n'
     assert dray("get", "cm", "nope", "-o", "yaml").stdout == ""
 
 
@@ -209,7 +209,7 @@ def test_forbidden_and_unauthorized(dray: Dray, server: Any, tmp_path: Path) -> 
     path.write_text(yaml.safe_dump(document))
     result = dray("get", "secrets", "--kubeconfig", str(path))
     assert result.exit_code == 1
-    assert result.stderr.startswith('Error from server (Forbidden): secrets is forbidden: User "eve" cannot list')
+    assert result.stderr.startswith('error: secrets is forbidden: User "eve" cannot list')
     assert "ask for a role that allows it" in result.stderr
     path.write_text(yaml.safe_dump(kubeconfigs.secure(server.url, authority.certificate, token="wrong")))
     result = dray("get", "secrets", "--kubeconfig", str(path))

@@ -34,6 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_WORD_STARTS: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _ESCAPE: Final = re.compile(r"\\(.)")
 # Somebody waits at a terminal: enough for a hiccup, and no long silence if the server is not there.
 _ATTEMPTS: Final = 3
@@ -256,11 +257,16 @@ _CAUSES: Final = {
 
 
 def complain(error: ApiError) -> None:
-    """A refusal, as kubectl puts it, and what to do about it if that is not in the message."""
-    reason = f" ({error.reason})" if error.reason else ""
-    click.echo(one_line(f"Error from server{reason}: {error}"), err=True)
+    """Prints an error that the server returned, and what to do about it if the message does not say so."""
+    click.echo(one_line(f"error: {error}{_reason(error)}"), err=True)
     if advice := advice_on(error):
         click.echo(advice, err=True)
+
+
+def _reason(error: ApiError) -> str:
+    """Returns the reason in parentheses, unless the message contains its words: "NotFound" is in "x not found"."""
+    words = _WORD_STARTS.sub(" ", error.reason)
+    return "" if not words or words.lower() in str(error).lower() else f" ({error.reason})"
 
 
 def advice_on(error: ApiError) -> str:
