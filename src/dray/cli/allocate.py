@@ -17,25 +17,39 @@ from dray.api.resource_claims import allocation_results
 from dray.cli.explanation_trees import device
 from dray.cli.explanations import claim_rows
 from dray.cli.manifests import Manifest, read
+from dray.cli.output_formats import output_option
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
 from dray.cli.stored import Unusable
 
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(sorted(POLICIES)),
+    default="kubernetes",
+    show_default=True,
+    help="Devices to choose on a node. kubernetes: first fit. pack: least fragmentation.",
+)
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--node", default="", metavar="NAME", help="Ask this node only.")
-@click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
-@click.option("--output", "-o", type=click.Choice(["text", "yaml", "json"]), default="text", show_default=True)
+@click.option("--node", default="", metavar="NAME", help="Consider this node only.")
+@policy_option
+@output_option("text", "json", "yaml")
 @plugin_option
 def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugins: tuple[str, ...]) -> None:
     """Show which devices claims and pods get, or why they get none.
 
-    PATH is YAML or JSON, a directory of them, or - for standard input: nodes, ResourceSlices, DeviceClasses,
-    claims, claim templates and pods. Claims that are allocated already hold their devices. Pods are placed first, by
-    the scheduler's own filters and scores, then claims that no pod uses, in the order of the files; of equally good
-    nodes the first is taken.
+    PATH is a YAML or JSON file, a directory, or - for standard input. It holds nodes, ResourceSlices, DeviceClasses,
+    claims, claim templates and pods. Claims that are allocated already keep their devices. Pods are placed first, with
+    the filters and scores of the scheduler. Claims that no pod uses follow in the order of the files. If several nodes
+    are equally good, the first one is used.
+
+    \b
+    Examples:
+      dray allocate examples/cluster
+      dray allocate examples/cluster --node big -o json
 
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """

@@ -33,7 +33,18 @@ _CONTROLLERS: Final = (
 @click.command()
 @serving
 def apiserver(**given: Any) -> None:
-    """Serve the Kubernetes API from this machine, until interrupted."""
+    """Run only the API server, until interrupted.
+
+    It serves the Kubernetes API with TLS, RBAC and admission. `dray up` runs it together with scheduler, controllers
+    and node.
+
+    \b
+    Examples:
+      dray apiserver --kubeconfig admin.kubeconfig
+      dray apiserver --data /var/lib/dray/api --bind 0.0.0.0 --name lab.example.com
+
+    Exit status: 0 interrupted, 2 the server cannot start.
+    """
     log_to_stderr()
     options = server_options(**given)
     with failing_plainly():

@@ -26,10 +26,18 @@ _REGISTRATION: Final = 10.0
 
 
 @click.command()
-@click.option("--filename", "-f", "files", multiple=True, required=True, metavar="PATH", help="Repeatable.")
-@click.option("--server-side", is_flag=True, help="It always is; for those who are used to saying so.")
+@click.option(
+    "--filename",
+    "-f",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="File or directory with manifests, or - for standard input; repeatable.",
+)
+@click.option("--server-side", is_flag=True, help="Accepted as kubectl does; dray always applies on the server.")
 @click.option("--force-conflicts", is_flag=True, help="Take over fields that belong to other field managers.")
-@click.option("--dry-run", is_flag=True, help="Let the server check everything and keep nothing.")
+@click.option("--dry-run", is_flag=True, help="Let the server check everything, but store nothing.")
 @located
 def apply(
     files: tuple[str, ...],
@@ -40,10 +48,16 @@ def apply(
     context: str,
     namespace: str,
 ) -> None:
-    """Create or change objects so that they are as files say.
+    """Create or update objects from files.
 
-    PATH is YAML or JSON, a directory of them, or - for standard input. The server compares with what was applied
-    before (field manager "dray"): what a file no longer says is taken away, what others set is left alone.
+    PATH is a YAML or JSON file, a directory, or - for standard input. This is server-side apply with the field manager
+    "dray": fields that you remove from a file are removed from the object, and fields that others set stay.
+
+    \b
+    Examples:
+      dray apply -f examples/claims
+      dray apply -f pod.yaml --dry-run
+      dray convert old.yaml | dray apply -f -
 
     Exit status: 0 applied, 1 the server refused something, 2 a file cannot be read or the server cannot be asked.
     """

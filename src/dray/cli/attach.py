@@ -18,7 +18,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.argument("pod")
 @click.option("--container", "-c", default="", metavar="NAME", help="Container name. Default: the first one.")
 @click.option("--stdin", "-i", "input_", is_flag=True, help="Connect the input of the container.")
-@click.option("--tty", "-t", "terminal", is_flag=True, help="The container has a terminal: connect this one to it.")
+@click.option("--tty", "-t", "terminal", is_flag=True, help="Connect this terminal to the terminal of the container.")
 @located
 def attach(
     pod: str, container: str, input_: bool, terminal: bool, kubeconfig: Path | None, context: str, namespace: str

@@ -6,10 +6,10 @@ The devices are those of the ResourceSlices in a file or of a running cluster. W
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from dray.cel.selector import compile_device_expression
 from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, decode_key
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import read
+from dray.cli.output_formats import output_option, structured
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Outcome:
     help="Evaluate on the devices of the ResourceSlices in this file (or directory, or - for standard input).",
 )
 @click.option("--live", is_flag=True, help="Evaluate on the devices of a running cluster.")
-@click.option("--name", help="Of those devices, only the ones with this name: NAME, POOL/NAME or DRIVER/POOL/NAME.")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--name", help="Device to evaluate on: NAME, POOL/NAME or DRIVER/POOL/NAME. Default: all.")
+@output_option("text", "json", "yaml")
 @located
 def cel(
     expression: str,
@@ -74,10 +75,16 @@ def cel(
     context: str,
     namespace: str,
 ) -> None:
-    """Check a CEL EXPRESSION over `device` and evaluate it.
+    """Check a CEL EXPRESSION about `device`, and evaluate it.
 
-    Says the type and the worst-case cost, and for each device, named POOL/NAME, the value with its cost, or the error.
-    An expression that does not compile is shown with a caret under the place.
+    Prints the type and the worst-case cost. With --device or --live it also prints the value and the cost for each
+    device, or the error. If the expression does not compile, a caret points at the place.
+
+    \b
+    Examples:
+      dray cel 'device.driver == "gpu.nvidia.com"'
+      dray cel 'device.attributes["gpu.nvidia.com"].type == "gpu"' --live
+      dray cel 'device.driver == "gpu.nvidia.com"' --device examples/lab -o json
 
     Exit status: 0 it compiles, and evaluates on every device; 1 it does not; 2 a file cannot be read, the server
     cannot be asked, or there are no devices.
@@ -171,11 +178,11 @@ def _note(program: Program) -> str:
 
 
 def _show_error(error: CompileError, output: str) -> None:
-    if output == "json":
-        row = {"compiles": False, "error": error.message, "line": error.line, "column": error.column}
-        click.echo(json.dumps(row, indent=2, ensure_ascii=False))
-    else:
+    if output == "text":
         click.echo(error.render(), err=True)
+        return
+    row = {"compiles": False, "error": error.message, "line": error.line, "column": error.column}
+    click.echo(structured(row, output), nl=False)
 
 
 def _text(program: Program, outcomes: list[Outcome] | None) -> None:
@@ -190,7 +197,7 @@ def _text(program: Program, outcomes: list[Outcome] | None) -> None:
             click.echo(each.excerpt)
 
 
-def _json(program: Program, outcomes: list[Outcome] | None) -> None:
+def _structured(program: Program, outcomes: list[Outcome] | None, output: str) -> None:
     row: Object = {
         "compiles": True,
         "type": str(program.result_type),
@@ -200,7 +207,7 @@ def _json(program: Program, outcomes: list[Outcome] | None) -> None:
     }
     if outcomes is not None:
         row["devices"] = [_row(each) for each in outcomes]
-    click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+    click.echo(structured(row, output), nl=False)
 
 
 def _row(outcome: Outcome) -> Object:
@@ -209,7 +216,10 @@ def _row(outcome: Outcome) -> Object:
     return {"driver": of.driver, "pool": of.pool, "device": of.name, **what, "cost": outcome.cost}
 
 
-_WRITERS: Final[dict[str, Show]] = {"text": _text, "json": _json}
+_WRITERS: Final[dict[str, Show]] = {
+    "text": _text,
+    **{output: partial(_structured, output=output) for output in ("json", "yaml")},
+}
 
 
 def _advice(error: EvaluationError) -> str:

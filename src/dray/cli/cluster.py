@@ -52,7 +52,7 @@ class Where:
 def located(command: Command) -> Command:
     """Gives a command the options that make its argument `where`."""
     namespace = click.option(
-        "--namespace", "-n", default="", metavar="NAME", help="Namespace. Default: that of the context."
+        "--namespace", "-n", default="", metavar="NAME", help="Namespace. Default: the one of the context."
     )
     return reaching(namespace(command))
 

@@ -26,7 +26,7 @@ class CommandError(click.ClickException):
 
     def __init__(self, cause: click.ClickException) -> None:
         super().__init__(cause.format_message())
-        self.exit_code = cause.exit_code
+        self.exit_code = cause.exit_code  # type: ignore[misc]  # click reads it from the instance.
         self._cause = cause
 
     def show(self, file: IO[Any] | None = None) -> None:

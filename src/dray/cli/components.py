@@ -56,7 +56,7 @@ def scheduling(command: Command) -> Command:
             "--device-preemption/--no-device-preemption",
             default=True,
             show_default=True,
-            help="Remove pods of lower priority for the sake of their devices.",
+            help="Preempt pods of lower priority to free their devices.",
         ),
         click.option(
             "--drain-minutes",
@@ -64,7 +64,7 @@ def scheduling(command: Command) -> Command:
             default=30,
             show_default=True,
             metavar="NUMBER",
-            help="Keep the place of a group that waits for room from other pods for so long, at first. 0: never.",
+            help="Reserve room for a pending group for this many minutes (0: never).",
         ),
         queue_usage_option,
         click.option(
@@ -72,28 +72,28 @@ def scheduling(command: Command) -> Command:
             type=click.Choice(("auto", "on", "off")),
             default="auto",
             show_default=True,
-            help="Enforce the quota of queues of Kueue and KAI. auto: unless Kueue or KAI itself is at work.",
+            help="Enforce the quota of Kueue and KAI queues. auto: unless Kueue or KAI itself runs in the cluster.",
         ),
         click.option(
             "--node-devices",
             type=click.Choice(sorted(_NODE_DEVICES)),
             default="ignore",
             show_default=True,
-            help="Prefer nodes where the pod wastes least of the devices (pack), or whose devices are free (spread).",
+            help="Preference among nodes. pack: least devices wasted. spread: most devices free.",
         ),
         click.option(
             "--devices",
             type=click.Choice(("kubernetes", "pack")),
             default="kubernetes",
             show_default=True,
-            help="Which of a node's devices to take: the first that fit, or those that leave the best rest.",
+            help="Devices to choose on a node. kubernetes: first fit. pack: least fragmentation.",
         ),
         click.option(
             "--scheduler-name",
             default="default-scheduler",
             show_default=True,
             metavar="NAME",
-            help="Place the pods that name this scheduler.",
+            help="Name of the scheduler: it places pods with this schedulerName.",
         ),
     ):
         command = option(command)
@@ -137,7 +137,7 @@ def choosing(command: Command) -> Command:
         show_default=True,
         metavar="LIST",
         callback=lambda _, __, value: chosen(value),
-        help="With commas between: * for all, NAME to switch one on, -NAME to switch it off.",
+        help="Controllers to run, separated by commas: * for all, NAME for one, -NAME to leave one out.",
     )(command)
 
 
@@ -158,13 +158,19 @@ def leading(name: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for option in (
-            click.option("--lease-name", default=name, show_default=True, metavar="NAME"),
-            click.option("--lease-namespace", default="kube-system", show_default=True, metavar="NAME"),
+            click.option("--lease-name", default=name, show_default=True, metavar="NAME", help="Name of the lease."),
+            click.option(
+                "--lease-namespace",
+                default="kube-system",
+                show_default=True,
+                metavar="NAME",
+                help="Namespace of the lease.",
+            ),
             click.option(
                 "--leader-elect/--no-leader-elect",
                 default=True,
                 show_default=True,
-                help="Of several with the same lease, one works.",
+                help="Elect a leader: only one process with the same lease works at a time.",
             ),
         ):
             command = option(command)

@@ -45,8 +45,8 @@ def _root_certificate(path: Path | None) -> RootCertificate:
     "--root-ca-file",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=lambda _, __, value: _root_certificate(value),
-    help="Certificate authority that pods find in kube-root-ca.crt. Without it, what kube-system has there, or the "
-    "authority in the kubeconfig.",
+    help="Certificate authority for the ConfigMap kube-root-ca.crt. Default: the one in kube-system, or the one in the "
+    "kubeconfig.",
 )
 @metrics_options
 def controllers(
@@ -62,15 +62,21 @@ def controllers(
     metrics_bind: str,
     metrics_port: int | None,
 ) -> None:
-    """Make claims from templates, release them, evict from broken devices, and clean up.
+    """Run only the controllers, until interrupted.
 
-    In a cluster where kube-controller-manager runs, switch off there what is to run here, and say --force; without it,
-    what that one does too does not start. It runs until it is interrupted.
+    They create claims from templates, release claims, evict pods from broken devices, and clean up. If
+    kube-controller-manager runs in the cluster, controllers that it also runs are not started, unless --force is given;
+    switch them off there first.
 
-    A server that is down, or that refuses, is waited for.
+    If the server is down or refuses, the controllers wait and try again.
 
-    Exit status: 0 interrupted, 1 the lease was lost, or another is at work, 2 the kubeconfig cannot be used, or metrics
-    cannot be served.
+    \b
+    Examples:
+      dray controllers --kubeconfig admin.kubeconfig
+      dray controllers --controllers 'resourceclaim,device-taint-eviction' --metrics-port 9091
+
+    Exit status: 0 interrupted, 1 the lease was lost or another component does the same work, 2 the kubeconfig cannot be
+    used or metrics cannot be served.
     """
     from dray.control_plane.control_plane import Lease, PlaneOptions
 

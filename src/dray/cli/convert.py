@@ -22,6 +22,7 @@ from dray.cli.claim_node_selectors import ClaimNodeSelectors, key_of
 from dray.cli.claim_specs import group_name, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
+from dray.cli.output_formats import output_option
 from dray.cli.reports import one_line
 from dray.yaml.writing import as_json, as_yaml
 
@@ -36,17 +37,24 @@ Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--to", "version", type=click.Choice(_VERSIONS), default="v1", show_default=True)
-@click.option("--output", "-o", type=click.Choice(list(_WRITERS)), default="yaml", show_default=True)
+@click.option(
+    "--to", "version", type=click.Choice(_VERSIONS), default="v1", show_default=True, help="Version to write."
+)
+@output_option(*_WRITERS)
 def convert(files: tuple[str, ...], version: str, output: str) -> None:
-    """Rewrite manifests in another version of resource.k8s.io.
+    """Rewrite manifests for another version of resource.k8s.io.
 
-    FILE is YAML or JSON, a directory of them, or - for standard input. The removed versions v1alpha1, v1alpha2
-    and v1alpha3 are understood too; what they say and the new version cannot is reported on standard error,
-    with what to do instead. Give all files that belong together at once, so that parameters are found.
+    FILE is a YAML or JSON file, a directory, or - for standard input. The removed versions v1alpha1, v1alpha2 and
+    v1alpha3 can be read too. If the new version cannot express something, a note on standard error says so, and what to
+    do instead. Give all files that belong together in one call, so that parameters are found.
 
-    Objects of other groups are printed unchanged, but for pods whose claims still stand under "source".
-    Comments are not kept, lists are printed as single objects, and aliases are written out.
+    Objects of other groups are printed unchanged, except pods with claims under "source". Comments are lost, lists are
+    printed as single objects, and YAML aliases are expanded.
+
+    \b
+    Examples:
+      dray convert examples/legacy
+      dray convert claim.yaml --to v1beta1 -o json
 
     Exit status: 0 converted, 1 something cannot be converted (nothing is printed), 2 a file cannot be read.
     """

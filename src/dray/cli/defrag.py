@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.listing import listed
 from dray.cli.live import World
 from dray.cli.moving import Mover
+from dray.cli.output_formats import output_option, structured
 from dray.cli.plugins import plugin_option
 from dray.scheduling.consolidation import Consolidation, Consolidator, Waiting
 
@@ -22,11 +22,23 @@ _MOST_TRIED: Final = 50
 
 @click.command()
 @click.argument("target", default="", metavar="[POD|GROUP]")
-@click.option("--plan", "mode", flag_value="plan", default="plan", help="Only say what to move. The default.")
-@click.option("--apply", "mode", flag_value="apply", help="Move them, after asking.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--output", "-o", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--scheduler-name", default="default-scheduler", show_default=True, metavar="NAME")
+@click.option(
+    "--plan",
+    "mode",
+    flag_value="plan",
+    default="plan",
+    help="Print the pods to move, and evict nothing. This is the default.",
+)
+@click.option("--apply", "mode", flag_value="apply", help="Evict the pods, after asking.")
+@click.option("--yes", "-y", is_flag=True, help="Evict without asking.")
+@output_option("text", "json", "yaml")
+@click.option(
+    "--scheduler-name",
+    default="default-scheduler",
+    show_default=True,
+    metavar="NAME",
+    help="Scheduler of the pending pods.",
+)
 @plugin_option
 @located
 def defrag(
@@ -40,25 +52,31 @@ def defrag(
     context: str,
     namespace: str,
 ) -> None:
-    """Say which pods to move so that a waiting pod or group of pods fits.
+    """Find the pods to move so that a pending pod or group of pods fits.
 
-    Free devices are often scattered over nodes where one who waits needs them together. The fewest pods are named that
-    could be elsewhere: none of higher priority than the one that waits, only such as a controller makes again, as their
-    PodDisruptionBudgets allow, groups that are removed together as a whole, and each with a new place. Without a target
-    it is the most urgent of those that wait and can be helped so.
+    Free devices are often scattered over nodes while a pending pod needs them on one. This finds the smallest set of
+    pods to move. It moves only pods that a controller recreates, that have no higher priority, and that their
+    PodDisruptionBudgets allow to evict; each must fit on another node. Groups that are evicted together move as one.
+    Without a target, it takes the most urgent pending pod that can be helped.
 
-    With --apply they are evicted, after the scheduler of the waiting one (dray's) has kept the place for it.
+    With --apply the pods are evicted. Before that, dray's scheduler reserves the place for the pending pod.
 
-    Exit status: 0 it fits, or would after the moves; 1 it does not, or the moves were not made; 2 the server cannot be
-    asked, or there is no such pod or group that waits.
+    \b
+    Examples:
+      dray defrag
+      dray defrag podgroup/training -o json
+      dray defrag training-0 --apply --yes
+
+    Exit status: 0 it fits, or will fit after the moves; 1 it does not fit, or the pods were not moved; 2 the server
+    cannot be reached, or no such pod or group is pending.
     """
 
     async def work(cluster: Cluster) -> int:
         found = await _consolidation(cluster, target, scheduler_name, plugins)
         if found is None:
-            click.echo("nobody waits" if not target else f"{target} does not wait", err=bool(target))
+            click.echo("no pod is pending" if not target else f"{target} is not pending", err=bool(target))
             return 2 if target else 0
-        click.echo(_json(found) if output == "json" else _text(found))
+        click.echo(f"{_text(found)}\n" if output == "text" else structured(_document(found), output), nl=False)
         if found.problem:
             return 1
         if mode == "plan" or not found.moves:
@@ -113,7 +131,7 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _json(found: Consolidation) -> str:
+def _document(found: Consolidation) -> dict[str, Any]:
     key = found.waiting.group.key
     document: dict[str, Any] = {
         "waiting": {"kind": key.kind, "namespace": key.namespace, "name": key.name},
@@ -129,4 +147,4 @@ def _json(found: Consolidation) -> str:
     }
     if found.problem:
         document["problem"] = found.problem
-    return json.dumps(document, indent=2)
+    return document

@@ -37,17 +37,24 @@ class Lingering:
 
 @click.command()
 @click.argument("arguments", nargs=-1, metavar="[TYPE NAME... | TYPE/NAME...]")
-@click.option("--filename", "-f", "files", multiple=True, metavar="PATH", help="What is in these files; repeatable.")
+@click.option(
+    "--filename",
+    "-f",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    help="File or directory that names the objects, or -; repeatable.",
+)
 @click.option(
     "--grace-period",
     type=click.IntRange(min=0),
     metavar="SECONDS",
-    help="For pods to end in; 0 does not wait for them.",
+    help="Seconds that pods have to end; 0 deletes them at once.",
 )
-@click.option("--ignore-not-found", is_flag=True, help="What is gone already is no error.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Return only when all are gone.")
+@click.option("--ignore-not-found", is_flag=True, help="Treat objects that do not exist as deleted.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all objects are gone.")
 @click.option(
-    "--timeout", default="0s", callback=seconds, metavar="DURATION", help="Wait no longer than this; 0 for no limit."
+    "--timeout", default="0s", callback=seconds, metavar="DURATION", help="Longest time to wait; 0 for no limit."
 )
 @located
 def delete(
@@ -61,12 +68,18 @@ def delete(
     context: str,
     namespace: str,
 ) -> None:
-    """Delete objects of an API server, by name or as files name them.
+    """Delete objects by name, or the objects in files.
 
-    TYPE is as for `dray get`, PATH as for `dray apply`.
+    TYPE works as in `dray get`, PATH as in `dray apply`.
 
-    Exit status: 0 deleted, 1 the server refused, has no such object, or it is still there after the timeout, 2 a file
-    cannot be read or the server cannot be asked.
+    \b
+    Examples:
+      dray delete pod training
+      dray delete pod/a claim/b --no-wait
+      dray delete -f examples/claims --ignore-not-found
+
+    Exit status: 0 deleted, 1 the server refused, the object does not exist, or it still exists after the timeout, 2 a
+    file cannot be read or the server cannot be reached.
     """
     things = wanted(arguments)
     if bool(things) == bool(files) or any(not names for _, names in things):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -14,15 +13,18 @@ from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
 from dray.cli.device_states import STATES, DeviceState, device_states
-
-_OUTPUTS: Final = ("table", "wide", "json")
+from dray.cli.output_formats import output_option, structured
 
 
 @click.command()
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Of this node; repeatable.")
-@click.option("--driver", "drivers", multiple=True, metavar="NAME", help="Of this driver; repeatable.")
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="In this state; repeatable.")
-@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True)
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Show devices of this node only; repeatable.")
+@click.option(
+    "--driver", "drivers", multiple=True, metavar="NAME", help="Show devices of this driver only; repeatable."
+)
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(STATES), help="Show devices in this state only; repeatable."
+)
+@output_option("table", "wide", "json", "yaml")
 @reaching
 def devices(
     nodes: tuple[str, ...],
@@ -32,9 +34,15 @@ def devices(
     kubeconfig: Path | None,
     context: str,
 ) -> None:
-    """Show the devices of a cluster, their state, and who holds them.
+    """List devices, their state, and the claims and pods that use them.
 
-    Exit status: 0 shown, 1 the server refused, 2 it cannot be asked.
+    \b
+    Examples:
+      dray devices
+      dray devices --state free --node p4d-24xlarge-0
+      dray devices -o json
+
+    Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached.
     """
 
     async def work(cluster: Cluster) -> int:
@@ -45,8 +53,8 @@ def devices(
             and (not drivers or each.place[0] in drivers)
             and (not states or each.state in states)
         ]
-        if output == "json":
-            click.echo(json.dumps([_document(each) for each in found], indent=2, ensure_ascii=False))
+        if output in ("json", "yaml"):
+            click.echo(structured([_document(each) for each in found], output), nl=False)
             return 0
         for line in lines(found, wide=output == "wide"):
             click.echo(line)

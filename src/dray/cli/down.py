@@ -25,13 +25,13 @@ _POLL: Final = 0.1
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Data directory. Default: the one of --detach, ~/.local/share/dray.",
+    help="Data directory. Default: ~/.local/share/dray, as for `dray up --detach`.",
 )
 
 
 @click.command()
 @data_option
-@click.option("--pods", is_flag=True, help="End the pods of this machine too.")
+@click.option("--pods", is_flag=True, help="Stop the pods of this machine too.")
 def down(data: Path | None, pods: bool) -> None:
     """Stop the cluster that `dray up` runs with this directory.
 

@@ -19,6 +19,7 @@ from dray.api.objects import Object
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
+from dray.cli.output_formats import output_option
 from dray.cli.serving import log_to_stderr, run, stopping, until
 from dray.yaml.writing import as_json, as_yaml
 
@@ -160,10 +161,18 @@ def _pairs(values: dict[str, str]) -> str:
 def _places(command: Any) -> Any:
     path = click.Path(path_type=Path)
     for option in (
-        click.option("--cdi-dir", type=path, default="/var/run/cdi", show_default=True, help="CDI files go here."),
-        click.option("--registry-dir", type=path, help="Instead of <kubelet root>/plugins_registry."),
-        click.option("--plugin-dir", type=path, help="The driver's own; instead of <kubelet root>/plugins/<driver>."),
-        click.option("--kubelet-root", type=path, default="/var/lib/kubelet", show_default=True),
+        click.option(
+            "--cdi-dir", type=path, default="/var/run/cdi", show_default=True, help="Directory for CDI files."
+        ),
+        click.option(
+            "--registry-dir", type=path, help="Directory for registration. Default: <kubelet root>/plugins_registry."
+        ),
+        click.option(
+            "--plugin-dir", type=path, help="Directory of the driver. Default: <kubelet root>/plugins/<driver>."
+        ),
+        click.option(
+            "--kubelet-root", type=path, default="/var/lib/kubelet", show_default=True, help="Kubelet directory."
+        ),
     ):
         command = option(command)
     return command
@@ -172,12 +181,12 @@ def _places(command: Any) -> Any:
 @click.command(name="driver")
 @click.argument("name")
 @reaching
-@click.option("--node-name", default="", metavar="NAME", help="Without it, $NODE_NAME or the name of this machine.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the driver; repeatable.")
+@click.option("--node-name", default="", metavar="NAME", help="Node name. Default: $NODE_NAME, or the host name.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the driver; repeatable.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A YAML file with settings; --set wins.",
+    help="YAML file with settings; --set overrides it.",
 )
 @_places
 @click.option(
@@ -185,11 +194,11 @@ def _places(command: Any) -> Any:
     type=click.Path(path_type=Path, file_okay=False),
     help="Run beside the node of the `dray up` with this data directory; creates the driver's DeviceClasses.",
 )
-@click.option("--pod-uid", default="", metavar="UID", help="For a rolling update. Without it, $POD_UID.")
+@click.option("--pod-uid", default="", metavar="UID", help="UID of the pod, for rolling updates. Default: $POD_UID.")
 @click.option("--metadata/--no-metadata", default=False, help="Write metadata files for containers.")
 @metrics_options
-@click.option("--inspect", is_flag=True, help="Print the devices that it would publish, and leave.")
-@click.option("--output", "-o", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Of --inspect.")
+@click.option("--inspect", is_flag=True, help="Print the devices that the driver would publish, and exit.")
+@output_option(*OUTPUTS, description="Output format of --inspect.")
 def driver(
     name: str,
     kubeconfig: Path | None,
@@ -209,7 +218,7 @@ def driver(
     inspect: bool,
     output: str,
 ) -> None:
-    """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
+    """Run the driver NAME beside the kubelet of this machine.
 
     NAME is one of those that come with dray (cpu, gpu, nic, tpu, tpu-slices, simulated-gpu, simulated-nic,
     simulated-tpu), one that an installed package offers as an entry point of the group dray.drivers, or module:Class.

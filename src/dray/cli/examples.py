@@ -35,13 +35,18 @@ _PARTS: Final = {
 
 @click.command()
 @click.argument("directory", default="examples", metavar="[DIR]", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace files that are there and differ.")
+@click.option("--force", is_flag=True, help="Overwrite files that differ.")
 def examples(directory: Path, force: bool) -> None:
-    """Write the example manifests into DIR, which is "examples" if none is given.
+    """Write the example manifests into DIR (default: examples).
 
-    Files that are there already and differ are left alone, and nothing is written, unless --force is given.
+    If a file exists and differs, nothing is written, unless --force is given.
 
-    Exit status: 0 they are there, 2 they cannot be written.
+    \b
+    Examples:
+      dray examples
+      dray examples /tmp/dray-examples --force
+
+    Exit status: 0 written, 2 they cannot be written.
     """
     source = located()
     files = sorted(path.relative_to(source) for path in source.rglob("*") if _belongs(path))

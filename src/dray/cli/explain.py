@@ -10,9 +10,10 @@ from typing import Final
 import click
 
 from dray.allocation import POLICIES
-from dray.cli.allocate import load
+from dray.cli.allocate import load, policy_option
 from dray.cli.cluster import Where, ask, located
 from dray.cli.explanations import WRITERS, Explanation
+from dray.cli.output_formats import output_option
 from dray.cli.placement import Cluster
 from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
@@ -28,9 +29,9 @@ _KINDS: Final = {
 @click.command()
 @click.argument("target", metavar="CLAIM|POD|GROUP")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--node", default="", metavar="NAME", help="Ask this node only.")
-@click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
-@click.option("--output", "-o", type=click.Choice(list(WRITERS)), default="text", show_default=True)
+@click.option("--node", default="", metavar="NAME", help="Consider this node only.")
+@policy_option
+@output_option(*WRITERS)
 @plugin_option
 @located
 def explain(
@@ -44,20 +45,26 @@ def explain(
     context: str,
     namespace: str,
 ) -> None:
-    """Show how the devices of a claim or pod are chosen, or why it gets none.
+    """Explain why a pod or claim got its devices, or why it is pending.
 
-    The target is a name, NAMESPACE/NAME, pod/NAME, claim/NAME or podgroup/NAME. The first line concludes; below it
-    stands what each node says, the one that came nearest first, nodes that say the same together.
+    The target is a name, NAMESPACE/NAME, pod/NAME, claim/NAME or podgroup/NAME. The first line is the conclusion. Then
+    follow the reasons of each node, the nearest node first; nodes with the same reasons are grouped.
 
-    With PATH, which is as for dray allocate, it is looked for in files. What comes before the target in the files is
-    placed first, as dray allocate does. Without PATH, or as in "dray explain pod NAME", it is a pod or claim of a
-    running cluster: what stands in its way on every node, or what it holds. Name the plugins that its scheduler has.
+    Without PATH the target is looked up in the running cluster. If its scheduler uses plugins, name them with --plugin.
+    With PATH, as in `dray allocate`, the target is looked up in files, and everything before it in the files is placed
+    first.
 
-    A group is always one of a running cluster: how many pods it has, whether its queue lets them in, which domain is
-    best and for how many there is a place, and what the next pod lacks there.
+    A group is always looked up in the running cluster. The output says how many pods it has, whether its queue admits
+    them, which domain is best, how many pods fit there, and what the next pod lacks.
 
-    Exit status: 0 it fits, 1 it does not, 2 a file cannot be read, the server cannot be asked, or there is no such
-    claim or pod.
+    \b
+    Examples:
+      dray explain pod/training
+      dray explain claim training-gpus -n team-a
+      dray explain training examples/lab examples/claims -o json
+
+    Exit status: 0 it fits, 1 it does not fit, 2 a file cannot be read, the server cannot be reached, or the target does
+    not exist.
     """
     kind, name = _live_target(target, paths)
     if name:

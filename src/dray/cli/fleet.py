@@ -12,6 +12,7 @@ import click
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import capacity, kind, place, table
+from dray.cli.output_formats import output_option
 from dray.cli.reports import one_line
 from dray.yaml.writing import as_json, as_yaml
 
@@ -25,19 +26,25 @@ _COLUMNS: Final = ("Name", "CPUs", "Memory", "GPUs", "TPUs", "NICs", "NUMA", "Pr
 
 @click.group()
 def fleet() -> None:
-    """Machine types for `dray up --fleet`."""
+    """List machine types for simulation, or copy a cluster as some.
 
-
-output_option = click.option(
-    "--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True, help="How to print it."
-)
+    \b
+    Examples:
+      dray fleet list
+      dray up --fleet p5.48xlarge=4
+    """
 
 
 @fleet.command("list")
-@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="Also those of this file; repeatable.")
-@output_option
+@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="File with more machine types; repeatable.")
+@output_option(*_OUTPUTS)
 def list_(files: tuple[str, ...], output: str) -> None:
-    """Print the machine types.
+    """List the machine types.
+
+    \b
+    Examples:
+      dray fleet list
+      dray fleet list -f examples/fleet/workshop.yaml
 
     Exit status: 0 printed, 2 a file is wrong.
     """
@@ -54,13 +61,17 @@ def list_(files: tuple[str, ...], output: str) -> None:
 
 @fleet.command()
 @click.argument("name")
-@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="Also those of this file; repeatable.")
-@output_option
+@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="File with more machine types; repeatable.")
+@output_option(*_OUTPUTS)
 def show(name: str, files: tuple[str, ...], output: str) -> None:
-    """Print a machine type and the devices its drivers publish.
+    """Print a machine type and its devices.
 
-    NAME may be followed by how GPUs are published, as in --fleet: p5.48xlarge:mig. As json or yaml it is what a file of
-    your own would say.
+    NAME can include a mode for GPUs, as in --fleet: p5.48xlarge:mig. The output of -o yaml can go into your own file.
+
+    \b
+    Examples:
+      dray fleet show p5.48xlarge
+      dray fleet show p5.48xlarge:mig -o yaml
 
     Exit status: 0 printed, 2 there is no such machine type, or a file is wrong.
     """
@@ -84,11 +95,25 @@ def show(name: str, files: tuple[str, ...], output: str) -> None:
 
 @fleet.command("import")
 @reaching
-@click.option("--output", "-o", "target", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
+@click.option(
+    "--output",
+    "-o",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write. Default: standard output.",
+)
 def import_(kubeconfig: Path | None, context: str, target: Path | None) -> None:
-    """Describe the nodes and slices of a cluster as a file for `dray up --fleet`.
+    """Copy a cluster as a file for `dray up --fleet`.
 
-    Exit status: 0 written, 1 the server refused, 2 it cannot be asked, or the file cannot be written.
+    The file describes the nodes and ResourceSlices of the cluster.
+
+    \b
+    Examples:
+      dray fleet import -o production.yaml
+      dray up --fleet production.yaml
+
+    Exit status: 0 written, 1 the server refused, 2 the server cannot be reached, or the file cannot be written.
     """
 
     async def work(cluster: Cluster) -> int:

@@ -17,6 +17,7 @@ import click
 from dray.api.objects import Object, metadata_of
 from dray.cli.cluster import TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
+from dray.cli.output_formats import output_option
 from dray.cli.resource_names import wanted
 from dray.client.interface import Selection
 from dray.yaml.writing import as_json, as_yaml
@@ -65,10 +66,10 @@ class Fetched:
 
 @click.command()
 @click.argument("arguments", nargs=-1, required=True, metavar="TYPE[/NAME] [NAME...]")
-@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Those of all namespaces.")
-@click.option("--selector", "-l", "labels", default="", metavar="SELECTOR", help="Those with these labels.")
-@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True)
-@click.option("--watch", "-w", "watching", is_flag=True, help="Show every change as well, until interrupted.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="List objects of all namespaces.")
+@click.option("--selector", "-l", "labels", default="", metavar="SELECTOR", help="List objects with these labels only.")
+@output_option(*_OUTPUTS)
+@click.option("--watch", "-w", "watching", is_flag=True, help="Print changes too, until interrupted.")
 @located
 def get(
     arguments: tuple[str, ...],
@@ -80,12 +81,19 @@ def get(
     context: str,
     namespace: str,
 ) -> None:
-    """Show the objects of an API server.
+    """List objects, or print them as YAML or JSON.
 
-    TYPE is a plural, singular, short or kind name, also TYPE.GROUP or TYPE.VERSION.GROUP. Several with commas
-    between them, and several TYPE/NAME, are shown one after the other.
+    TYPE is a plural, singular, short or kind name, or TYPE.GROUP or TYPE.VERSION.GROUP. Separate several types with
+    commas.
 
-    Exit status: 0 shown, 1 the server refused or has no such object, 2 it cannot be asked.
+    \b
+    Examples:
+      dray get pods -A
+      dray get nodes,resourceslices
+      dray get pod/training -o yaml
+      dray get pods -l app=train --watch
+
+    Exit status: 0 printed, 1 the server refused or the object does not exist, 2 the server cannot be reached.
     """
     things = wanted(arguments)
     named = sum(len(names) for _, names in things)

@@ -51,7 +51,7 @@ _ITS_NAMES: Final = {
 _logger = logging.getLogger("dray")
 
 forcing = click.option(
-    "--force", is_flag=True, help="Also where a component of Kubernetes is at work that does the same."
+    "--force", is_flag=True, help="Start even if Kubernetes runs a component that does the same work."
 )
 
 

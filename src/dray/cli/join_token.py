@@ -31,11 +31,11 @@ class PlainServer(click.ClickException):
 
 @click.command("join-token")
 @reaching
-@click.option("--ttl", default="24h", show_default=True, callback=durations.seconds, help="How long the token is good.")
+@click.option("--ttl", default="24h", show_default=True, callback=durations.seconds, help="Lifetime of the token.")
 @click.option(
     "--this-machine",
     is_flag=True,
-    help="For a node on the machine of the API server, which then may have the host name of that machine.",
+    help="Allow a node with the host name of the API server's machine.",
 )
 @click.option(
     "-o",
@@ -43,15 +43,21 @@ class PlainServer(click.ClickException):
     type=click.Choice(["command", "kubeconfig"]),
     default="command",
     show_default=True,
-    help="The line for dray node, or a kubeconfig for kubelet --bootstrap-kubeconfig.",
+    help="Output format: a dray node command, or a file for kubelet --bootstrap-kubeconfig.",
 )
 def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: bool, output: str) -> None:
-    """Print the line that brings another machine into the cluster.
+    """Print the command that adds another machine to the cluster.
 
-    Whoever has the line can make a machine a node, until the token expires. `kubectl delete secret -n kube-system
-    bootstrap-token-ID`, with the token's first six characters as ID, ends it at once; machines that have joined stay.
+    Keep the command secret: it can add nodes until the token expires. To revoke the token, run `dray delete secret -n
+    kube-system bootstrap-token-ID`; ID is the first six characters of the token. Machines that have joined stay.
 
-    Exit status: 0 printed, 1 the server refused, 2 it cannot be asked, or speaks plain HTTP.
+    \b
+    Examples:
+      dray join-token
+      dray join-token --ttl 1h
+      dray join-token -o kubeconfig > bootstrap.kubeconfig
+
+    Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached or serves plain HTTP.
     """
 
     async def work(cluster: Cluster) -> int:

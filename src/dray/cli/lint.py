@@ -26,6 +26,7 @@ from dray.cli.findings import RULES, Finding, error
 from dray.cli.hints import hint_for
 from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
+from dray.cli.output_formats import output_option
 from dray.cli.reports import FORMATS, Report
 from dray.cli.stored import Namespaces
 from dray.yaml.text import segments
@@ -128,26 +129,33 @@ def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--output", "-o", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@output_option(*FORMATS)
 @click.option(
     "--feature-gates",
     "gates",
     callback=_parse_gates,
     metavar="A=true,B=false",
-    help="Gates of the API server, on top of the defaults of Kubernetes 1.37.",
+    help="Feature gates of the API server. Default: those of Kubernetes 1.37.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     type=click.Choice(RULES),
     metavar="RULE",
-    help="Leave out the findings of a rule; repeatable.",
+    help="Rule to ignore; repeatable.",
 )
 def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple[str, ...]) -> None:
-    """Report what an API server would reject and what its author would regret.
+    """Check manifests for errors and common mistakes.
 
-    FILE is YAML or JSON, a directory of them, or - for standard input. Give all files that belong together
-    at once: references are looked up in the given files.
+    An API server would reject errors. It would accept warnings, but the result would surprise the author. FILE is a
+    YAML or JSON file, a directory, or - for standard input. Give all files that belong together in one call: references
+    are looked up in the given files only.
+
+    \b
+    Examples:
+      dray lint examples/mistakes
+      dray lint manifests/ --ignore missing-class
+      dray lint -o github claim.yaml pod.yaml
 
     Exit status: 0 nothing found, 1 findings (errors or warnings), 2 a file cannot be read.
     """

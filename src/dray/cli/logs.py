@@ -12,10 +12,10 @@ from dray.cli.cluster import Cluster, Where, ask, located
 
 @click.command()
 @click.argument("pod")
-@click.option("--container", "-c", default="", metavar="NAME", help="Of several.")
-@click.option("--follow", "-f", is_flag=True, help="Until the container ends.")
-@click.option("--previous", "-p", is_flag=True, help="Of the run before this one.")
-@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="The last lines only.")
+@click.option("--container", "-c", default="", metavar="NAME", help="Container name, if the pod has several.")
+@click.option("--follow", "-f", is_flag=True, help="Print new output too, until the container ends.")
+@click.option("--previous", "-p", is_flag=True, help="Print the log of the previous run.")
+@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Print only this many lines from the end.")
 @located
 def logs(
     pod: str,
@@ -27,9 +27,15 @@ def logs(
     context: str,
     namespace: str,
 ) -> None:
-    """Print what a container of POD wrote.
+    """Print the output of a container of POD.
 
-    Exit status: 0 printed, 1 the server refused, 2 it cannot be asked.
+    \b
+    Examples:
+      dray logs training
+      dray logs -f training -c main
+      dray logs training --previous --tail 20
+
+    Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached, 130 interrupted.
     """
     query = {name: "true" for name, asked in (("follow", follow), ("previous", previous)) if asked}
     if container:

@@ -39,10 +39,10 @@ class MetricsAddress:
 def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command the options `metrics_bind` and `metrics_port`."""
     command = click.option(
-        "--metrics-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where metrics are served."
+        "--metrics-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address for metrics."
     )(command)
     return click.option(
-        "--metrics-port", type=int, help="Serve /metrics and /healthz on this port; 0 for any that is free."
+        "--metrics-port", type=int, help="Port for /metrics and /healthz; 0: any free port. Default: not served."
     )(command)
 
 

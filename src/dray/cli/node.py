@@ -21,47 +21,57 @@ _KUBELET_PORT = 10250
 
 @click.command()
 @reaching
-@click.option("--join", default="", metavar="URL", help="Of the server of a cluster that this machine is to belong to.")
-@click.option("--token", default="", envvar="DRAY_JOIN_TOKEN", help="That dray join-token printed; used once.")
-@click.option("--ca-hash", default="", metavar="sha256:HEX", help="Of the authority that the server must have.")
-@click.option("--node-name", default="", metavar="NAME", help="Without it, the name of this machine.")
+@click.option("--join", default="", metavar="URL", help="URL of the API server to join.")
+@click.option("--token", default="", envvar="DRAY_JOIN_TOKEN", help="Token printed by `dray join-token`.")
+@click.option(
+    "--ca-hash",
+    default="",
+    metavar="sha256:HEX",
+    help="Hash of the server's certificate authority, printed by `dray join-token`.",
+)
+@click.option("--node-name", default="", metavar="NAME", help="Node name. Default: the host name.")
 @click.option(
     "--root",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("/var/lib/dray"),
     show_default=True,
-    help="Holds volumes, logs, state; drivers find plugins_registry and plugins in it.",
+    help="Directory for volumes, logs and state, and for the sockets of drivers.",
 )
-@click.option("--address", default="", metavar="IP", help="At which others reach this machine.")
+@click.option("--address", default="", metavar="IP", help="Address at which other machines reach this one.")
 @click.option(
     "--port",
     default=_KUBELET_PORT,
     show_default=True,
-    help="For the API server, which asks for logs and commands of pods here; 0 for any that is free.",
+    help="Port for the API server, which fetches logs and runs commands here; 0: any free port.",
 )
-@click.option(
-    "--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True, help="What runs containers."
-)
+@click.option("--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True, help="Container runtime.")
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="A directory with static pods, which run also while the server is away.",
+    help="Directory with static pods; they run even without the API server.",
 )
 @click.option(
     "--eviction-hard",
     default="memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%",
     show_default=True,
     metavar="SIGNAL<AMOUNT,...",
-    help="With less than this, pods are evicted at once.",
+    help="Evict pods at once below these limits.",
 )
-@click.option("--eviction-soft", default="", metavar="SIGNAL<AMOUNT,...", help="The same after a grace period.")
-@click.option("--eviction-soft-grace-period", default="", metavar="SIGNAL=TIME,...")
+@click.option(
+    "--eviction-soft",
+    default="",
+    metavar="SIGNAL<AMOUNT,...",
+    help="Evict pods below these limits after a grace period.",
+)
+@click.option(
+    "--eviction-soft-grace-period", default="", metavar="SIGNAL=TIME,...", help="Grace periods for --eviction-soft."
+)
 @click.option(
     "--eviction-pressure-transition-period",
     default="5m",
     show_default=True,
     metavar="TIME",
-    help="How long the node says that it is under pressure after it was.",
+    help="Time before the node reports that pressure is over.",
 )
 @driver_options
 def node(
@@ -83,10 +93,17 @@ def node(
     drivers: tuple[str, ...],
     no_drivers: tuple[str, ...],
 ) -> None:
-    """Run the pods that are bound to this machine, until interrupted; they go on running then.
+    """Run the pods of this machine, until interrupted.
 
-    With --join the machine becomes part of a cluster elsewhere, where `dray join-token` prints the whole line.
-    What it needs later is kept in DIR/pki under --root, so that `dray node` alone starts it again.
+    With --join the machine becomes a node of a cluster on another machine; `dray join-token` prints the whole command
+    there. The certificates are stored in pki under --root, so that `dray node` alone starts it again. Pods keep running
+    when the agent ends.
+
+    \b
+    Examples:
+      dray node --join https://10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:HEX
+      dray node
+      dray node --runtime podman --no-driver tpu
 
     Exit status: 0 interrupted, 1 the server refused, 2 it cannot start.
     """

@@ -60,13 +60,15 @@ class NodeDrivers:
 def driver_options(command: Command) -> Command:
     """Gives a command the options --driver and --no-driver."""
     for option in (
-        click.option("--no-driver", "no_drivers", multiple=True, metavar="NAME", help="Do not run this driver."),
+        click.option(
+            "--no-driver", "no_drivers", multiple=True, metavar="NAME", help="Driver to leave out; repeatable."
+        ),
         click.option(
             "--driver",
             "drivers",
             multiple=True,
             metavar="NAME[:KEY=VALUE,...]",
-            help="Run this driver on the node, with these settings; repeatable. cpu, gpu and tpu run by themselves.",
+            help="Driver to run on the node, with settings; repeatable. cpu, gpu and tpu run by default.",
         ),
     ):
         command = option(command)

@@ -25,8 +25,8 @@ def plugin_option(command: Command) -> Command:
         multiple=True,
         metavar="MODULE:CLASS",
         callback=_well_formed,
-        help="Add a scheduler plugin: MODULE:CLASS, FILE.py:CLASS, or what a package offers; -NAME switches that off."
-        " May be repeated.",
+        help="Scheduler plugin: MODULE:CLASS, FILE.py:CLASS, or a name from an installed package; -NAME switches "
+        "it off. Repeatable.",
     )(command)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import table
 from dray.cli.listing import Listed, listed
 from dray.cli.live import World
+from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
 from dray.scheduling.messages import amount_text
@@ -31,18 +31,24 @@ _LEFT: Final = ("quota is ", "both enforce the quota ")
 
 @click.command()
 @click.argument("name", default="", metavar="[NAME]")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("table", "json", "yaml")
 @reaching
 def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None:
-    """Show the queues of a cluster as a tree: quota, limit, what is used and left, and how many pods wait.
+    """Show queues as a tree: quota, limit, usage, what is left, and the number of pending pods.
 
-    SHARE is what a queue of KAI is entitled to; of one of Kueue it is how much of what could be lent it has borrowed,
-    by its weight. LEFT includes what can be borrowed.
+    SHARE of a KAI queue is its fair share. SHARE of a Kueue queue is borrowed / lendable, divided by its weight. LEFT
+    includes quota that can be borrowed.
 
-    With NAME that queue or cohort with what is below it, and who waits there: the first is next, and each with why not
-    yet.
+    With NAME it shows that queue or cohort and everything below it, and lists the pending pods in order, each with its
+    reason.
 
-    Exit status: 0 shown, 1 the server refused or there is none of that name, 2 it cannot be asked.
+    \b
+    Examples:
+      dray queue
+      dray queue team-a
+      dray queue -o json
+
+    Exit status: 0 printed, 1 the server refused or the queue does not exist, 2 the server cannot be reached.
     """
 
     async def work(cluster: Cluster) -> int:
@@ -54,8 +60,8 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
         if not shown:
             missing = f"there is no queue {name}" if name else "there are no queues here"
             raise click.ClickException("; ".join([missing, *notes]))
-        if output == "json":
-            click.echo(json.dumps({"queues": [row(each) for each in shown], "notes": notes}, indent=2))
+        if output != "table":
+            click.echo(structured({"queues": [row(each) for each in shown], "notes": notes}, output), nl=False)
             return 0
         for line in table(_COLUMNS, [line for each in shown for line in _lines(each, "", "")]):
             click.echo(line.rstrip())

@@ -46,5 +46,5 @@ option = click.option(
     default=None,
     metavar="WINDOW",
     callback=lambda _, __, value: usage_options(value) if value is not None else None,
-    help="Count what queues had in the past for their shares, as in 168h,half-life=24h. Default: not.",
+    help="Include past usage in fair shares, as in 168h,half-life=24h. Off by default.",
 )

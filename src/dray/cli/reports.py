@@ -6,15 +6,16 @@ Text is one line a finding and a line that sums up. JSON is a list of objects wi
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from dray.cli.findings import Finding
+from dray.cli.output_formats import structured
 from dray.yaml.text import ManifestError
 
 _LONGEST: Final = 400
@@ -40,11 +41,11 @@ def text(report: Report) -> None:
         click.echo(_summary(report))
 
 
-def as_json(report: Report) -> None:
+def structured_report(report: Report, output: str) -> None:
     for problem in report.problems:
         click.echo(one_line(str(problem)), err=True)
     rows = [_problem_row(problem) for problem in report.problems] + [_row(each) for each in report.findings]
-    click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    click.echo(structured(rows, output), nl=False)
 
 
 def github(report: Report) -> None:
@@ -56,7 +57,12 @@ def github(report: Report) -> None:
         click.echo(_command(finding.severity, *where, finding.rule, _sentence(finding)))
 
 
-FORMATS: Final[dict[str, Callable[[Report], None]]] = {"text": text, "json": as_json, "github": github}
+FORMATS: Final[dict[str, Callable[[Report], None]]] = {
+    "text": text,
+    "json": partial(structured_report, output="json"),
+    "yaml": partial(structured_report, output="yaml"),
+    "github": github,
+}
 
 
 def one_line(message: str) -> str:

@@ -24,7 +24,7 @@ from dray.cli.serving import client_gates_option
     "--share-devices/--no-share-devices",
     "shares",
     default=None,
-    help="Other schedulers of dray give away devices of this cluster too. On without leader election.",
+    help="Coordinate devices with other schedulers of dray in this cluster. Default: on without leader election.",
 )
 @forcing
 @metrics_options
@@ -41,16 +41,20 @@ def scheduler(
     metrics_port: int | None,
     **given: Any,
 ) -> None:
-    """Place the pods of a cluster on its nodes, with the devices they claim.
+    """Run only the scheduler, until interrupted.
 
-    It is written for the API servers of Kubernetes 1.34 to 1.37: beside kube-scheduler with a --scheduler-name of its
-    own, or in its place. Beside it under the same name it does not start, unless --force is given. It runs until it is
-    interrupted.
+    It works with Kubernetes 1.34 to 1.37: beside kube-scheduler with its own --scheduler-name, or instead of it. If
+    kube-scheduler serves the same name, it does not start, unless --force is given.
 
-    A server that is down, or that refuses, is waited for.
+    If the server is down or refuses, the scheduler waits and tries again.
 
-    Exit status: 0 interrupted, 1 the lease was lost, or another is at work, 2 the kubeconfig cannot be used, or metrics
-    cannot be served.
+    \b
+    Examples:
+      dray scheduler --scheduler-name dray
+      dray scheduler --scheduler-name dray --devices pack --metrics-port 9090
+
+    Exit status: 0 interrupted, 1 the lease was lost or another scheduler does the same work, 2 the kubeconfig cannot be
+    used or metrics cannot be served.
     """
     from dray.control_plane.control_plane import Lease, PlaneOptions
     from dray.scheduling_loop.loop import Sharing

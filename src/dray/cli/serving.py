@@ -65,7 +65,7 @@ gates_option = click.option(
     default="",
     callback=parse_gates,
     metavar="A=false,B=true",
-    help="All are on by default.",
+    help="Feature gates. Default: all on.",
 )
 
 client_gates_option = click.option(
@@ -74,7 +74,7 @@ client_gates_option = click.option(
     default="",
     callback=parse_client_gates,
     metavar="A=false,B=true",
-    help="All are on by default. For an older server, also those can be off that are locked on in Kubernetes 1.37.",
+    help="Feature gates. Default: all on. Gates that Kubernetes 1.37 locks can be off for an older server.",
 )
 
 
@@ -111,9 +111,9 @@ def serving(command: Command) -> Command:
             show_default=True,
             metavar="CIDR",
             callback=parse_range,
-            help="Give Services their addresses from this IPv4 range.",
+            help="IPv4 range for the addresses of Services.",
         ),
-        click.option("--fsync", is_flag=True, help="Also survive a loss of power: flush the disk at every commit."),
+        click.option("--fsync", is_flag=True, help="Flush every commit to disk, to survive a power failure."),
         gates_option,
         click.option(
             "--disable-admission-plugins",
@@ -121,8 +121,8 @@ def serving(command: Command) -> Command:
             default="",
             callback=parse_plugins,
             metavar="NAME,...",
-            help="ServiceAccount: admit pods whose service account does not exist, and give none a token. "
-            "PodSecurity: do not hold pods to the pod-security labels of their namespace.",
+            help="Admission plugins to switch off. ServiceAccount: pods need no service account and get no token. "
+            "PodSecurity: the pod-security labels of namespaces are ignored.",
         ),
         click.option(
             "--opaque-config",
@@ -130,23 +130,23 @@ def serving(command: Command) -> Command:
             type=click.Choice(OPAQUE_CONFIG),
             default="warn",
             show_default=True,
-            help="Claims with configuration that a driver of dray would refuse at prepare: warn whoever writes them, "
-            "refuse them as a driver's admission webhook does, or take them as they are.",
+            help="Check the driver configuration in claims when they are stored. warn: accept mistakes with a warning. "
+            "refuse: reject them. ignore: do not check.",
         ),
         click.option(
             "--require-queue",
             is_flag=True,
-            help="Refuse pods and Jobs that name no queue, in all namespaces but those of the system.",
+            help="Refuse pods and Jobs without a queue, except in system namespaces.",
         ),
         click.option(
             "--audit-log",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write who did what to this file, as JSON lines.",
+            help="File for the audit log, one JSON object per line.",
         ),
         click.option(
             "--kubeconfig",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Write a kubeconfig for the administrator to this file.",
+            help="File for the administrator's kubeconfig.",
         ),
         click.option(
             "--name",
@@ -154,23 +154,21 @@ def serving(command: Command) -> Command:
             multiple=True,
             metavar="NAME",
             callback=parse_names,
-            help="Another name or address clients use; repeatable.",
+            help="Additional name or address of the server, for its certificate; repeatable.",
         ),
         click.option(
             "--insecure-http",
             "--plain",
             "plain",
             is_flag=True,
-            help="Speak plain HTTP, where everybody who reaches the port is the administrator. On loopback only.",
+            help="Serve plain HTTP without authentication, on loopback only: every local user is administrator.",
         ),
-        click.option("--port", default=6443, show_default=True, help="Listen on this port; 0 for any that is free."),
-        click.option(
-            "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Listen on this address."
-        ),
+        click.option("--port", default=6443, show_default=True, help="Port to listen on; 0: any free port."),
+        click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
         click.option(
             "--data",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Keep everything in this directory. Without it, in memory: gone when the server ends.",
+            help="Data directory. Default: keep everything in memory and lose it at the end.",
         ),
     ):
         command = option(command)

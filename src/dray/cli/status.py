@@ -16,6 +16,7 @@ import click
 from dray.cli import up_state
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
 from dray.cli.down import data_option
+from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:
     from dray.api.objects import Object
@@ -47,18 +48,23 @@ class Status:
 
 @click.command()
 @data_option
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 def status(data: Path | None, output: str) -> None:
-    """Show how the cluster that `dray up` runs with this directory fares.
+    """Show the state of the cluster that `dray up` runs.
 
-    Exit status: 0 all is well, 1 a part or a node is not, 2 none runs or it does not answer.
+    \b
+    Examples:
+      dray status
+      dray status --data ~/lab -o json
+
+    Exit status: 0 everything is healthy, 1 a component or node is not, 2 no cluster runs or it does not answer.
     """
     from dray.client.errors import ApiError, ClientError
 
     place = data or up_state.default_data()
     state = up_state.read(place)
     if state is None:
-        click.echo('{"running": false}' if output == "json" else f"no cluster runs with {place}")
+        click.echo(f"no cluster runs with {place}" if output == "text" else _structured({"running": False}, output))
         sys.exit(2)
     try:
         found = asyncio.run(_ask(state))
@@ -68,8 +74,14 @@ def status(data: Path | None, output: str) -> None:
     except ClientError as error:
         complain_unasked(error, state.url)
         sys.exit(2)
-    click.echo(json.dumps({"running": True, "well": found.well, **asdict(found)}) if output == "json" else _text(found))
+    document = {"running": True, "well": found.well, **asdict(found)}
+    click.echo(_text(found) if output == "text" else _structured(document, output))
     sys.exit(0 if found.well else 1)
+
+
+def _structured(document: Object, output: str) -> str:
+    """Returns JSON on one line, or YAML."""
+    return json.dumps(document) if output == "json" else structured(document, output).rstrip("\n")
 
 
 async def _ask(state: UpState) -> Status:

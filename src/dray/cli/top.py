@@ -38,9 +38,17 @@ _KEYS: Final = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -20,
 @click.command()
 @reaching
 def top(kubeconfig: Path | None, context: str) -> None:
-    """Show devices, who holds them, and which pods wait and why; live on a terminal, else once.
+    """Show devices and pending pods, updated live in a terminal.
 
-    Exit status: 0 shown, 1 the server refused, 2 it cannot be asked.
+    It shows which pods use each device and why pods are pending. Press q to quit. Without a terminal it prints once.
+    `dray devices -o json` is for programs.
+
+    \b
+    Examples:
+      dray top
+      dray top | cat
+
+    Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached.
     """
     with contextlib.suppress(KeyboardInterrupt):
         ask(Where(kubeconfig, context, ""), _top)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -14,24 +12,30 @@ from dray.api.objects import Object, key_of
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_states import DeviceState, device_states
 from dray.cli.devices import listed
+from dray.cli.output_formats import output_option, structured
 from dray.cli.topology_model import Spot, node_spots
-
-_OUTPUTS: Final = ("text", "json", "svg")
 
 
 @click.command()
 @click.argument("node", default="", metavar="[NODE]")
 @click.option(
-    "--filename", "-f", "paths", multiple=True, metavar="PATH", help="Manifests instead of a cluster; repeatable."
+    "--filename", "-f", "paths", multiple=True, metavar="PATH", help="Read manifests instead of a cluster; repeatable."
 )
-@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="text", show_default=True)
+@output_option("text", "json", "yaml", "svg")
 @reaching
 def topology(node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
-    """Draw sockets, NUMA nodes, PCIe roots and the devices on them, of NODE or of all nodes.
+    """Draw the sockets, NUMA nodes and PCIe roots of NODE or of all nodes, with their devices.
 
-    Of a cluster, or of manifests as `dray allocate` reads them: what their pods and claims would get is then in use.
+    The devices come from a cluster, or with -f from manifests. Devices that the pods and claims in manifests would get
+    are shown as in use.
 
-    Exit status: 0 drawn, 1 the server refused, 2 there is no such node, or it cannot be asked.
+    \b
+    Examples:
+      dray topology
+      dray topology p4d-24xlarge-0
+      dray topology -f examples/lab -o svg > lab.svg
+
+    Exit status: 0 drawn, 1 the server refused, 2 the node does not exist, or the server cannot be reached.
     """
     if paths:
         sys.exit(_show(_of_files(paths), node, output))
@@ -60,8 +64,8 @@ def _drawn(nodes: Sequence[Spot], output: str) -> str:
         return svg_of(nodes)
     from dray.cli.topology_text import document_of, text_of
 
-    if output == "json":
-        return json.dumps([document_of(each) for each in nodes], indent=2, ensure_ascii=False) + "\n"
+    if output != "text":
+        return structured([document_of(each) for each in nodes], output)
     return "".join(f"{line}\n" for each in nodes for line in text_of(each))
 
 

@@ -44,54 +44,60 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
     "fleet",
     multiple=True,
     metavar="TYPE=COUNT,...|FILE",
-    help="Simulate these machines: nodes, devices, and pods that live by rule; repeatable.",
+    help="Simulate machines and their pods; thousands are possible. Repeatable.",
 )
-@click.option("--seed", type=int, help="Of the chances in a fleet, instead of the one its file has.")
+@click.option("--seed", type=int, help="Random seed; overrides the one in the fleet file.")
 @click.option(
     "--simulate",
     multiple=True,
     metavar="TYPE=COUNT,...|FILE",
-    help="Nodes with the devices of these machines, whose pods run as processes of this one; repeatable.",
+    help="Simulate the devices of machines and run their pods as local processes; at most 16 machines. Repeatable.",
 )
-@click.option("--node/--no-node", "with_node", default=False, help="Make this machine a node that runs pods.")
+@click.option("--node/--no-node", "with_node", default=False, help="Use this machine as a node.")
 @click.option(
     "--runtime",
     type=click.Choice(("process", "podman")),
     default="process",
     show_default=True,
-    help="With --node, what runs containers: processes of this machine, or podman.",
+    help="Container runtime of --node: local processes, or podman.",
 )
 @driver_options
 @click.option(
     "--join-token",
     is_flag=True,
-    help="Let other machines in: listen for them, unless --bind says where, and print the line that brings one in.",
+    help="Let other machines join: listen on the network unless --bind is given, and print the command for them.",
 )
-@click.option("--detach", "-d", is_flag=True, help="Return when it is ready; `dray down` ends it.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background; `dray down` stops it.")
 @click.option(
     "--merge-kubeconfig",
     is_flag=True,
-    help="Put a context into your own kubeconfig too, and make it the current one, for as long as the cluster runs.",
+    help="Add a context to your own kubeconfig and make it current while the cluster runs.",
 )
 def up(paths: tuple[str, ...], **given: Any) -> None:
-    """Run a cluster on this machine, until interrupted.
+    """Start a cluster on this machine, and run it until interrupted.
 
-    The manifests in PATH (YAML, JSON, directories of them) are applied: nodes, slices and classes, and whatever else
-    should be there. A Node that says nothing about its status is ready, with 64 cpu, 256Gi of memory and room for 110
-    pods. Pods are placed on such nodes; nothing runs them.
+    --node makes this machine a node. Its pods run as local processes, or with --runtime podman as containers. dray
+    finds its CPUs, NVIDIA GPUs and TPUs, offers them to pods, and prints what it found. --driver and --no-driver
+    override this.
 
-    With --fleet there are simulated machines too, as `dray fleet list` shows them: --fleet p5.48xlarge=4,cpu-64=2. On
-    these pods start, run and end by rule. FILE has machine types, fleets and rules of your own.
+    --simulate adds nodes with simulated devices. Their pods run as local processes, and each pod sees only its own
+    devices, in its environment and in nvidia-smi.
 
-    With --simulate there are nodes with the devices of such machines, whose pods run as processes here: each sees the
-    devices that it was given, and those alone, in its environment and with nvidia-smi.
+    --fleet adds simulated machines with simulated pods, thousands if you like. `dray fleet list` shows the machine
+    types. FILE can define machine types, fleets and rules for pods.
 
-    With --node this machine is a node too. Pods on it run as processes, or with --runtime podman as containers of their
-    images. Its CPUs, NVIDIA GPUs and TPUs are found and offered to pods; a line says what was found. --driver and
-    --no-driver override this.
+    PATH is applied at the start: a YAML or JSON file, or a directory. A Node without a status gets the default: ready,
+    64 cpu, 256Gi, 110 pods. Pods are placed on such nodes, but do not run.
 
-    The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
-    otherwise.
+    The kubeconfig is written to dray.kubeconfig, with --data DIR to DIR/kubeconfig, or to the file given with
+    --kubeconfig.
+
+    \b
+    Examples:
+      dray up --node
+      dray up --node --simulate p4d.24xlarge
+      dray up --fleet p5.48xlarge=4,cpu-64=2
+      dray up --node --data ~/lab --detach
 
     Exit status: 0 interrupted, 1 a manifest was refused, 2 a file cannot be read or the server cannot start.
     """

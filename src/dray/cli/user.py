@@ -24,7 +24,13 @@ _FIELD_MANAGER: Final = "dray-user"
 
 @click.group()
 def user() -> None:
-    """Add people to a cluster, list them, and remove them."""
+    """Add, list and remove the users of a cluster.
+
+    \b
+    Examples:
+      dray user add ann --gpus 2
+      dray user list
+    """
 
 
 def _user_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -43,7 +49,7 @@ def _user_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option(
     "--gpu-class", default="gpu.nvidia.com", show_default=True, metavar="NAME", help="DeviceClass of the quota."
 )
-@click.option("--queue", default="", metavar="NAME", help="Let the user's pods into this ClusterQueue.")
+@click.option("--queue", default="", metavar="NAME", help="Put the user's pods into this ClusterQueue.")
 @click.option("--admin", is_flag=True, help="Give the user all rights in the cluster.")
 @click.option(
     "--unix-account",
@@ -124,6 +130,10 @@ def _account(name: str) -> tuple[int, int]:
 def list_(kubeconfig: Path | None, context: str) -> None:
     """List the users that `dray user add` created.
 
+    \b
+    Examples:
+      dray user list
+
     Exit status: 0 listed, 1 the server refused, 2 it cannot be reached.
     """
 
@@ -148,12 +158,17 @@ def list_(kubeconfig: Path | None, context: str) -> None:
 
 @user.command()
 @click.argument("name", callback=_user_name)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
 @reaching
 def remove(name: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
     """Delete the user NAME: the account, its rights, its queue, and the namespace with everything in it.
 
     Running pods of the user are stopped. The kubeconfig stops working at once.
+
+    \b
+    Examples:
+      dray user remove ann
+      dray user remove ann --yes
 
     Exit status: 0 removed, 1 there is no such user or the server refused, 2 it cannot be reached.
     """

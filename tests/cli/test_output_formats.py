@@ -1,0 +1,71 @@
+"""`-o` offers the same formats everywhere, and JSON and YAML hold the same document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from dray.cli.output_formats import OutputFormat, output_option, structured
+from tests.cli.test_help import COMMANDS, HELPS
+
+Dray = Callable[..., Result]
+
+
+def formats(path: str) -> tuple[str, ...]:
+    for parameter in HELPS[path][0].params:
+        if isinstance(parameter, click.Option) and "-o" in parameter.opts and isinstance(parameter.type, click.Choice):
+            return tuple(parameter.type.choices)
+    return ()
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if formats(path) and path != "dray join-token"])
+def test_every_command_with_formats_offers_json_and_yaml(path: str) -> None:
+    assert {"json", "yaml"} <= set(formats(path))
+    assert next(iter(formats(path))) in ("text", "table", "yaml")
+
+
+@pytest.mark.parametrize(("given", "received"), [("text", "table"), ("table", "table"), ("json", "json")])
+def test_text_and_table_mean_the_same(given: str, received: str) -> None:
+    @click.command()
+    @output_option("table", "json")
+    def shown(output: str) -> None:
+        click.echo(output)
+
+    assert CliRunner().invoke(shown, ["-o", given]).output == f"{received}\n"
+    assert CliRunner().invoke(shown, ["-o", "xml"]).exit_code == 2
+    assert OutputFormat(("text",)).convert("table", None, None) == "text"
+
+
+def test_json_and_yaml_hold_the_same_document() -> None:
+    for document in ({"a": [1, "ü"], "b": None}, [{"a": True}, {"b": "yes"}], []):
+        assert json.loads(structured(document, "json")) == document
+        assert yaml.safe_load(structured(document, "yaml")) == document
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cel", "device.driver == 'a'"),
+        ("cel", "device.drive"),
+        ("lint", "examples/mistakes"),
+        ("topology", "-f", "examples/lab"),
+        ("status", "--data", "/nonexistent/dray"),
+        ("fleet", "show", "cpu-64"),
+    ],
+)
+def test_commands_print_the_same_in_both(
+    run: Dray, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_json, as_yaml = run(*arguments, "-o", "json"), run(*arguments, "-o", "yaml")
+    assert as_json.exit_code == as_yaml.exit_code
+    assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
+
+
+def test_devices_and_queues_are_printed_as_yaml(dray: Dray) -> None:
+    assert yaml.safe_load(dray("devices", "-o", "yaml").stdout) == []
+    assert dray("devices", "-o", "text").stdout == dray("devices").stdout
