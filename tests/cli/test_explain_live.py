@@ -150,11 +150,11 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         (template("t") + pod("p", "resourceClaimTemplateName: t"), "ResourceClaim not created yet"),
         (
             pod("p", "resourceClaimTemplateName: missing"),
-            "there is no ResourceClaimTemplate default/missing, which a claim is to be made from",
+            "ResourceClaimTemplate default/missing not found",
         ),
-        (pod("p", "resourceClaimName: nothing"), 'could not find ResourceClaim "default/nothing"'),
+        (pod("p", "resourceClaimName: nothing"), "ResourceClaim default/nothing not found"),
         (claim("c").replace("deviceClassName: gpu", "deviceClassName: tpu") + pod("p", "resourceClaimName: c"), "tpu"),
-        (pod("p", schedulingGroup="{podGroupName: team}"), "it waits for its PodGroup default/team, which does not"),
+        (pod("p", schedulingGroup="{podGroupName: team}"), "PodGroup default/team not found"),
         (
             pod("p", volumes="[{name: v, persistentVolumeClaim: {claimName: data}}]"),
             'persistentvolumeclaim "data" not found',

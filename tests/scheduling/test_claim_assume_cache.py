@@ -162,8 +162,14 @@ def test_claims_for_extended_resources_are_found_by_their_pod():
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        (gpus.pod("p", claims=["missing"]), 'could not find ResourceClaim "default/missing"'),
-        (gpus.pod("p", templates=["t"]), 'pod "default/p": ResourceClaim not created yet'),
+        (
+            gpus.pod("p", claims=["missing"]),
+            "ResourceClaim default/missing not found: create it in namespace default, or correct resourceClaimName",
+        ),
+        (
+            gpus.pod("p", templates=["t"]),
+            "ResourceClaim not created yet; does ResourceClaimTemplate default/t exist?",
+        ),
         (
             gpus.pod("p", claims=[""]),
             'pod "default/p", spec.resourceClaim "claim-0": none of the supported fields are set',

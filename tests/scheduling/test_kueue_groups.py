@@ -67,7 +67,7 @@ def test_a_list_of_slices_that_is_nested_without_end_says_nothing():
 
 def test_they_wait_until_all_are_there():
     core = world(*hosts(3), *grouped("p0", "g", 2))
-    assert core.settle() == []
+    assert bound(core.settle()) == {}
     core.put(*grouped("p1", "g", 2))
     assert len(bound(core.settle())) == 2
 
@@ -125,7 +125,7 @@ def test_the_pods_of_a_job_are_one_group_where_they_speak_of_topology():
     template = {"annotations": {f"{PREFIX}podset-required-topology": "rack"}}
     tell(core, job("j", None, template, parallelism=3, completions=3))
     for n in range(3):
-        assert core.settle() == []
+        assert bound(core.settle()) == {}
         core.put(*of_job(f"j-{n}", "j", **template))
     assert {name.rsplit("-", 1)[0] for name in bound(core.settle()).values()} == {"b-s"}
 

@@ -13,10 +13,27 @@ from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, po
 
 def test_a_pod_waits_for_its_claim_without_being_tried():
     core = one_gpu_node(pod("p", claims=["c"]))
+    assert core.later(1) == []
+    missing = "ResourceClaim default/c not found: create it in namespace default, or correct resourceClaimName"
+    assert refused(core.later(1000)) == {"p": missing}
     assert core.later(1000) == []
     core.put(objects.claim("c"))
     assert bound(core.actions()) == {"p": "n"}
     assert core.decisions == 1
+
+
+def test_a_reason_that_could_not_be_written_is_reported_again():
+    core = one_gpu_node(pod("p", claims=["c"]))
+    (report,) = core.later(10)
+    core.scheduler.unsaid(report, core.now)
+    assert list(refused(core.later(10))) == ["p"]
+
+
+def test_a_claim_that_comes_in_time_leaves_nothing_to_report():
+    core = one_gpu_node(pod("p", claims=["c"]))
+    assert core.later(1) == []
+    core.put(objects.claim("c"))
+    assert [type(each) for each in core.later(1000)] == [Bind]
 
 
 def test_a_pod_waits_for_the_claim_that_is_made_from_its_template():
@@ -35,7 +52,8 @@ def test_a_pod_waits_for_the_claim_that_is_made_from_its_template():
 def test_a_generated_claim_of_somebody_else_is_not_taken():
     core = one_gpu_node(objects.claim("made"), gpus.pod("p", templates=["t"]))
     core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "template-0", "resourceClaimName": "made"}]})
-    assert core.later(1000) == []
+    (message,) = refused(core.later(1000)).values()
+    assert message == "ResourceClaim default/made was not created for Pod default/p (Pod is not owner)"
 
 
 def test_an_entry_that_came_to_nothing_is_passed_over():
@@ -50,9 +68,10 @@ def test_a_claim_that_is_being_deleted_is_waited_for():
     leaving = objects.claim("c")
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     core.put(leaving, pod("p", claims=["c"]))
-    assert core.later(1000) == []
+    assert "is being deleted" in refused(core.later(1000))["p"]
     core.remove("ResourceClaim", "c")
     assert core.actions() == []
+    assert "not found" in refused(core.later(1000))["p"]
     core.put(objects.claim("c"))
     assert bound(core.actions()) == {"p": "n"}
 

@@ -54,9 +54,9 @@ def test_a_class_without_quota_is_not_let_in_and_the_pod_says_what_to_do():
     player = world(GPU_REQUEST, NET_REQUEST)
     assert place(player) is None
     assert player.refusals["p"] == (
-        "0/1 nodes are available: ClusterQueue team has no quota for device class net, which a claim of the pod"
+        "ClusterQueue team has no quota for device class net, which a claim of the pod"
         " requests: add deviceclass.resource.kubernetes.io/net to its coveredResources, or annotate it with"
-        " dray.dev/uncovered-device-classes: allow."
+        " dray.dev/uncovered-device-classes: allow"
     )
 
 

@@ -54,7 +54,8 @@ async def test_the_gang_of_eight_with_four_gpus_and_a_nic_each():
 
         async def waits():
             events = await local.list("Event")
-            return [each for each in events if each["reason"] == "FailedScheduling"]
+            told = [each for each in events if each["reason"] == "FailedScheduling"]
+            return [each for each in told if each["involvedObject"]["kind"] == "PodGroup"]
 
         (event,) = await local.eventually(waits)
         assert "8 pods have to be placed at once, and there is a place for 6" in event["message"]

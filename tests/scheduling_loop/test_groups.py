@@ -99,10 +99,10 @@ async def test_a_gang_says_why_it_waits_and_then_that_it_is_scheduled():
 
         async def is_told():
             events = [each for each in await local.list("Event") if each["reason"] == "FailedScheduling"]
-            return events or None
+            found = {(each["involvedObject"]["kind"], each["involvedObject"]["name"]) for each in events}
+            return found == {("PodGroup", "g"), ("Pod", "a"), ("Pod", "b"), ("Pod", "c")}
 
-        (event,) = await local.eventually(is_told)
-        assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "g")
+        await local.eventually(is_told)
         assert not any(gpus.held(each) for each in await local.list("ResourceClaim"))
         assert said(await local.get("Pod", "a"))["PodScheduled"] == ("False", "Unschedulable")
         await local.create(objects.node("m"))

@@ -51,6 +51,18 @@ async def test_the_writes_of_a_pod_come_in_order(virtual_cluster):
     ]
 
 
+async def test_a_pod_without_its_claim_is_told_which_one_is_missing(virtual_cluster):
+    await virtual_cluster.create(gpus.pod("p", claims=["training-gpus"]))
+    await virtual_cluster.quiet()
+    await asyncio.sleep(5)
+    await virtual_cluster.quiet()
+    told = condition(await virtual_cluster.get("Pod", "p"))
+    assert (told["status"], told["reason"]) == ("False", "Unschedulable")
+    assert told["message"].startswith("ResourceClaim default/training-gpus not found")
+    (event,) = await events(virtual_cluster, "FailedScheduling")
+    assert event["message"] == told["message"]
+
+
 async def test_why_a_pod_waits_is_said_once_and_until_it_changes(virtual_cluster):
     await virtual_cluster.create(gpus.pod("p", cpu="100000"))
     await virtual_cluster.quiet()

@@ -57,7 +57,7 @@ async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_tim
 
 async def test_without_the_intent_log_the_test_would_notice(virtual_time):
     """That the case above can fail: the same two schedulers, each of which believes to be alone."""
-    async with VirtualCluster(0) as world:
+    async with VirtualCluster(1) as world:
         await world.create(objects.claim_template("gpu"))
         for name in ("one", "other"):
             options = Options(seed=world.chance.randrange(100))

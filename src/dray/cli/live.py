@@ -154,7 +154,7 @@ class World:
     def _waiting(self, document: Object, only: str) -> Explanation:
         name = document["metadata"]["name"]
         if template := self._missing_template(document):
-            missing = f"there is no ResourceClaimTemplate {self.namespace}/{template}, which a claim is to be made from"
+            missing = f"ResourceClaimTemplate {self.namespace}/{template} not found"
             return self._say("pod", name, "cannot be placed", missing)
         if unread := self._found.unread_for(document):
             made = self._say("pod", name, "cannot tell whether it fits", f"may not read {', '.join(unread)}")

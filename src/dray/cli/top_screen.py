@@ -108,7 +108,7 @@ def waiting(pods: Iterable[Object]) -> list[Waiting]:
             continue
         condition = condition_of(pod, "PodScheduled", "False") or {}
         gates = ", ".join(str(each["name"]) for each in spec_of(pod).get("schedulingGates") or ())
-        why = f"scheduling gates: {gates}" if gates else condition.get("message") or "the scheduler has not come to it"
+        why = f"scheduling gates: {gates}" if gates else condition.get("message") or "not tried yet"
         found.append(Waiting("/".join(key_of(pod)), moment(metadata_of(pod)["creationTimestamp"]), str(why)))
     return sorted(found, key=lambda each: each.since)
 

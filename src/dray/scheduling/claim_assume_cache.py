@@ -231,10 +231,11 @@ class ClaimAssumeCache:
         found = []
         for entry in entries:
             if not entry.get("resourceClaimName"):
-                if not entry.get("resourceClaimTemplateName"):
+                template = entry.get("resourceClaimTemplateName")
+                if not template:
                     return _unresolved(Code.CLAIM_UNSPECIFIED, namespace, title, str(entry.get("name")))
                 if entry.get("name") not in names:
-                    return _unresolved(Code.CLAIM_NOT_CREATED, namespace, title)
+                    return _unresolved(Code.CLAIM_NOT_CREATED, namespace, template)
             name = entry.get("resourceClaimName") or names[entry["name"]]
             if not name:
                 # The template led to no claim, and none is needed.

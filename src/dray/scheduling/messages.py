@@ -49,7 +49,7 @@ _TEXTS: Final = {
     Code.PLUGIN_OFF: "plugin {} is switched off, and without it no pod is to be placed",
     Code.SCHEDULING_GATES: "it has scheduling gates",
     Code.KIND_UNKNOWN: "the server is being asked whether it has {}",
-    Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
+    Code.POD_GROUP_NOT_FOUND: "PodGroup {0}/{1} not found: create it in namespace {0}, or correct the name in the pod",
     Code.TREE_INCOMPLETE: "of the groups of {}, {} have to start together: waiting for groups or pods of them",
     Code.GANG_INCOMPLETE: "PodGroup {} has {} pods, and {} have to start together: waiting for the others",
     Code.GANG_NOT_READY: "{1} pods of PodGroup {0} can be tried, and {2} have to be placed at once: the rest waits",
@@ -89,10 +89,10 @@ _TEXTS: Final = {
     Code.FLAVOR_TAINTS: "the pod does not tolerate the taints of any flavor in which ClusterQueue {} has {}",
     Code.GANG_IN_SEVERAL_DOMAINS: "pods of PodGroup {} are in several domains of {} already, and have to be in one",
     Code.NO_PLACEMENTS: "no feasible placements found: no node that could be used has the label {}",
-    Code.CLAIM_NOT_FOUND: 'could not find ResourceClaim "{}/{}"',
-    Code.CLAIM_DELETED: 'resourceclaim "{}" is being deleted',
+    Code.CLAIM_NOT_FOUND: "ResourceClaim {0}/{1} not found: create it in namespace {0}, or correct resourceClaimName",
+    Code.CLAIM_DELETED: "ResourceClaim {} is being deleted: wait until it is gone, then create it again",
     Code.CLAIM_NOT_OWNED: "ResourceClaim {0}/{1} was not created for Pod {0}/{2} (Pod is not owner)",
-    Code.CLAIM_NOT_CREATED: 'pod "{}/{}": ResourceClaim not created yet',
+    Code.CLAIM_NOT_CREATED: "ResourceClaim not created yet; does ResourceClaimTemplate {}/{} exist?",
     Code.CLAIM_UNSPECIFIED: 'pod "{}/{}", spec.resourceClaim "{}": none of the supported fields are set',
     Code.CLAIM_IN_ALLOCATION: "resource claim {}/{} is in the process of being allocated",
     Code.CLAIM_FULL: "resource claim {}/{} is in use by {} pods, and cannot be by more",
@@ -111,6 +111,14 @@ _TEXTS: Final = {
     Code.SCHEDULER_FAILED: "the scheduler failed on this pod and will try again: {}",
 }
 
+
+_WITHOUT_NODES: Final = frozenset(
+    code
+    for code in Code
+    if code.name.startswith(("CLAIM_", "CLASS_", "GANG_", "GROUP_", "POD_GROUP_", "QUEUE_", "TREE_", "KIND_"))
+    and code not in (Code.CLAIM_NOT_AVAILABLE, Code.CLAIM_FULL, Code.CLAIM_IN_ALLOCATION)
+) | {Code.QUOTA, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.TOPOLOGY_NOT_FOUND}
+"""Reasons that speak of no node: their text stands alone, without the number of nodes."""
 
 _AMOUNTS: Final = {
     Code.MIN_RESOURCES: (0, (1, 2)),
@@ -175,7 +183,8 @@ def _diagnosis_text(diagnosis: Diagnosis) -> str:
     status = diagnosis.status
     if status is not None:
         text = status_text(status)
-        return text if status.error else _of_nodes(diagnosis.nodes, text)
+        alone = status.error or all(each.code in _WITHOUT_NODES for each in status.reasons)
+        return text if alone else _of_nodes(diagnosis.nodes, text)
     if not diagnosis.nodes:
         return "no nodes available to schedule pods"
     text = _of_nodes(diagnosis.nodes, ", ".join(_counted(diagnosis)))

@@ -39,7 +39,7 @@ def problem_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float
         key = key_of(claim)
         current = cache.get(key)
         if current is None:
-            return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
+            return f"ResourceClaim {key[0]}/{key[1]} not found"
         if problem := binding_problem(current, now, timeout):
             return problem
     return "device binding failed"

@@ -168,7 +168,7 @@ class Code(Enum):
     CLAIM_NOT_OWNED = auto()
     """(namespace, name, pod)"""
     CLAIM_NOT_CREATED = auto()
-    """(namespace, pod)"""
+    """(namespace, template)"""
     CLAIM_UNSPECIFIED = auto()
     """(namespace, pod, entry)"""
     CLAIM_IN_ALLOCATION = auto()

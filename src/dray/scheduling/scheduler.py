@@ -26,6 +26,7 @@ from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.drains import Drains
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
+from dray.scheduling.gate_reports import GateReports
 from dray.scheduling.group_attempts import GroupAttempts
 from dray.scheduling.group_events import GroupEvents
 from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
@@ -42,8 +43,9 @@ from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.reclaim import Reclaimer
 from dray.scheduling.searches import FurtherSearch, Outcome
+from dray.scheduling.stale_reasons import StaleReasons
 from dray.scheduling.state import State
-from dray.scheduling.status import Status
+from dray.scheduling.status import Diagnosis, Status
 from dray.scheduling.volumes import ANY_VOLUME
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
@@ -87,6 +89,8 @@ class Scheduler:
         self.nominations = Nominations(state)
         self.drains = Drains(self.nominations, queue, options.drain_seconds)
         self.waiters = Waiters()
+        self.gate_reports = GateReports()
+        self._stale_reasons = StaleReasons(queue)
         self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
         self.attempts = Attempts(self)
         self.group_attempts = GroupAttempts(self)
@@ -113,9 +117,17 @@ class Scheduler:
         elif kind != CLAIM:
             self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
-        elif self.state.claims.put(document):
-            self.state.queues.claim_changed(document)
-            self.notify(ObjectRef(CLAIM, *key_of(document)), now)
+        else:
+            self._put_claim(document, now)
+
+    def _put_claim(self, claim: Object, now: float) -> None:
+        key, held = key_of(claim), self.state.inventory.usage.claims
+        before = key in held
+        if self.state.claims.put(claim):
+            self.state.queues.claim_changed(claim)
+            self.notify(ObjectRef(CLAIM, *key), now)
+            if before and key not in held:
+                self._stale_reasons.released(key, now)
 
     def remove(self, kind: str, document: Object, now: float) -> None:
         """An object was deleted."""
@@ -129,6 +141,7 @@ class Scheduler:
             self._stores[kind][1](document)
         elif self.state.claims.remove(document):
             self.notify(ObjectRef(CLAIM, *key_of(document)), now)
+            self._stale_reasons.released(key_of(document), now)
 
     def _queues_changed(self, change: Callable[[], None], now: float) -> None:
         flavors = self.state.queues.kueue.flavors
@@ -163,12 +176,14 @@ class Scheduler:
             if status is not None:
                 self.waiters.set(pod.uid, status.waits_for)
                 self.queue.gate(queued, now)
+                self.gate_reports.put(pod.uid, status, now)
                 self.state.groups.ready(pod, is_ready=False)
                 # Neither a place nor quota is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
                 self.drains.forget_pod(pod.uid)
                 self.state.queues.gone(pod)
                 return
+            self.gate_reports.remove(pod.uid)
             resolved = self.state.claims.resolve(pod.document)
             assert not isinstance(resolved, Status)
             self.waiters.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
@@ -192,6 +207,9 @@ class Scheduler:
             self.drains.expire(now)
             if (uid := self.drains.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
                 self.enqueue(overlooked, now)
+        if (report := self._gate_report(now)) is not None:
+            return report
+        self._refresh_reasons(now)
         spent = 0
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
@@ -221,6 +239,23 @@ class Scheduler:
                 return action
             # Whatever wakes whom, there is an end to it.
             spent += work.spent + _TRIED
+
+    def _gate_report(self, now: float) -> Refuse | None:
+        """Tells a pod that has been gated for a while why it is not tried."""
+        while (due := self.gate_reports.pop(now)) is not None:
+            uid, status = due
+            queued, diagnosis = self.queue.get(uid), Diagnosis(self.state.size, status)
+            if queued is not None and queued.subqueue is SubQueue.GATED and queued.reported != diagnosis:
+                queued.reported = diagnosis
+                return Refuse(queued.pod, diagnosis)
+        return None
+
+    def _refresh_reasons(self, now: float) -> None:
+        """Pods whose reason names claims that hold nothing any more are tried again."""
+        for queued in self._stale_reasons.pop(now):
+            if queued.group is not None:
+                queued.group.diagnosis = None
+            self.enqueue(queued, now)
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
@@ -268,9 +303,12 @@ class Scheduler:
         """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
         self.queue.clock_set(seconds)
         self.drains.clock_set(seconds)
+        self.gate_reports.clock_set(seconds)
+        self._stale_reasons.clock_set(seconds)
 
     def due(self) -> float | None:
-        return min(filter(None, (self.queue.due(), self.drains.due())), default=None)
+        times = (self.queue.due(), self.drains.due(), self.gate_reports.due(), self._stale_reasons.due())
+        return min((each for each in times if each is not None), default=None)
 
     # Searches that go on elsewhere
 
@@ -350,9 +388,14 @@ class Scheduler:
             self._retry_places(now)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
             queued = self.queue.get(pod.uid)
-            if queued is not None and queued.subqueue is SubQueue.UNSCHEDULABLE:
+            if queued is None:
+                continue
+            if queued.subqueue is SubQueue.UNSCHEDULABLE:
                 queued.reported = None
                 self.queue.back_off(queued, now)
+            elif queued.subqueue is SubQueue.GATED:
+                queued.reported = None
+                self.enqueue(queued, now)
 
     def _retry_places(self, now: float) -> None:
         """Pods stay that others counted on to go: places that were found where they are may not become free."""

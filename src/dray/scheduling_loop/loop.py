@@ -328,6 +328,10 @@ class SchedulerLoop:
             await self._kai_groups.refused(action)
             for pod in action.pods:
                 nominated = places[pod.uid].node if pod.uid in places else ""
+                if action.news:
+                    self._events.warning(
+                        reference(pod.document), "FailedScheduling", action.message, action="Scheduling"
+                    )
                 await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
             if not is_ordinary(error):
