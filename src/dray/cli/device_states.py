@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation.taints import effective, rule_applies
+from dray.api.device_utilization import Utilization, reports_of
 from dray.api.objects import Object, key_of, mapping, mappings, spec_of
 from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.quantity import Quantity
@@ -46,6 +47,8 @@ class DeviceState:
     holders: tuple[Holder, ...] = ()
     taints: tuple[Object, ...] = ()
     blocked: bool = False
+    utilization: Utilization | None = None
+    """As the driver reported it in the status of a claim that holds the device."""
 
     @property
     def state(self) -> str:
@@ -69,8 +72,9 @@ def device_states(
     slices: Iterable[Object], claims: Iterable[Object], pods: Iterable[Object], rules: Iterable[Object] = ()
 ) -> list[DeviceState]:
     """By node, driver and pool, in the order in which devices are published."""
-    newest = list(_newest(slices))
+    newest, claims = list(_newest(slices)), list(claims)
     holders = _holders(claims, pods)
+    utilization = _utilization(claims)
     counters = _CountersLeft(newest, holders)
     rules = list(rules)
     made = []
@@ -91,6 +95,7 @@ def device_states(
                     holders=tuple(holders.get(place, ())),
                     taints=taints,
                     blocked=blocked,
+                    utilization=utilization.get(place) if place in holders else None,
                 )
             )
     return sorted(made, key=lambda state: (state.node, *state.place[:2]))
@@ -125,6 +130,16 @@ def _holders(claims: Iterable[Object], pods: Iterable[Object]) -> dict[Place, li
                 continue
             holder = Holder("/".join(key_of(each)), tuple(users[key_of(each)]), mapping(result.get("consumedCapacity")))
             found[result["driver"], result["pool"], result["device"]].append(holder)
+    return found
+
+
+def _utilization(claims: Iterable[Object]) -> dict[Place, Utilization]:
+    """Returns the newest report about each device."""
+    found: dict[Place, Utilization] = {}
+    for claim in claims:
+        for place, report in reports_of(claim):
+            if place not in found or found[place].observed_at < report.observed_at:
+                found[place] = report
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
 from dray.cli.device_states import STATES, DeviceState, device_states
 from dray.cli.output_formats import output_option, structured
+from dray.cli.utilization_text import busy, idle, memory_used
 
 
 @click.command()
@@ -93,7 +95,7 @@ def lines(states: list[DeviceState], *, wide: bool = False) -> list[str]:
     """Pools are shown where they are not those of nodes."""
     pooled = wide or any(each.place[1] != each.node for each in states)
     columns = ("Node", *(("Pool",) if pooled else ()), "Driver", "Device", "Kind", "State", "Claim", "Pods")
-    columns += ("PCIe root", "NUMA", "Capacity") if wide else ()
+    columns += ("Busy", "Memory used", "PCIe root", "NUMA", "Capacity") if wide else ()
     return table(columns, [_row(each, pooled, wide) for each in states])
 
 
@@ -102,18 +104,21 @@ def _row(state: DeviceState, pooled: bool, wide: bool) -> tuple[Any, ...]:
     claims = ", ".join(each.text for each in state.holders) or "-"
     pods = ", ".join(sorted({pod for each in state.holders for pod in each.pods})) or "-"
     row = (state.node or "-", *((pool,) if pooled else ()), driver, device, kind(state.document))
-    further = (*place(state.document), capacity(state.document)) if wide else ()
+    use = busy(state.utilization), memory_used(state.utilization)
+    further = (*use, *place(state.document), capacity(state.document)) if wide else ()
     return (*row, described(state), claims, pods, *further)
 
 
 def described(state: DeviceState) -> str:
-    """Its state, how much of it is in use where it is shared, and its taints."""
+    """The state of a device, how much of it is in use if it is shared, its taints, and for how long it is idle."""
     text = state.state
     if used := state.used():
         text += ": " + ", ".join(f"{amount} of {total} {name}" for name, (amount, total) in used.items())
     if state.taints:
         taints = ", ".join(f"{each['key']}:{each['effect']}" for each in state.taints)
         text += f" ({taints})" if text.startswith("tainted") else f", tainted ({taints})"
+    if since := idle(state.utilization, datetime.now(UTC)):
+        text += f", idle for {since}"
     return text
 
 
@@ -133,6 +138,7 @@ def _document(state: DeviceState) -> Object:
         "kind": kind(state.document),
         "state": state.state,
         "taints": list(state.taints),
+        "utilization": state.utilization.document() if state.utilization is not None else {},
         "claims": [
             {"claim": each.claim, "pods": list(each.pods), "consumedCapacity": dict(each.share)}
             for each in state.holders

@@ -18,11 +18,12 @@ from dray.cli.device_facts import kind, table
 from dray.cli.device_states import DeviceState
 from dray.cli.devices import summary
 from dray.cli.layout import cell_text
+from dray.cli.utilization_text import age, together
 from dray.client.clock import moment
 
 _BAR: Final = 10
 _WIDE: Final = 120
-_COLUMNS: Final = ("Node", "Driver", "Kind", "Used", "", "Held by")
+_COLUMNS: Final = ("Node", "Driver", "Kind", "Used", "", "Busy", "Held by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def screen(states: Sequence[DeviceState], pods: Iterable[Object], now: datetime,
     for state in states:
         # A driver may publish devices of several kinds in turn.
         groups.setdefault(_group(state), []).append(state)
-    rows = [_row(group) for group in groups.values()]
+    rows = [_row(group, now) for group in groups.values()]
     columns, rows = (_COLUMNS, rows) if not width or width >= _WIDE else _narrow(rows)
     devices = table(columns, rows) or ["no devices"]
     return [summary(list(states)), "", *devices, "", *_waiting(waiting(pods), now, width)]
@@ -46,7 +47,8 @@ def screen(states: Sequence[DeviceState], pods: Iterable[Object], now: datetime,
 
 def _narrow(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Without drivers and bars, so that there is room for who holds what."""
-    return ("Node", "Kind", "Used", "Held by"), [(node, kind_, used, held) for node, _, kind_, used, _, held in rows]
+    columns = ("Node", "Kind", "Used", "Busy", "Held by")
+    return columns, [(node, kind_, used, busy, held) for node, _, kind_, used, _, busy, held in rows]
 
 
 def _group(state: DeviceState) -> tuple[str, ...]:
@@ -54,7 +56,7 @@ def _group(state: DeviceState) -> tuple[str, ...]:
     return (state.node, *state.place[:2], kind(state.document), shared)
 
 
-def _row(group: list[DeviceState]) -> tuple[str, ...]:
+def _row(group: list[DeviceState], now: datetime) -> tuple[str, ...]:
     first = group[0]
     share, used = _use(group)
     holders = ", ".join(_held(group)) or "-"
@@ -63,7 +65,8 @@ def _row(group: list[DeviceState]) -> tuple[str, ...]:
     if first.document.get("allowMultipleAllocations"):
         name = f"{name} {first.place[2]}"
     held = ", ".join(filter(None, (holders if holders != "-" or not odd else "", *odd)))
-    return first.node or "-", first.place[0], name, used, _bar(share), held
+    busy = together([each.utilization for each in group], now)
+    return first.node or "-", first.place[0], name, used, _bar(share), busy, held
 
 
 def _in(group: list[DeviceState], state: str) -> list[DeviceState]:
@@ -120,13 +123,5 @@ def _waiting(pods: list[Waiting], now: datetime, width: int) -> list[str]:
     rows: list[tuple[str, str, str]] = []
     for each in pods:
         first, *rest = wrap(cell_text(each.why), room) if room else [cell_text(each.why)]
-        rows += [(each.pod, _age((now - each.since).total_seconds()), first), *(("", "", line) for line in rest)]
+        rows += [(each.pod, age((now - each.since).total_seconds()), first), *(("", "", line) for line in rest)]
     return table(("Waiting", "For", "Why"), rows)
-
-
-def _age(seconds: float) -> str:
-    number = max(0, int(seconds))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if number >= 2 * size:
-            return f"{number // size}{unit}"
-    return f"{number}s"

@@ -8,7 +8,7 @@ from dray.driver.cdi import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, N
 from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim, RecordedClaims
 from dray.driver.configs import Config
 from dray.driver.devices import Capacity, Device, NodeSelection, Pool, Taint, Version
-from dray.driver.driver import Driver, DriverContext
+from dray.driver.driver import DeviceUtilization, Driver, DriverContext
 from dray.driver.errors import ClaimFailed, DriverError
 from dray.driver.health import DeviceHealth, Health
 from dray.driver.options import RunnerOptions
@@ -27,6 +27,7 @@ __all__ = [
     "DeviceMetadata",
     "DeviceNode",
     "DeviceStatus",
+    "DeviceUtilization",
     "Driver",
     "DriverContext",
     "DriverError",

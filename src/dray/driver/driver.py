@@ -59,6 +59,16 @@ class DriverContext:
     recorded_claims: Callable[[], RecordedClaims] = RecordedClaims
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceUtilization:
+    """How busy a device is now, from 0 to 1, and how much of its memory is in use, in bytes. None: not known."""
+
+    pool: str
+    device: str
+    ratio: float | None = None
+    memory_used: int | None = None
+
+
 async def awaited(result: Awaitable[T], method: str) -> T:
     """Returns the result of a driver's method; raises DriverError if the method is not `async`."""
     if not isawaitable(result):
@@ -135,3 +145,8 @@ class Driver:
         """Reports of the health of devices, each complete; usually an `async def` generator that yields when something
         changed. None, unless overridden: the health is not known. When it ends or raises, it is called again."""
         return None
+
+    async def utilization(self) -> Sequence[DeviceUtilization]:
+        """Samples the devices, those that are free too. Called every few seconds, if overridden; the SDK shows what it
+        returns as metrics and in the status of prepared claims. A device that does not tell is left out."""
+        return ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from dray.driver.driver import DeviceUtilization
 
 _BUCKETS = [0.001 * 2**power for power in range(16)]
 
@@ -37,6 +39,13 @@ class DriverMetrics:
         self._unhealthy = Gauge(
             "dra_driver_unhealthy_devices", "Devices reported as unhealthy.", ["driver_name"], registry=self.registry
         )
+        places = ["driver_name", "pool", "device"]
+        self._ratio = Gauge(
+            "dray_device_utilization_ratio", "How busy a device is, from 0 to 1.", places, registry=self.registry
+        )
+        self._memory = Gauge(
+            "dray_device_memory_used_bytes", "Memory of a device that is in use.", places, registry=self.registry
+        )
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
@@ -59,3 +68,14 @@ class DriverMetrics:
 
     def unhealthy(self, count: int) -> None:
         self._unhealthy.labels(self._driver).set(count)
+
+    def utilization(self, sampled: Sequence[DeviceUtilization]) -> None:
+        """Replaces what was sampled before: a device that does not tell any more is not shown."""
+        self._ratio.clear()
+        self._memory.clear()
+        for each in sampled:
+            place = self._driver, each.pool, each.device
+            if each.ratio is not None:
+                self._ratio.labels(*place).set(each.ratio)
+            if each.memory_used is not None:
+                self._memory.labels(*place).set(each.memory_used)

@@ -52,6 +52,11 @@ class RunnerOptions:
     socket_check: float = 2.0
     # Seconds that calls in progress are given when the driver stops.
     grace: float = 10.0
+    # Seconds between two samples of the devices' utilization, at least between two writes of it into one claim, and
+    # of low utilization after which a device is idle.
+    utilization_seconds: float = 5.0
+    utilization_write_seconds: float = 60.0
+    idle_seconds: float = 300.0
     boot_id_file: Path = field(default=Path("/proc/sys/kernel/random/boot_id"))
 
     def __post_init__(self) -> None:

@@ -41,6 +41,7 @@ from dray.driver.services import RegistrationService, add_services
 from dray.driver.sigterm import cancelled_by_sigterm
 from dray.driver.slices.publisher import Publisher
 from dray.driver.sockets import ServedSocket, remove_dead_sockets
+from dray.driver.utilization import UtilizationReports
 from dray.process.tasks import end_tasks
 
 _LONGEST_NAME: Final = 63
@@ -80,6 +81,19 @@ class DriverRunner:
             lambda server: add_services(server, services, self.preparation, self._health),
         )
         self._registrar = ServedSocket(options.registration_socket(driver.name), self._add_registration)
+        reports_utilization = type(driver).utilization is not Driver.utilization and options.utilization_seconds > 0
+        self.utilization = (
+            UtilizationReports(
+                driver,
+                client,
+                self._statuses,
+                lambda: self._checkpoint.recorded_claims(),
+                self.metrics,
+                options,
+            )
+            if reports_utilization
+            else None
+        )
         self._background: list[asyncio.Task[None]] = []
         self._started = False
 
@@ -155,6 +169,8 @@ class DriverRunner:
             await self._dra.start()
             await self._registrar.start()
             self._begin("sockets", self._keep_sockets())
+            if self.utilization is not None:
+                self._begin("utilization", self.utilization.run())
         if self._health is not None:
             self._begin("health", self._health.run())
         self._begin("slices", self.publisher.run())

@@ -25,6 +25,8 @@ UNSEEN = {
     # Called when there is nothing more to lose.
     "nvmlShutdown": [*CODES, HANGS],
     "nvmlEventSetFree": [*CODES, HANGS],
+    # A GPU that does not tell how busy it is can be used all the same.
+    "nvmlDeviceGetUtilizationRates": [*CODES, HANGS],
     # Normal answers.
     "nvmlEventSetWait_v2": [TIMEOUT],
     "nvmlDeviceGetMigDeviceHandleByIndex": [NOT_FOUND],

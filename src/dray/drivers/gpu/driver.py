@@ -28,6 +28,7 @@ from dray.driver import (
     Config,
     ContainerEdits,
     DeviceHealth,
+    DeviceUtilization,
     Driver,
     DriverError,
     Pool,
@@ -58,6 +59,7 @@ from dray.drivers.gpu.recovery import Recovery, cut_gpus
 from dray.drivers.gpu.sharing import Wanted, published_gates, wanted_devices
 from dray.drivers.gpu.threads import in_thread
 from dray.drivers.gpu.time_slices import TimeSlices
+from dray.drivers.gpu.utilization import read_utilization
 from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
 
@@ -233,6 +235,9 @@ class GpuDriver(Driver):
                 yield reports
             if not self._options.health_check:
                 await asyncio.sleep(self._options.check_seconds)
+
+    async def utilization(self) -> Sequence[DeviceUtilization]:
+        return await in_thread(read_utilization, self._nvml, self._found, self._monitor.lost, self.context.node_name)
 
     def _publish_changes(self) -> None:
         if self._states.taints(self._found) != self._published:

@@ -20,6 +20,7 @@ from dray.driver import (
     Config,
     ContainerEdits,
     Device,
+    DeviceUtilization,
     Driver,
     Mount,
     Pool,
@@ -37,6 +38,7 @@ from dray.drivers.gpu.machine_changes import check_agreement
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.gpu.planning import planned_state
 from dray.drivers.gpu.sharing import Wanted, wanted_devices
+from dray.drivers.simulated.utilization import ClaimRule
 
 _SCRIPT: Final = Path(__file__).parent / "nvidia-smi.sh"
 # Every image and shell looks for programs there; few files stand there beside which it is mounted.
@@ -89,6 +91,27 @@ class SimulatedGpus(Driver):
         ]
         return Prepared(prepared, state.document())
 
+    async def utilization(self) -> Sequence[DeviceUtilization]:
+        """By the rule in `dray.drivers.simulated.utilization`."""
+        records = await asyncio.to_thread(self.context.recorded_claims)
+        busy: dict[str, float] = {}
+        for claim in records.claims:
+            ratio = await self._rule.ratio(claim.reference)
+            for each in claim.devices:
+                if not each.admin_access:
+                    busy[each.device] = max(busy.get(each.device, 0.0), ratio)
+        self._rule.forget_others({claim.reference.uid for claim in records.claims})
+        pool = self._machine[0].name
+        return [
+            DeviceUtilization(pool, name, ratio := busy.get(name, 0.0), round(ratio * _memory(device)))
+            for name, device in self._devices.items()
+            if name in busy or not device.consumes_counters
+        ]
+
+    @cached_property
+    def _rule(self) -> ClaimRule:
+        return ClaimRule(self.context.client)
+
     def _edits(self, claim: Claim, wanted: Wanted) -> ContainerEdits:
         device = self._devices[wanted.allocated.device]
         environment = {
@@ -107,13 +130,17 @@ class SimulatedGpus(Driver):
         gpu, allocated = wanted.found.gpu, wanted.allocated
         profile = "" if wanted.partition is None else wanted.partition.profile.profile
         partition = _uuid(claim, wanted) if profile else ""
-        memory = device.capacity["memory"]
-        whole = Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory))
         share = Quantity.parse(allocated.consumed_capacity.get("memory") or "0")
-        size = (share if share.sign() else whole).value() // 2**20
+        size = (share.value() if share.sign() else _memory(device)) // 2**20
         fields = (gpu.minor, gpu.model.product_name, gpu.uuid, size, gpu.pci_bus_id, profile, partition)
         board = Quantity.parse(gpu.model.memory).value() // 2**20
         return "|".join(map(str, (*fields, gpu.driver_version, board, *_shared(wanted))))
+
+
+def _memory(device: Device) -> int:
+    """In bytes."""
+    memory = device.capacity["memory"]
+    return Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory)).value()
 
 
 def _uuid(claim: Claim, wanted: Wanted) -> str:

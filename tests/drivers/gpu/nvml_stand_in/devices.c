@@ -123,9 +123,16 @@ int nvmlDeviceGetPciInfo_v3(handle_t *device, pci_t *pci) {
 int nvmlDeviceGetMemoryInfo(handle_t *device, unsigned long long *memory) {
     ENTER(device->gpu);
     memory[0] = fact_number(device->gpu, "memory");
-    memory[1] = memory[0];
-    memory[2] = 0;
+    memory[2] = (unsigned long long)number(device->gpu, "memory_used_mib", 0) << 20;
+    memory[1] = memory[0] - memory[2];
     return SUCCESS;
+}
+int nvmlDeviceGetUtilizationRates(handle_t *device, unsigned int *rates) {
+    ENTER(device->gpu);
+    rates[0] = number(device->gpu, "utilization", 0);
+    rates[1] = 0;
+    /* As GPUs in MIG mode answer. */
+    return number(device->gpu, "mig_mode", 0) ? NOT_SUPPORTED : gone(device);
 }
 int nvmlDeviceGetPerformanceState(handle_t *device, int *state) {
     ENTER(device->gpu);

@@ -9,9 +9,9 @@
  * Functions fail and hang while files say so: `fail/<function>` has the nvmlReturn_t that the function returns, and
  * `hang/<function>` the seconds that it sleeps before it answers; a second number limits either to one GPU. `fail/all`
  * and `hang/all` are for all functions. In the directory of a GPU, `sick` has the error of all calls for it, `deaf` that
- * of all but its handle and UUID, which come from a cache; `mig_busy` says that another client keeps the MIG mode on. A
- * session ends when the content of `session` changes: all calls return UNINITIALIZED, or the error in
- * `session_error`, until NVML is initialized again.
+ * of all but its handle and UUID, which come from a cache; `utilization` (percent) and `memory_used_mib` are what it is
+ * used for; `mig_busy` says that another client keeps the MIG mode on. A session ends when the content of `session`
+ * changes: all calls return UNINITIALIZED, or the error in `session_error`, until NVML is initialized again.
  */
 #pragma once
 #include <dirent.h>

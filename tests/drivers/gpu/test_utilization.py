@@ -1,0 +1,57 @@
+"""Utilization and memory of GPUs, as NVML tells them."""
+
+from dray.api.device_utilization import reports_of
+
+from .world import GPU, gpu_world
+
+PROMPT = {"utilization_seconds": 0.05, "utilization_write_seconds": 0.0}
+NOT_SUPPORTED = 3
+
+
+async def reported(world, name):
+    claim = await world.cluster.get("ResourceClaim", name)
+    return {place[2]: (each.percent, each.memory_used) for place, each in reports_of(claim)}
+
+
+async def test_claim_and_metrics_show_what_nvml_tells(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    machine.write("utilization", 63, 0)
+    machine.write("memory_used_mib", 2048, 0)
+    async with gpu_world(machine) as world, world.driver(options=PROMPT) as runner:
+        await world.start("busy", "gpu-0")
+
+        async def shown():
+            return await reported(world, "busy") == {"gpu-0": (63, 2 << 30)}
+
+        await world.kubelet.eventually(shown, "the claim shows the utilization")
+        labels = {"driver_name": GPU, "pool": world.kubelet.node_name, "device": "gpu-0"}
+        assert runner.metrics.registry.get_sample_value("dray_device_utilization_ratio", labels) == 0.63
+        claim = await world.cluster.get("ResourceClaim", "busy")
+        assert claim["status"]["devices"][0]["data"]["uuid"] == machine.gpus[0].uuid
+
+
+async def test_what_a_gpu_does_not_tell_is_left_out(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    machine.write("memory_used_mib", 10, 0)
+    machine.write("utilization", 40, 1)
+    machine.fail("nvmlDeviceGetUtilizationRates", NOT_SUPPORTED, 0)
+    async with gpu_world(machine) as world, world.driver(options=PROMPT):
+        await world.start("both", "gpu-0", "gpu-1")
+
+        async def shown():
+            return await reported(world, "both") == {"gpu-0": (None, 10 << 20), "gpu-1": (40, 0)}
+
+        await world.kubelet.eventually(shown, "gpu-0 has memory alone")
+
+
+async def test_a_gpu_that_hangs_keeps_no_other_from_telling(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    machine.write("utilization", 40, 1)
+    machine.hang("nvmlDeviceGetUtilizationRates", 5, 0)
+    async with gpu_world(machine) as world, world.driver(options=PROMPT, nvmlSeconds=0.3):
+        await world.start("both", "gpu-0", "gpu-1")
+
+        async def shown():
+            return await reported(world, "both") == {"gpu-1": (40, 0)}
+
+        await world.kubelet.eventually(shown, "gpu-1 is shown")
