@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apiserver": ("dray.cli.apiserver:apiserver", "Run only the API server."),
     "apply": ("dray.cli.apply:apply", "Create or update objects from files."),
     "attach": ("dray.cli.attach:attach", "Follow a pod that runs in the background."),
+    "backup": ("dray.cli.backup:backup", "Copy a cluster to a file, also while it runs."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "completion": ("dray.cli.completion:completion", "Print a script for tab completion in bash, zsh or fish."),
     "controllers": ("dray.cli.controllers:controllers", "Run only the controllers, for example beside Kubernetes."),
@@ -38,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("dray.cli.logs:logs", "Print the output of a pod."),
     "node": ("dray.cli.node:node", "Run the pods of this machine; add it to a cluster."),
     "queue": ("dray.cli.queue:queue", "Show queues with their quota and usage, and the pods that wait in them."),
+    "restore": ("dray.cli.backup:restore", "Create a data directory from a backup."),
     "run": ("dray.cli.run:run", "Run a command with devices, and return its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Run only the scheduler, for example beside Kubernetes."),
     "status": ("dray.cli.status:status", "Show the state of the cluster that `dray up` runs."),
@@ -48,7 +50,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 TOPICS: dict[str, tuple[str, ...]] = {
-    "Cluster": ("up", "status", "down", "node", "join-token", "user", "doctor", "fleet", "apiserver"),
+    "Cluster": (
+        "up",
+        "status",
+        "down",
+        "node",
+        "join-token",
+        "user",
+        "backup",
+        "restore",
+        "doctor",
+        "fleet",
+        "apiserver",
+    ),
     "Workloads": ("run", "attach", "logs", "apply", "get", "delete"),
     "Devices and reasons": ("devices", "top", "topology", "explain", "queue", "defrag"),
     "Manifests": ("lint", "convert", "allocate", "cel", "examples"),

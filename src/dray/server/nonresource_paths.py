@@ -18,6 +18,7 @@ from dray.server.context import Context
 from dray.server.metrics import Metrics, exposed, health_metrics
 from dray.server.openapi.service import OpenApiService
 from dray.server.requests import Request, Response, document
+from dray.store.interface import StoreError
 
 _TEXT = "text/plain; charset=utf-8"
 _PLACES = (
@@ -59,9 +60,18 @@ class NonresourcePaths:
                 return exposed(health_metrics(self._context.health), request.headers.get("accept", ""))
             case ["metrics"]:
                 return exposed(self._metrics.registry, request.headers.get("accept", ""))
+            case ["dray", "backup"]:
+                return self._backup()
             case [""]:
                 return document({"paths": [f"/{place}" for place in _PLACES]})
         return Response(404, b"404 page not found\n", _TEXT)
+
+    def _backup(self) -> Response:
+        """The whole store, secrets included: RBAC gives this path to cluster administrators alone."""
+        try:
+            return Response(200, self._context.store.snapshot(), "application/vnd.sqlite3", final=True)
+        except StoreError as error:
+            raise status.not_implemented(str(error)) from None
 
     def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
         registry = self._context.registry

@@ -151,6 +151,13 @@ class Store(Protocol):
         """Forgets versions and events that only readers before the revision would need."""
         ...
 
+    def snapshot(self) -> bytes:
+        """Returns an SQLite file with everything that is acknowledged; a store can be opened on it.
+
+        Raises StoreError if the store keeps nothing on disk.
+        """
+        ...
+
     async def close(self) -> None:
         """Waits for writes under way, ends all watches and releases what the store holds."""
         ...

@@ -146,6 +146,16 @@ class Journal:
         """Whether the write-ahead log is moved by `make_room` only: begun in vain, that takes what room is left."""
         self._connection.execute(f"PRAGMA wal_autocheckpoint = {0 if sparing else _CHECKPOINT_PAGES}")
 
+    def snapshot(self) -> bytes:
+        """Returns the database as a file would have it, with what is only in the write-ahead log.
+
+        Nothing else runs meanwhile: 100 MB take about 0.1 s. Raises StoreError.
+        """
+        try:
+            return self._connection.serialize()
+        except (sqlite3.Error, MemoryError) as error:
+            raise StoreError(f"{self.path} cannot be copied: {error}") from error
+
     def try_out(self) -> None:
         """Raises what a write would."""
         with self._transaction(sync=False) as connection:

@@ -59,6 +59,9 @@ class MemoryStore:
     async def compact(self, revision: int) -> None:
         self._log.compact(revision)
 
+    def snapshot(self) -> bytes:
+        raise StoreError("this server keeps nothing on disk; start it with --data DIR")
+
     async def close(self) -> None:
         self._closed = True
         self._watches.close()

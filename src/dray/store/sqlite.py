@@ -114,6 +114,9 @@ class SqliteStore(MemoryStore):
                 return
             await sleep(0)
 
+    def snapshot(self) -> bytes:
+        return self._journal.snapshot()
+
     async def close(self) -> None:
         if self._closed:
             return
