@@ -5,7 +5,7 @@ READY := .venv/.ready
 # For tests that take longer than the limit in pyproject.toml.
 ENDLESS := -o faulthandler_timeout=0
 
-.PHONY: demo test check bench soak fuzz conformance schema proto format clean
+.PHONY: demo test check bench soak fuzz conformance schema proto recording format clean
 
 # A cluster on this machine and a tour of claims; it ends by itself.
 demo: $(READY)
@@ -69,6 +69,10 @@ schema: $(READY)
 proto: $(READY)
 	$(BIN)/python tools/generate_proto.py
 
+# Writes docs/session.svg anew from a real session.
+recording: $(READY)
+	$(BIN)/python tools/record_terminal.py docs/session.svg
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -77,6 +81,7 @@ clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): pyproject.toml constraints.txt
+	@echo "installing dray and its tools into .venv; the first time this takes about a minute"
 	@if command -v uv >/dev/null 2>&1; then \
 		test -d .venv || uv venv --quiet --python '$(PYTHON)' .venv; \
 		uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \

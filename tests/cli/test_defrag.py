@@ -79,8 +79,8 @@ async def refused(lab: Lab, name: str) -> bool:
 
 
 async def test_nobody_waits(lab: Lab) -> None:
-    assert await lab.defrag() == (0, "nobody waits\n")
-    assert await lab.defrag("small") == (2, "small does not wait\n")
+    assert await lab.defrag() == (0, "no pod is pending\n")
+    assert await lab.defrag("small") == (2, "small is not pending\n")
 
 
 async def test_a_plan_changes_nothing_and_is_carried_out_when_asked(lab: Lab) -> None:

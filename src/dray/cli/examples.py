@@ -15,21 +15,21 @@ import click
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _PLACES: Final = (_PACKAGE / "examples", _PACKAGE.parent.parent / "examples")
 _PARTS: Final = {
-    "demo.py": "a cluster on this machine and a tour of claims: python {}",
-    "demo": "what the demo uses: dray up --node --simulate {}/machines.yaml",
-    "fleet": "machines of one's own, and a life for their pods: dray up --fleet {}/workshop.yaml",
+    "demo.py": "the demo: python {}",
+    "demo": "manifests of the demo: dray up --node --simulate {}/machines.yaml",
+    "fleet": "your own machine types, and rules for simulated pods: dray up --fleet {}/workshop.yaml",
     "alignment": "GPU, NIC and CPUs on one PCIe root: dray up --fleet {}/machines.yaml",
-    "groups": "pods that start together or not at all: dray up --fleet examples/fleet/racks.yaml {}/job.yaml",
-    "walkthroughs": "GPUs, NICs and TPUs claimed in seven ways: dray up --fleet {}/machines.yaml",
-    "lab": "four machines with GPUs and NICs, as manifests: dray up {}",
+    "groups": "groups of pods that start together: dray up --fleet examples/fleet/racks.yaml {}/job.yaml",
+    "walkthroughs": "seven ways to claim GPUs, NICs and TPUs: dray up --fleet {}/machines.yaml",
+    "lab": "manifests of four machines with GPUs and NICs: dray up {}",
     "claims": "claims for the lab: dray apply -f {}",
     "cluster": "two machines and three claims: dray allocate {}",
-    "deploy": "scheduler, controllers, drivers for Kubernetes, with their rights: kubectl apply -f {}/scheduler.yaml",
-    "drivers": "drivers: for serial ports, and for images of pods: python {}/serial_ports.py NODE_NAME",
+    "deploy": "scheduler, controllers and drivers for Kubernetes, with RBAC: kubectl apply -f {}/scheduler.yaml",
+    "drivers": "two small drivers in Python: python {}/serial_ports.py NODE_NAME",
     "plugins": "a scheduler plugin and its test: dray up --plugin {}/colours.py:Colours",
-    "manifests": "manifests that are good: dray lint {}",
+    "manifests": "correct manifests: dray lint {}",
     "mistakes": "manifests with mistakes: dray lint {}",
-    "legacy": "manifests of old versions: dray convert {}",
+    "legacy": "manifests for old API versions: dray convert {}",
 }
 
 
