@@ -60,10 +60,22 @@ def test_every_help_has_an_example(path: str) -> None:
 def test_examples_parse(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for line in examples(path):
-        for part in re.split(r" [|>&] | && ", line.replace("source <(", "").rstrip(")")):
-            words = shlex.split(part)
+        for words in commands_of(line):
             if words[0] == "dray":
                 parse(main, words[1:], click.Context(main, info_name="dray"))
+
+
+def commands_of(line: str) -> Iterator[list[str]]:
+    """Splits a shell line at pipes, redirections and parentheses into the commands it consists of."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    words: list[str] = []
+    for token in [*reader, "|"]:
+        if not set(token) <= set("();<>|&"):
+            words.append(token)
+        elif words:
+            yield words
+            words = []
 
 
 def parse(command: click.Command, words: list[str], parent: click.Context) -> None:

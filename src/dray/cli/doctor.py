@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import click
 
 from dray.cli import up_state
 from dray.cli.down import data_option
+from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:
     from dray.cli.doctor_checks.check import Check
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     "drivers",
     multiple=True,
     metavar="NAME[:KEY=VALUE,...]",
-    help="Settings of the gpu driver, as `dray up --node` has them: gpu:driverRoot=/run/nvidia/driver.",
+    help="Settings of the gpu driver, as in `dray up --node --driver gpu:driverRoot=/run/nvidia/driver`.",
 )
 @click.option("--port", default=6443, show_default=True, help="Check that this port is free for the API server.")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 def doctor(data: Path | None, drivers: tuple[str, ...], port: int, output: str) -> None:
     """Check what dray needs of this machine, and print a remedy for each problem.
 
     Checks the NVIDIA driver, device files and modes of GPUs, TPUs, control groups, namespaces, limits, podman, disk,
-    clock, ports and the clusters that run. Nothing is changed. A warning is a disadvantage, an error is something that
+    clock, ports and running clusters. It changes nothing. A warning is a disadvantage; an error means that something
     does not work.
 
     \b
@@ -48,10 +48,11 @@ def doctor(data: Path | None, drivers: tuple[str, ...], port: int, output: str) 
 
     found = _checks(data or up_state.default_data(), drivers, port)
     failed = any(check.level == Level.ERROR for check in found)
-    if output == "json":
-        click.echo(json.dumps({"ok": not failed, "checks": [asdict(check) for check in found]}))
-    else:
+    if output == "text":
         click.echo(_text(found))
+    else:
+        document = {"ok": not failed, "checks": [{**asdict(check), "level": str(check.level)} for check in found]}
+        click.echo(structured(document, output), nl=False)
     sys.exit(1 if failed else 0)
 
 
