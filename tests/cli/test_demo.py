@@ -43,7 +43,7 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     readme = (ROOT / "README.md").read_text()
     demo = readme.partition("## The demo")[2].partition("\n## ")[0]
     blocks = re.findall(r"```\n(.*?)\n```", demo, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for block in blocks:
         assert steady(block) in printed
 

@@ -27,14 +27,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_examples_are_written_where_the_readme_expects_them(run: Callable[..., Result], here: Path) -> None:
+def test_examples_are_written_and_the_docs_show_what_is_printed(run: Callable[..., Result], here: Path) -> None:
     result = run("examples")
     assert result.exit_code == 0
     assert tree(here / "examples") == tree(EXAMPLES)
     assert {line.split()[0] for line in result.stdout.splitlines()} == {
         f"examples/{path.name}" for path in EXAMPLES.iterdir() if path.name != "__pycache__"
     }
-    assert result.stdout in (ROOT / "README.md").read_text()
+    assert result.stdout in (ROOT / "docs/install.md").read_text()
     assert run("allocate", "examples/cluster").stdout.endswith("2 of 3 fit\n")
 
 
