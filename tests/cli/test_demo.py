@@ -37,8 +37,9 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     command = [sys.executable, "examples/demo.py"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stdout + done.stderr
-    # A machine that is busy with other things lets the event loop stand still, which is said and no fault.
-    assert not [line for line in done.stderr.splitlines() if "the event loop stood still" not in line]
+    # Warnings about this machine are no fault of the demo: it is busy, or its two CPUs are both claimed.
+    about_this_machine = ("the event loop stood still", "claims hold all CPUs")
+    assert not [line for line in done.stderr.splitlines() if not any(said in line for said in about_this_machine)]
     printed = steady(done.stdout)
     readme = (ROOT / "README.md").read_text()
     demo = readme.partition("## The demo")[2].partition("\n## ")[0]
