@@ -96,7 +96,7 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
         "pod default/p: does not fit: no node takes it: Insufficient cpu: 2 wanted, 1 of 1 left",
         *lines[6:],
     ]
-    assert server.explain("pod/p", "--node", "d") == (2, ["error: there is no node d"])
+    assert server.explain("pod/p", "--node", "d") == (2, ["error: node d not found; there are: a, b, c"])
 
 
 def test_a_pod_that_could_be_placed(server: Server) -> None:

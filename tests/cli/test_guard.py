@@ -50,8 +50,8 @@ def test_a_scheduler_of_the_same_name_does_not_start(config: Path, apply: Callab
     with running("scheduler", "--kubeconfig", str(config)) as process:
         assert process.end() == (
             1,
-            "error: kube-scheduler is at work: master-1 renews the lease kube-system/kube-scheduler. Both would place "
-            "the pods of default-scheduler: choose another --scheduler-name, or stop it, or insist with --force.\n",
+            "error: kube-scheduler is running: master-1 renews the lease kube-system/kube-scheduler. Both would place "
+            "the pods of default-scheduler: choose another --scheduler-name, or stop it, or use --force.\n",
         )
     with running("scheduler", "--kubeconfig", str(config), "--force") as process:
         assert process.line().startswith("Scheduling the pods of default-scheduler ")
@@ -78,8 +78,8 @@ def test_controllers_that_run_elsewhere_do_not_start(config: Path, apply: Callab
     with running("controllers", "--controllers", "resourceclaim,job,bare-node", "--kubeconfig", str(config)) as process:
         status, said = process.end()
     assert status == 1
-    assert "It does what resourceclaim, job would do here: leave these out of --controllers, or start it with" in said
-    assert "--controllers=*,-resourceclaim-controller,-job-controller, or insist with --force." in said
+    assert "It also runs resourceclaim, job: leave these out of --controllers, or start it with" in said
+    assert "--controllers=*,-resourceclaim-controller,-job-controller, or use --force." in said
 
 
 @pytest.mark.parametrize(
@@ -133,4 +133,4 @@ async def test_one_that_starts_later_is_reported(
         for each in (task, writing):
             each.cancel()
     words = [each.getMessage() for each in caplog.records]
-    assert words == ["kube-scheduler is at work: master-1 renews the lease kube-system/kube-scheduler. Stop it."]
+    assert words == ["kube-scheduler is running: master-1 renews the lease kube-system/kube-scheduler. Stop it."]

@@ -66,7 +66,7 @@ def test_queues_with_what_is_used_and_who_waits(run: Dray, tmp_path: Path) -> No
         ]
         assert run("queue", "team", *where).output.splitlines()[-1] == "next: pod default/waiting: not tried yet"
         missing = run("queue", "other", *where)
-        assert (missing.exit_code, missing.output) == (1, "error: there is no queue other\n")
+        assert (missing.exit_code, missing.output) == (1, "error: queue other not found; there are: team\n")
         (top,) = json.loads(run("queue", "org", "-o", "json", *where).output)["queues"]
         (team,) = top["children"]
         assert (top["kind"], team["waiting"]) == ("Cohort", [{"namespace": "default", "name": "waiting", "group": ""}])

@@ -23,6 +23,7 @@ from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, dec
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import read
 from dray.cli.output_formats import output_option, structured
+from dray.cli.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def _outcome(program: Program, of: Published) -> Outcome:
     except EvaluationError as error:
         offset = None if of.device.problem else program.locate(of.device)
         excerpt = CompileError("", text=program.expression, offset=offset).excerpt() if offset is not None else ""
-        return Outcome(of, error=f"{error}{_advice(error)}", cost=error.cost, excerpt=excerpt)
+        return Outcome(of, error=f"{error}{_advice(error, of.device)}", cost=error.cost, excerpt=excerpt)
     return Outcome(of, value=show(value), cost=cost)
 
 
@@ -222,9 +223,13 @@ _WRITERS: Final[dict[str, Show]] = {
 }
 
 
-def _advice(error: EvaluationError) -> str:
-    if "no such key" not in str(error):
+def _advice(error: EvaluationError, device: Device) -> str:
+    _, found, key = str(error).partition("no such key: ")
+    if not found:
         return ""
+    known = [name for part in (device.attributes, device.capacity) for names in part.values() for name in names]
+    if key not in known and (question := did_you_mean(key, known)):
+        return f"; {question}"
     return "; use .?name with orValue(), or guard with has(), for what a device may lack"
 
 

@@ -6,7 +6,6 @@ command line. A wrong command line adds a second line with the `--help` to read.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from dray.cli.suggestions import did_you_mean
 from dray.process.memory import loading
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self._loaded_from and not name.startswith("-") and not ctx.resilient_parsing:
-            similar = difflib.get_close_matches(name, self._loaded_from, n=3)
-            question = f"; did you mean {' or '.join(similar)}?" if similar else ""
-            raise click.UsageError(f"no such command {name!r}{question}", ctx)
+            question = did_you_mean(name, self._loaded_from, most=3)
+            raise click.UsageError(f"no such command {name!r}{f'; {question}' if question else ''}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -148,7 +148,7 @@ def chosen(value: str) -> tuple[str, ...]:
     asked = [name.strip() for name in value.split(",") if name.strip()]
     unknown = [name for name in asked if name != "*" and name.removeprefix("-") not in CONTROLLERS]
     if unknown:
-        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(CONTROLLERS)}")
+        raise click.BadParameter(f"unknown: {', '.join(unknown)}; there are: {', '.join(CONTROLLERS)}")
     everything = "*" in asked
     return tuple(name for name in CONTROLLERS if name in asked or (everything and f"-{name}" not in asked))
 
@@ -283,7 +283,7 @@ async def work(plane: ControlPlane, stop: asyncio.Event, ready: str = "") -> int
     if stop.is_set():
         return 0
     if isinstance(ended, LeadershipLost):
-        click.echo(f"error: {ended}; another may work now", err=True)
+        click.echo(f"error: {ended}; another process may work now", err=True)
         return 1
     if isinstance(ended, BaseException):
         raise ended

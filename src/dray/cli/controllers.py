@@ -81,7 +81,7 @@ def controllers(
     from dray.control_plane.control_plane import Lease, PlaneOptions
 
     if not controllers:
-        raise click.UsageError("--controllers leaves none to run")
+        raise click.UsageError("--controllers selects no controller")
     lease = Lease(namespace=lease_namespace, name=lease_name, identity=identity()) if leader_elect else None
     options = PlaneOptions(None, controllers, lease, gates=gates, root=root_ca_file)
     title = f"Running {', '.join(controllers)}"

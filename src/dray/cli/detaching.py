@@ -20,7 +20,7 @@ def detach(data: Path) -> int:
     if (state := up_state.read(data)) is not None:
         click.echo(
             f"error: a cluster with {data} runs already, at {state.url} (process {state.pid}): "
-            f"`dray status --data {data}` tells about it, `dray down --data {data}` ends it",
+            f"`dray status --data {data}` shows it, `dray down --data {data}` stops it",
             err=True,
         )
         sys.exit(2)
@@ -49,7 +49,7 @@ def _await(child: int, reading: int, data: Path, log: Path, began: int) -> int:
         said = pipe.read()
     if said:
         click.echo(said, nl=False)
-        click.echo(f"log in {log}; `dray down --data {data}` ends it")
+        click.echo(f"log: {log}; `dray down --data {data}` stops it")
         return 0
     _, status = os.waitpid(child, 0)
     with log.open("rb") as written:

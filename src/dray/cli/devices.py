@@ -15,6 +15,7 @@ from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
 from dray.cli.device_states import STATES, DeviceState, device_states
 from dray.cli.output_formats import output_option, structured
+from dray.cli.suggestions import suggestion
 from dray.cli.utilization_text import busy, idle, memory_used
 
 
@@ -48,9 +49,10 @@ def devices(
     """
 
     async def work(cluster: Cluster) -> int:
+        everything = await listed(cluster)
         found = [
             each
-            for each in await listed(cluster)
+            for each in everything
             if (not nodes or each.node in nodes)
             and (not drivers or each.place[0] in drivers)
             and (not states or each.state in states)
@@ -61,6 +63,9 @@ def devices(
         for line in lines(found, wide=output == "wide"):
             click.echo(line)
         click.echo(summary(found), err=True)
+        for name in nodes:
+            if name not in (known := {each.node for each in everything}):
+                click.echo(f"note: no devices on node {name}; {suggestion(name, known)}", err=True)
         return 0
 
     ask(Where(kubeconfig, context, ""), work)

@@ -111,7 +111,7 @@ def _find(cluster: Cluster, target: str) -> Wanted:
         problem = f"{target} may be {' or '.join(each.title for each in found)}; say which, as in pod/{target}"
     else:
         known = ", ".join(each.title for each in cluster.wanted) or "none"
-        problem = f"there is no claim or pod {target} that wants devices; there are: {known}"
+        problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
     click.echo(one_line(problem), err=True)
     sys.exit(2)
 

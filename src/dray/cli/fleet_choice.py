@@ -35,7 +35,7 @@ def chosen_machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:
     if len(machines) > _MOST_AGENTS:
         click.echo(
             f"error: --simulate runs an agent for each of at most {_MOST_AGENTS} machines, not {len(machines)}; "
-            "--fleet has room for thousands, on which nothing runs",
+            "use --fleet for more; its pods are simulated",
             err=True,
         )
         sys.exit(2)

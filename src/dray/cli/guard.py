@@ -79,10 +79,10 @@ class Guard:
         try:
             found = await component.is_at_work()
         except ApiError as error:
-            _logger.warning("cannot tell whether %s is at work: %s", self._component, error)
+            _logger.warning("cannot tell whether %s is running: %s", self._component, error)
             return
         if found:
-            raise AtWork(f"{component.title}. {self._advice}, or insist with --force.")
+            raise AtWork(f"{component.title}. {self._advice}, or use --force.")
 
     async def watch(self, client: ApiClient, events: EventRecorder) -> None:
         """Until it is cancelled: says so, by log and event, once it has come to be at work."""
@@ -119,7 +119,7 @@ def of_controllers(names: Iterable[str], lease: str, *, force: bool) -> Guard | 
         return None
     switches = ",".join(f"-{_ITS_NAMES[name]}" for name in shared)
     advice = (
-        f"It does what {', '.join(shared)} would do here: leave these out of --controllers, "
+        f"It also runs {', '.join(shared)}: leave these out of --controllers, "
         f"or start it with --controllers=*,{switches}"
     )
     return Guard("kube-controller-manager", advice, insists=force)

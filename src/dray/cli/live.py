@@ -23,6 +23,7 @@ from dray.cli.group_explanations import conclusion, group_row, group_trees, say_
 from dray.cli.listing import Listed, listed
 from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
+from dray.cli.suggestions import suggestion
 from dray.cli.wanted import claim as wanted_claim
 from dray.scheduling.front_ends import FRONT_ENDS, group_of, topologies
 from dray.scheduling.group_explainer import GroupExplainer
@@ -187,7 +188,8 @@ class World:
         scheduler = self.scheduler(document["spec"].get("schedulerName") or "default-scheduler")
         nodes = NodeAnswers(scheduler, read(document, scheduler.state.signatures), self._now, only)
         if only and not nodes.problem and not nodes.nodes:
-            raise Unfindable(f"there is no node {only}")
+            known = [str(each["metadata"]["name"]) for each in self._listed["Node"]]
+            raise Unfindable(f"node {only} not found; {suggestion(only, known)}")
         return nodes
 
     # Groups

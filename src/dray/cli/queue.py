@@ -17,6 +17,7 @@ from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
+from dray.cli.suggestions import suggestion
 from dray.scheduling.messages import amount_text
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options
@@ -58,7 +59,8 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
         notes += [each for each in await _said_by_schedulers(cluster) if not each.startswith(tuple(notes))]
         shown = find(forest, name) if name else forest
         if not shown:
-            missing = f"there is no queue {name}" if name else "there are no queues here"
+            known = [each.name for top in forest for each in top.all()]
+            missing = f"queue {name} not found; {suggestion(name, known)}" if name else "this cluster has no queues"
             raise click.ClickException("; ".join([missing, *notes]))
         if output != "table":
             click.echo(structured({"queues": [row(each) for each in shown], "notes": notes}, output), nl=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from dray.api.objects import metadata_of
+from dray.cli.suggestions import suggestion
 
 if TYPE_CHECKING:
     from dray.cli.cluster import Cluster
@@ -34,9 +34,7 @@ async def queue_label(cluster: Cluster, queue: str) -> str:
     if unreadable:
         # The scheduler says so if the queue does not exist.
         return unreadable
-    similar = difflib.get_close_matches(queue, found, n=1)
-    hint = f"did you mean {similar[0]}?" if similar else f"there are: {', '.join(sorted(found)) or 'none'}"
-    raise click.ClickException(f"queue {queue} not found in namespace {cluster.namespace}; {hint}")
+    raise click.ClickException(f"queue {queue} not found in namespace {cluster.namespace}; {suggestion(queue, found)}")
 
 
 async def _names(cluster: Cluster, kind: str) -> list[str] | None:

@@ -21,6 +21,7 @@ from dray.cli.durations import seconds
 from dray.cli.queue_labels import queue_label
 from dray.cli.run_objects import CPU_CLASS, CPUS, GPUS, DeviceRequest, Run, attribute
 from dray.cli.status_line import StatusLine
+from dray.cli.suggestions import suggestion
 
 _NVIDIA: Final = "gpu.nvidia.com"
 _PROCESSES: Final = "process://"
@@ -152,7 +153,7 @@ def run(
         *([DeviceRequest(CPUS, CPU_CLASS, cpus=cpu)] if cpu else ()),
     ]
     if (memory or selectors or gpu_class) and not gpu:
-        raise click.UsageError("--memory, --select and --gpu-class are about GPUs: say how many with --gpu")
+        raise click.UsageError("--memory, --select and --gpu-class need --gpu COUNT")
     if time_limit is not None and time_limit < 1:
         raise click.UsageError("--time-limit must be at least one second")
     if tty and not (stdin or detach):
@@ -243,9 +244,9 @@ def _of_known_class(request: DeviceRequest, known: list[Object] | None) -> Devic
         if _NVIDIA in gpus or len(gpus) == 1:
             return replace(request, device_class=_NVIDIA if _NVIDIA in gpus else gpus[0])
         problem = f"several classes have GPUs: {', '.join(gpus)}" if gpus else "no DeviceClass is known to have GPUs"
-        raise click.ClickException(f"{problem}; say which with --gpu-class. There are: {', '.join(names) or 'none'}")
+        raise click.ClickException(f"{problem}; choose one with --gpu-class. There are: {', '.join(names) or 'none'}")
     if wanted not in names:
-        raise click.ClickException(f"there is no DeviceClass {wanted}; there are: {', '.join(names) or 'none'}")
+        raise click.ClickException(f"DeviceClass {wanted} not found; {suggestion(wanted, names)}")
     return request
 
 

@@ -13,6 +13,7 @@ from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_states import DeviceState, device_states
 from dray.cli.devices import listed
 from dray.cli.output_formats import output_option, structured
+from dray.cli.suggestions import suggestion
 from dray.cli.topology_model import Spot, node_spots
 
 
@@ -50,7 +51,7 @@ def _show(states: list[DeviceState], node: str, output: str) -> int:
     nodes = node_spots(states)
     found = [each for each in nodes if node in ("", each.name)]
     if not found:
-        known = f"; there are {', '.join(each.name for each in nodes[:8])}" if nodes else ""
+        known = f"; {suggestion(node, [each.name for each in nodes])}" if nodes else ""
         click.echo(f"error: no devices {f'on node {node}' if node else 'on any node'}{known}", err=True)
         return 2
     click.echo(_drawn(found, output), nl=False)

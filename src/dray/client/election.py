@@ -266,7 +266,7 @@ class ComponentLease:
 
     @property
     def title(self) -> str:
-        return f"{self.name} is at work: {self.holder} renews the lease {_NAMESPACE}/{self.name}"
+        return f"{self.name} is running: {self.holder} renews the lease {_NAMESPACE}/{self.name}"
 
     async def is_at_work(self) -> bool:
         """Raises ClientError where the server does not say."""

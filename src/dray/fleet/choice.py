@@ -106,7 +106,7 @@ def _mode(text: str, mode: str) -> dict[str, Any]:
     modes = [each for each in get_args(GpuMode) if each != "shares"]
     if mode not in modes:
         raise ChoiceError(
-            f"{text!r}: {mode!r} is no way to publish devices; there are {', '.join(modes)} and shares-N for GPUs, "
+            f"{text!r}: unknown mode {mode!r}; use {', '.join(modes)} and shares-N for GPUs, "
             "partitions and slice-4x4 for TPUs"
         )
     return {"gpus": mode}

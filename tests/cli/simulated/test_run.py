@@ -88,9 +88,9 @@ def test_cpus_of_its_own(up: Up) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--class", "nics=2"], "there is no DeviceClass nics; there are: dra.cpu, dra.net, "),
+        (["--class", "nics=2"], "DeviceClass nics not found; there are: dra.cpu, dra.net, "),
         (["--class", "dra.net=0"], "'dra.net=0' is not NAME=COUNT, with a count from 1 to 32"),
-        (["--memory", "20Gi"], "--memory, --select and --gpu-class are about GPUs: say how many with --gpu"),
+        (["--memory", "20Gi"], "--memory, --select and --gpu-class need --gpu COUNT"),
         (["--gpu", "1", "--memory", "much"], "'much' is not an amount of memory like 20Gi"),
         (["--gpu", "1", "--select", "device.x"], "spec.devices.requests[0].exactly.selectors[0].cel.expression"),
         (["--kubeconfig", "none.yaml"], "no kubeconfig at none.yaml; give --kubeconfig FILE"),
