@@ -74,16 +74,49 @@ def test_too_small_is_nearer_than_not_selected() -> None:
     wanted = claim("one", request("gpus", exactly(capacity={"requests": {"memory": "60Gi"}})))
     assert isinstance(conclude(asked(inventory, wanted)), NothingSuitable)
     assert said(inventory, wanted) == (
-        "no node has a device that request gpus takes; the nearest is b/shared, "
-        "too small or not divisible so: 60Gi of memory wanted, 48Gi there"
+        "no node has a device of class gpu that request gpus takes; the nearest is b/shared, "
+        "too small: needs 60Gi memory, has 48Gi"
     )
+
+
+def test_a_driver_without_slices_is_named_and_no_device_of_another_driver_is_near() -> None:
+    inventory = world(gpus("a", "H100"), gpus("b", "H100"))
+    inventory.put_class(
+        {"metadata": {"name": "fpga"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'fpga.org'"}}]}}
+    )
+    wanted = claim("one", request("card", exactly(of="fpga")))
+    assert said(inventory, wanted) == (
+        "no ResourceSlice of driver fpga.org exists; is the driver running? (device class fpga)"
+    )
+    elsewhere = device("card")
+    inventory.put_slice(resource_slice([elsewhere], name="f", pool="f", nodeName="f", driver="fpga.org"))
+    answer = allocate(inventory, node("a"), [wanted])
+    assert isinstance(answer, Rejection)
+    conclusion = conclude([answer])
+    assert conclusion is not None
+    assert concluding(conclusion, inventory) == "node a has no device of class fpga that request card takes"
+    assert summary(answer) == "card: needs 1, 0 available (no device of driver fpga.org there)"
+
+
+def test_the_rule_that_taints_a_device_is_named() -> None:
+    taint = {"key": "sick", "value": "yes", "effect": "NoSchedule"}
+    rule = {"metadata": {"name": "quarantine"}, "spec": {"deviceSelector": {"device": "gpu-0"}, "taint": taint}}
+    inventory = Inventory(slices=[gpus("a", "H100")], classes=classes(), taint_rules=[rule])
+    told = said(inventory, claim("one", request("gpus", exactly(1))))
+    assert "1 tainted sick=yes:NoSchedule by DeviceTaintRule quarantine, not tolerated" in told
+
+
+def test_a_misspelt_attribute_is_answered_with_the_right_one() -> None:
+    inventory = world(gpus("a", "H100"))
+    wanted = claim("one", request("gpus", exactly(1, f'device.attributes["{DRIVER}"].Model == "H100"')))
+    assert said(inventory, wanted).endswith("no such key: Model; did you mean model?")
 
 
 def test_the_value_that_was_met_stands_in_the_conclusion() -> None:
     inventory = world(gpus("a", "NVIDIA H100"))
     wanted = claim("one", request("gpus", exactly(1, f'device.driver == "{DRIVER}" && {MODEL} == "B200"')))
     assert said(inventory, wanted) == (
-        "no node has a device that request gpus takes; the nearest is a/gpu-0, "
+        "node a has no device of class gpu that request gpus takes; the nearest is a/gpu-0, "
         'not selected by request, selector 1 (model is "NVIDIA H100")'
     )
 

@@ -91,7 +91,10 @@ def test_a_queue_that_has_too_little_is_the_cause(server: Server) -> None:
     labelled = POD.replace("name: %s}\nspec", "name: %s, labels: {kueue.x-k8s.io/queue-name: team}}\nspec")
     server.apply(f"{queues}---\n" + GROUP % ("g", 2) + labelled % ("a", "g") + labelled % ("b", "g"))
     status, lines = server.explain("podgroup", "g")
-    cause = "ClusterQueue team: needs 6 of cpu, 1.5 left with what can be borrowed"
+    cause = (
+        "can never fit: ClusterQueue team has 1.5 cpu at most, borrowing included, and 6 are needed; raise the quota,"
+        " or ask for less"
+    )
     assert (status, lines[:3]) == (
         1,
         [f"group default/g: waits: {cause}", "├─ size: 2 pods start together, 2 are there", lines[2]],

@@ -48,7 +48,10 @@ def test_explain_names_a_local_queue_that_does_not_exist_where_there_are_no_queu
     server = started(run, admin)
     server.apply(POD % ("p", "smal", "dray"))
     status, lines = server.explain("pod", "p")
-    assert (status, lines) == (1, ["pod default/p: cannot be placed: LocalQueue default/smal does not exist"])
+    assert (status, lines) == (
+        1,
+        ["pod default/p: cannot be placed: LocalQueue default/smal not found; there are none"],
+    )
 
 
 def test_explain_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray, admin: Path, tmp_path: Path) -> None:

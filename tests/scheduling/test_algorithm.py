@@ -330,7 +330,7 @@ def test_a_refusal_speaks_of_the_node_where_least_is_missing():
     )
     said = refused(core.actions())["p"]
     assert "shared: gpu: needs 1, 0 available" in said
-    assert "60Gi of memory wanted, 48Gi there" in said
+    assert "too small: needs 60Gi memory, has 48Gi" in said
 
 
 def test_a_node_whose_devices_are_in_use_is_nearer_than_one_without_any():

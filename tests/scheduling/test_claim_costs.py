@@ -53,7 +53,7 @@ def ask(core, request, name="a"):
 
 def test_all_devices_of_a_node_are_too_many():
     core = world(number=2)
-    assert "needs 8 of" in refused(ask(core, ALL))["a"]
+    assert "needs 8 gpu" in refused(ask(core, ALL))["a"]
     core.put(cluster_queue("team", ("any", {GPU: nominal(8)})))
     assert bound(core.settle()) == {"a": "n"}
 

@@ -56,12 +56,16 @@ def test_the_queue_is_asked_for_all_pods_that_start_together():
         core.put(objects.claim(f"g-{number}"), made)
     found = explained(core)
     assert found.queue.queue == "team"
-    assert f"ClusterQueue team: needs 3 of {GPU}" in reason_text(found.queue.problem)
+    assert "ClusterQueue team has 2 gpu at most, borrowing included, and 3 are needed" in reason_text(
+        found.queue.problem
+    )
     # There would be a place for it.
     assert found.diagnosis is None
     core.remove("ResourceSlice", "a")
     found = explained(core)
-    assert f"ClusterQueue team: needs 3 of {GPU}" in reason_text(found.queue.problem)
+    assert "ClusterQueue team has 2 gpu at most, borrowing included, and 3 are needed" in reason_text(
+        found.queue.problem
+    )
     assert found.diagnosis.best == 0
     assert QUEUE not in diagnosis_text(found.diagnosis.following)
 

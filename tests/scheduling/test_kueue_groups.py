@@ -258,7 +258,7 @@ def test_a_queue_lets_nobody_in_before_the_topology_of_its_flavor_is_there():
     core = world(*hosts(1), objects.namespace("default"))
     core.put(topological("any", "default"), cluster_queue("team", ("any", {GPU: nominal(2)})))
     core.put(local_queue("team", "team"), *queued(grouped("p", "g", 1)))
-    assert "Topology default does not exist" in refused(core.settle())["p"]
+    assert "Topology default not found" in refused(core.settle())["p"]
     queues = core.state.queues.kueue
     assert QueueStatuses(queues, 0.0)._state(queues.all()[0])[:2] == ("False", "TopologyNotFound")
     tell(core, topology())

@@ -189,7 +189,7 @@ def test_a_priority_of_queues_decides_who_goes_first_and_who_has_to_go():
 def test_a_priority_that_nobody_described_is_told():
     core = world()
     labelled(core, "p", "none")
-    assert "WorkloadPriorityClass none does not exist" in refused(core.settle())["p"]
+    assert "WorkloadPriorityClass none not found" in refused(core.settle())["p"]
 
 
 # Flavors
@@ -256,7 +256,7 @@ def test_quota_by_capacity_that_shares_consume():
         core.put(objects.claim(f"c{n}", asked), queued(f"p{n}", claims=[f"c{n}"]))
     actions = core.settle()
     assert len(bound(actions)) == 2
-    assert f"needs {16 << 30} of {memory}, {8 << 30} left" in "".join(refused(actions).values())
+    assert f"needs 16Gi {memory}, 8Gi left" in "".join(refused(actions).values())
     assert used(core, "team", memory) == 32 << 30
 
 

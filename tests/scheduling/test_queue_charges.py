@@ -45,7 +45,7 @@ def test_pods_that_run_count_under_a_name_that_their_class_gets_later():
     training(core, "c")
     actions = core.settle()
     assert bound(actions) == {}
-    assert "needs 1 of example.com/gpu, 0 left" in refused(actions)["c"]
+    assert "needs 1 example.com/gpu, 0 left" in refused(actions)["c"]
     assert used(core) == recounted(core) == {("any", NAME): 2}
 
 

@@ -49,7 +49,7 @@ def test_a_pod_that_waits_for_devices_is_tried_when_one_is_published():
 
 def test_a_pod_that_waits_for_devices_is_tried_when_its_class_changes():
     core = one_gpu_node(objects.claim("c", objects.request(deviceClassName="new")), pod("p", claims=["c"]))
-    assert "does not exist" in refused(core.actions())["p"]
+    assert "DeviceClass new not found" in refused(core.actions())["p"]
     core.put(gpus.device_class("new", "gpu"))
     assert bound(core.later(11)) == {"p": "n"}
 

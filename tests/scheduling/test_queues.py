@@ -85,7 +85,7 @@ def test_no_more_devices_than_the_queue_may_have():
     training(core, "a", "b", "c")
     actions = core.settle()
     assert sorted(bound(actions)) == ["a", "b"]
-    assert f"ClusterQueue team: needs 1 of {GPU}, 0 left with what can be borrowed" in refused(actions)["c"]
+    assert "quota of ClusterQueue team is used up: needs 1 gpu, 0 left, borrowing included" in refused(actions)["c"]
     core.remove_with_claims("a")
     assert sorted(bound(core.settle())) == ["c"]
 
@@ -329,7 +329,7 @@ def test_a_gang_is_admitted_as_a_whole():
         core.put(objects.claim(f"c{n}"), made)
     actions = core.settle()
     assert bound(actions) == {}
-    assert f"ClusterQueue team: needs 4 of {GPU}, 3 left" in refused_groups(actions)["g"]
+    assert "ClusterQueue team has 3 gpu at most, borrowing included, and 4 are needed" in refused_groups(actions)["g"]
     core.put(cluster_queue("team", ("any", {GPU: nominal(4)})))
     assert len(bound(core.settle())) == 4
 
@@ -363,7 +363,7 @@ def test_a_pod_says_what_is_wrong_with_its_queue():
     core = world()
     core.put(queued("lost", queue="none"), queued("cpu", cpu="1"))
     messages = refused(core.settle())
-    assert "LocalQueue default/none does not exist" in messages["lost"]
+    assert "LocalQueue default/none not found; there are: team" in messages["lost"]
     assert "has no quota for cpu" in messages["cpu"]
     core.put(local_queue("none", "team"))
     assert list(bound(core.settle())) == ["lost"]
@@ -604,7 +604,7 @@ def test_a_gang_that_is_entitled_to_less_takes_nothing():
     actions = core.settle()
     assert bound(actions) == {}
     assert victims(actions) == []
-    assert f"needs 5 of {GPU}, 0 left" in refused_groups(actions)["g"]
+    assert "needs 5 gpu, 0 left" in refused_groups(actions)["g"]
 
 
 def test_a_gang_is_reclaimed_from_as_a_whole_for_another():

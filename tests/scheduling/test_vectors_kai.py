@@ -186,7 +186,7 @@ def test_a_label_says_whether_a_pod_is_preemptible():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nobody", "Queue nobody does not exist"),
+        ("nobody", "Queue nobody not found; there are: dept, leaf"),
         ("dept", "Queue dept has no parentQueue, and only queues that have one take pods"),
         ("middle", "Queue middle has queues below it, and only those without take pods"),
         ("lost", "a queue above Queue lost does not exist, or is above itself"),

@@ -145,9 +145,8 @@ def test_a_volume_of_a_zone_is_used_there_or_where_there_are_no_zones():
         volume_claim(),
         waiting_claim(volumeName="pv-1"),
         waiting_claim(storageClassName="at-once"),
-        waiting_claim(storageClassName="unheard-of"),
     ],
-    ids=["without class", "bound beforehand", "immediate", "of an unknown class"],
+    ids=["without class", "bound beforehand", "immediate"],
 )
 def test_a_pod_waits_until_its_claim_is_bound(claim):
     core = three_nodes(claim, volume(), storage_class("at-once", "Immediate"))
@@ -155,6 +154,15 @@ def test_a_pod_waits_until_its_claim_is_bound(claim):
     said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
     assert refused(core.actions()) == {"p": said}
     core.scheduler.put("PersistentVolumeClaim", volume_claim(annotations=DONE), core.now)
+    assert bound(core.actions()) == {"p": "big"}
+
+
+def test_a_storage_class_that_does_not_exist_is_named():
+    core = three_nodes(waiting_claim(storageClassName="fast-sdd"), storage_class("fast-ssd"))
+    core.put(pod("p", volumes=[NAMED]))
+    said = 'persistentvolumeclaim "data" is not bound: StorageClass "fast-sdd" not found; did you mean fast-ssd?'
+    assert refused(core.actions()) == {"p": said}
+    core.scheduler.put("StorageClass", storage_class("fast-sdd"), core.now)
     assert bound(core.actions()) == {"p": "big"}
 
 

@@ -204,7 +204,7 @@ async def test_a_kind_that_comes_later_and_may_not_be_read_is_named_and_its_pods
         await local.eventually(named)
         await local.create(job("training", 1))
         await local.create(objects.pod("free", containers=[objects.container()]))
-        assert "LocalQueue default/team does not exist" in await refused(local)
+        assert "LocalQueue default/team not found" in await refused(local)
         await all_placed(local, 1)
 
 

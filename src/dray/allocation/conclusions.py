@@ -39,11 +39,22 @@ class NoneTogether(Conclusion):
 
 
 @dataclass(frozen=True)
+class DriverAbsent(Conclusion):
+    """No ResourceSlice exists of the driver that the request asks for."""
+
+    driver: str
+    device_class: str
+
+
+@dataclass(frozen=True)
 class NothingSuitable(Conclusion):
     """No node has a device that the request would take, free or not. `nearest` is one that came nearest."""
 
     request: str
     nearest: r.NearestMiss | None
+    device_class: str = ""
+    node: str = ""
+    """The node, if only one was asked."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
     judged = sorted((each for each in rejections if each.requests), key=distance)
     if not judged:
         return Unjudged(rejections[0].message) if rejections else None
+    if (absent := absent_driver(judged[0])) is not None:
+        return absent
     nearest, free = judged[0], _freeing(judged)
     lacking = [{choice for choice, found in choices(each).items() if missing(best(found))} for each in judged]
     if not lacking[0]:
@@ -86,9 +99,19 @@ def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
         return NoneTogether(tuple(_names(nearest, [each for each in choices(nearest) if each in some])), free)
     for choice in choices(nearest):
         if choice in everywhere and not any(_suitable(each, choice) for each in judged):
-            return NothingSuitable(_names(nearest, [choice])[0], _nearest_device(judged, choice))
+            first, node = choices(nearest)[choice][0], nearest.node if len(judged) == 1 else ""
+            name, near = _names(nearest, [choice])[0], _nearest_device(judged, choice)
+            return NothingSuitable(name, near, first.device_class, node)
     alike = sum(distance(each) == distance(nearest) for each in judged)
     return Short(nearest, distance(nearest)[1], len(judged), alike, free)
+
+
+def absent_driver(rejection: r.Rejection) -> DriverAbsent | None:
+    """The first driver without which a request of the rejection cannot be served by any alternative."""
+    for alternatives in choices(rejection).values():
+        if all(each.driver_absent for each in alternatives):
+            return DriverAbsent(alternatives[0].driver, alternatives[0].device_class)
+    return None
 
 
 def _freeing(judged: Sequence[r.Rejection]) -> Freeing | None:

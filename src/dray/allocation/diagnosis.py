@@ -7,7 +7,8 @@ would have to be freed is found by releasing claims on trial and taking back eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from dray.allocation import taints
@@ -52,6 +53,7 @@ from dray.allocation.reasons import (
 )
 from dray.allocation.requests import Request, Task
 from dray.allocation.usage import ClaimKey, claim_key
+from dray.allocation.wanted_drivers import wanted_driver
 from dray.api.objects import spec_of, walk
 from dray.api.quantity import Format, Quantity
 from dray.api.resource_claims import MAX_DEVICES
@@ -87,8 +89,7 @@ class Diagnosis:
             else:
                 fallen.setdefault(cause, []).append(rank)
         causes = sorted(fallen, key=stage)
-        last = stage(causes[-1]) if causes else None
-        nearest = min((cause for cause in causes if stage(cause) == last), key=fallen.__getitem__, default=None)
+        driver = wanted_driver(_expressions(request))
         return RequestReasons(
             claim_key(self._task.claims[claim]),
             request.name,
@@ -96,8 +97,21 @@ class Diagnosis:
             request.listed is not None,
             self._ids(available),
             tuple(Fallen(cause, self._ids(fallen[cause])) for cause in causes),
-            NearestMiss(self._view.devices[fallen[nearest][0]].id, nearest) if nearest is not None else None,
+            self._nearest(fallen, driver),
+            request.device_class["metadata"]["name"],
+            driver,
+            bool(driver) and not self._inventory.has_driver(driver),
         )
+
+    def _nearest(self, fallen: Mapping[Cause, Sequence[int]], driver: str) -> NearestMiss | None:
+        """The device that got furthest; one of another driver than the wanted one is never near."""
+        found = [(cause, rank) for cause, ranks in fallen.items() for rank in ranks if self._is_of(rank, driver)]
+        last = max((stage(cause) for cause, _ in found), default=None)
+        near = min(((rank, cause) for cause, rank in found if stage(cause) == last), key=itemgetter(0), default=None)
+        return NearestMiss(self._view.devices[near[0]].id, near[1]) if near is not None else None
+
+    def _is_of(self, rank: int, driver: str) -> bool:
+        return driver in ("", self._view.devices[rank].driver)
 
     def _ids(self, ranks: Iterable[int]) -> tuple[tuple[str, str, str], ...]:
         return tuple(self._view.devices[rank].id for rank in ranks)
@@ -159,7 +173,8 @@ class Diagnosis:
             return OperationsNotSkippable()
         if not request.candidates >> rank & 1:
             taint = taints.untolerated(device.taints, request.tolerations) or {}
-            return Tainted(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
+            rule = self._inventory.rule_with(taint, device)
+            return Tainted(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "", rule)
         for constraint in request.constraints:
             if not constraint.index(request).present >> rank & 1:
                 return AttributeAbsent(constraint.attribute)
@@ -282,6 +297,11 @@ class Diagnosis:
         elif not bounds.by_match(covered, constraint, self._view.shareable):
             counts.sort(key=lambda each: (-each[1], each[0]))
             yield NoCommonValue(key, constraint.attribute, self._names(covered), need, tuple(counts))
+
+
+def _expressions(request: Request) -> Iterator[str]:
+    for selectors in (spec_of(request.device_class).get("selectors"), request.spec.get("selectors")):
+        yield from (each["cel"]["expression"] for each in selectors or ())
 
 
 def to_free(trial: Inventory, fits: Callable[[Inventory], bool]) -> tuple[ClaimKey, ...] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from dray.allocation import taints
 from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Device, DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
@@ -83,6 +84,19 @@ class Inventory:
             if device.id in self.usage.devices:
                 self._mark(slice_, position, device.id)
         self._forget(slice_)
+
+    def has_driver(self, driver: str) -> bool:
+        """Returns True if a ResourceSlice of the driver exists."""
+        return any(each == driver for each, _ in self._by_pool)
+
+    def rule_with(self, taint: Object, device: Device) -> str:
+        """Returns the name of the DeviceTaintRule that put the taint on the device; empty if the driver did."""
+        wanted = _taint_key(taint)
+        for name, rule in self._rules.items():
+            applies = taints.rule_applies(rule, device.driver, device.pool, device.name)
+            if applies and _taint_key(mapping(rule["spec"].get("taint"))) == wanted:
+                return str(name)
+        return ""
 
     def has_pool(self, pool: PoolKey) -> bool:
         """Whether some slice of it is published."""
@@ -301,3 +315,7 @@ class Inventory:
                     if device.id in self.usage.devices:
                         counter_sets.follow(device.id, allocated=True)
         return counter_sets
+
+
+def _taint_key(taint: Object) -> tuple[str, str, str]:
+    return taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""

@@ -101,6 +101,8 @@ class Tainted(Cause):
     key: str
     value: str
     effect: str
+    rule: str = ""
+    """The DeviceTaintRule that it is from; empty if the driver set it."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ class RequestReasons:
     available: tuple[DeviceID, ...]
     fallen: tuple[Fallen, ...]
     nearest: NearestMiss | None
+    device_class: str = ""
+    driver: str = ""
+    """The driver that the selectors demand; empty if any driver could do."""
+    driver_absent: bool = False
+    """Whether no ResourceSlice of that driver exists."""
 
     @property
     def suffices(self) -> bool:

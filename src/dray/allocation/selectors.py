@@ -19,6 +19,7 @@ from dray.allocation.work import Work
 from dray.api.gates import FeatureGates
 from dray.api.objects import mapping
 from dray.api.semver import Semver
+from dray.api.suggestions import closest
 
 _ABSENT_KEY: Final = "no such key:"
 _HINT: Final = (
@@ -165,7 +166,16 @@ def _matches(program: cel.Program, device: Device) -> bool | str:
         return program.matches(cel.Device(device.driver, device.spec))
     except cel.EvaluationError as error:
         text = str(error)
-        return f"CEL runtime error: {text}{_HINT if _ABSENT_KEY in text else ''}"
+        if not text.startswith(_ABSENT_KEY):
+            return f"CEL runtime error: {text}"
+        similar = _similar_name(text.removeprefix(_ABSENT_KEY).strip(), device)
+        return f"CEL runtime error: {text}{f'; did you mean {similar}?' if similar else _HINT}"
+
+
+def _similar_name(name: str, device: Device) -> str:
+    """An attribute or capacity of the device whose name is much like it; empty if there is none."""
+    published = (*mapping(device.spec.get("attributes")), *mapping(device.spec.get("capacity")))
+    return closest(name, (each.rpartition("/")[2] for each in published))
 
 
 def _derive(program: cel.Program, device: Device) -> Values | str:

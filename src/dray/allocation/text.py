@@ -252,13 +252,24 @@ def _balance(reasons: r.RequestReasons) -> str:
 def _main_causes(reasons: r.RequestReasons) -> str:
     """The causes that came last, for they say most, and how many devices fell to others."""
     telling = [each for each in reversed(reasons.fallen) if not _is_foreign(each.cause)]
-    fallen = telling or list(reversed(reasons.fallen))
+    fallen = telling or _of_driver(reasons)
+    if not fallen and reasons.fallen and not reasons.available:
+        return f" (no device of driver {reasons.driver} there)"
     if len(telling) > _MOST_CAUSES:
         fallen = [each for each in _merged(reasons.fallen, 1) if not _is_foreign(each.cause)]
     causes = [f"{len(each.devices)} {cause_text(each.cause)}" for each in fallen[:_MOST_CAUSES]]
     if rest := sum(len(each.devices) for each in fallen[_MOST_CAUSES:] if not _is_foreign(each.cause)):
         causes.append(f"{rest} more")
     return f" ({'; '.join(causes)})" if causes else ""
+
+
+def _of_driver(reasons: r.RequestReasons) -> list[r.Fallen]:
+    """What the class does not take, without devices of other drivers than the one it asks for."""
+    found = []
+    for each in reversed(reasons.fallen):
+        devices = tuple(device for device in each.devices if reasons.driver in ("", device[0]))
+        found += [r.Fallen(each.cause, devices)] if devices else []
+    return found
 
 
 def _telling_causes(reasons: r.RequestReasons) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dray.allocation import conclusions as c
 from dray.allocation import reasons as r
-from dray.allocation.devices import DeviceID
+from dray.allocation.devices import DeviceID, quantity
 from dray.allocation.encounters import Encounter
 from dray.allocation.usage import ClaimKey
 
@@ -39,17 +39,21 @@ def device_names(devices: Sequence[DeviceID]) -> str:
     return some([f"{pool}/{name}" for _, pool, name in devices])
 
 
+def _capacity_text(cause: r.CapacityTooSmall) -> str:
+    if not cause.value:
+        return f"not divisible as {cause.name} asks"
+    if quantity(cause.wanted).nanos > quantity(cause.value).nanos:
+        return f"too small: needs {cause.wanted} {cause.name}, has {cause.value}"
+    return f"not divisible so: needs {cause.wanted} {cause.name} of {cause.value}"
+
+
 _CAUSES: Final[dict[type[r.Cause], Callable[[Any], str]]] = {
     r.NotSelected: lambda each: f"not selected by {each.source}, selector {each.number + 1}: {each.expression}",
     r.SelectorFault: lambda each: f"cannot be judged: {each.text}",
     r.OtherNode: lambda each: "for other nodes",
     r.ConditionsOff: lambda each: "with binding conditions, which are switched off",
     r.CapacityAbsent: lambda each: f"without capacity {each.name}",
-    r.CapacityTooSmall: lambda each: (
-        f"too small or not divisible so: {each.wanted} of {each.name} wanted, {each.value} there"
-        if each.value
-        else f"not divisible as {each.name} asks"
-    ),
+    r.CapacityTooSmall: lambda each: _capacity_text(each),
     r.InUse: lambda each: f"in use by {keys_text(each.owners)}",
     r.CapacityUsed: lambda each: (
         f"too full: {each.wanted} of {each.name} wanted, {each.left} left beside {keys_text(each.owners)}"
@@ -62,7 +66,10 @@ _CAUSES: Final[dict[type[r.Cause], Callable[[Any], str]]] = {
     r.CounterShort: lambda each: (
         f"short of counter {each.counter_set}/{each.counter}: {each.wanted} wanted, {each.left} left"
     ),
-    r.Tainted: lambda each: f"tainted {each.key}={each.value}:{each.effect}, not tolerated",
+    r.Tainted: lambda each: (
+        f"tainted {each.key}={each.value}:{each.effect}{f' by DeviceTaintRule {each.rule}' if each.rule else ''},"
+        " not tolerated"
+    ),
     r.AttributeAbsent: lambda each: f"without attribute {each.attribute}, which a constraint needs",
 }
 
@@ -139,7 +146,13 @@ def _apart(each: c.Apart) -> str:
 _CONCLUSIONS: Final[dict[type[c.Conclusion], Callable[[Any], str]]] = {
     c.Unjudged: lambda each: each.message,
     c.NoneTogether: lambda each: f"no node has {all_of(each.requests)}",
-    c.NothingSuitable: lambda each: f"no node has a device that request {each.request} takes",
+    c.DriverAbsent: lambda each: (
+        f"no ResourceSlice of driver {each.driver} exists; is the driver running? (device class {each.device_class})"
+    ),
+    c.NothingSuitable: lambda each: (
+        f"{f'node {each.node} has no' if each.node else 'no node has a'} device"
+        f"{f' of class {each.device_class}' if each.device_class else ''} that request {each.request} takes"
+    ),
     c.Apart: _apart,
     c.Short: _short,
 }

@@ -20,6 +20,7 @@ from dray.api.caches import Cache
 from dray.api.objects import Object, annotations_of, spec_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.resource_claims import MAX_DEVICES, allocation_results, requests_of, results_of
+from dray.api.suggestions import suggestion
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node
 from dray.scheduling.reasons import Code, Reason
@@ -104,7 +105,7 @@ class DeviceDemand:
                 name = subrequest.get("deviceClassName") or ""
                 if name not in inventory.classes:
                     title = f"{request['name']}/{subrequest['name']}" if subrequest.get("name") else request["name"]
-                    return Reason(Code.CLASS_NOT_FOUND, (title, name))
+                    return Reason(Code.CLASS_NOT_FOUND, (title, name, suggestion(name, inventory.classes)))
         return None
 
     def precheck(self, inventory: Inventory, resources: ResourceMap, node: Node) -> Status | None:

@@ -6,11 +6,15 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Final
 
+from dray.allocation.conclusions import absent_driver
 from dray.allocation.text import summary
-from dray.scheduling.reasons import Code, Reason
+from dray.allocation.wording import conclusion_text
+from dray.scheduling.reasons import QUOTA_CODES, Code, Reason
 from dray.scheduling.status import Diagnosis, GroupDiagnosis, Status
 
 _LONGEST_SUMMARY: Final = 600
+_DEVICES_OF: Final = "deviceclass.resource.kubernetes.io/"
+"""The prefix under which quotas count the devices of a class."""
 _MOST_REASONS: Final = 20
 _PVC: Final = 'persistentvolumeclaim "{}"'
 
@@ -63,8 +67,8 @@ _TEXTS: Final = {
     ),
     Code.GANG_CONTRADICTION: "it names several groups ({}): leave one of them",
     Code.MIN_RESOURCES: "minResources asks for {1} of {0}, and all nodes together have {2} left",
-    Code.QUEUE_NOT_FOUND: "{} does not exist",
-    Code.TOPOLOGY_NOT_FOUND: "{} does not exist",
+    Code.QUEUE_NOT_FOUND: "{} not found; {}",
+    Code.TOPOLOGY_NOT_FOUND: "{} not found",
     Code.QUEUE_CONTRADICTION: "the pod names queues of several systems: {}",
     Code.QUEUE_STOPPED: "queue {} is stopped",
     Code.QUEUE_NAMESPACE: "ClusterQueue {} does not select namespace {}",
@@ -76,7 +80,11 @@ _TEXTS: Final = {
         " coveredResources, or annotate it with {}: allow"
     ),
     Code.QUEUE_HELD_UP: "ClusterQueue {} lets pods in one after the other, and others are before it",
-    Code.QUOTA: "ClusterQueue {0}: needs {2} of {1}, {3} left with what can be borrowed",
+    Code.QUOTA: "quota of ClusterQueue {0} is used up: needs {2} {1}, {3} left, borrowing included",
+    Code.QUOTA_TOO_SMALL: (
+        "can never fit: ClusterQueue {0} has {3} {1} at most, borrowing included, and {2} are needed; raise the quota,"
+        " or ask for less"
+    ),
     Code.NO_FLAVOR: "node(s) of no flavor of ClusterQueue {}",
     Code.DRAINING: "what is free is kept for {}, which waits for room, until {} at the latest",
     Code.QUEUE_WITHOUT_PARENT: "Queue {} has no parentQueue, and only queues that have one take pods",
@@ -96,13 +104,14 @@ _TEXTS: Final = {
     Code.CLAIM_UNSPECIFIED: 'pod "{}/{}", spec.resourceClaim "{}": none of the supported fields are set',
     Code.CLAIM_IN_ALLOCATION: "resource claim {}/{} is in the process of being allocated",
     Code.CLAIM_FULL: "resource claim {}/{} is in use by {} pods, and cannot be by more",
-    Code.CLASS_NOT_FOUND: "request {}: device class {} does not exist",
+    Code.CLASS_NOT_FOUND: "DeviceClass {1} not found (request {0}); {2}",
     Code.EXTENDED_RESOURCE_CLAIM: "cannot schedule extended resource claim",
     Code.VOLUME_CLAIM_NOT_FOUND: f"{_PVC} not found",
     Code.VOLUME_CLAIM_NOT_CREATED: f"waiting for ephemeral volume controller to create the {_PVC}",
     Code.VOLUME_CLAIM_DELETED: f"{_PVC} is being deleted",
     Code.VOLUME_CLAIM_NOT_OWNED: "PVC {0}/{1} was not created for pod {0}/{2} (pod is not owner)",
     Code.VOLUME_CLAIM_UNBOUND: "pod has unbound immediate PersistentVolumeClaims",
+    Code.STORAGE_CLASS_NOT_FOUND: f'{_PVC} is not bound: StorageClass "{{}}" not found; {{}}',
     Code.VOLUME_NOT_FOUND: f'{_PVC} bound to non-existent persistentvolume "{{}}"',
     Code.NO_PROVISIONER: (
         f'{_PVC} waits for its first consumer, and storage class "{{}}" provisions nothing: bind the claim to a'
@@ -117,12 +126,13 @@ _WITHOUT_NODES: Final = frozenset(
     for code in Code
     if code.name.startswith(("CLAIM_", "CLASS_", "GANG_", "GROUP_", "POD_GROUP_", "QUEUE_", "TREE_", "KIND_"))
     and code not in (Code.CLAIM_NOT_AVAILABLE, Code.CLAIM_FULL, Code.CLAIM_IN_ALLOCATION)
-) | {Code.QUOTA, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.TOPOLOGY_NOT_FOUND}
+) | {*QUOTA_CODES, Code.STORAGE_CLASS_NOT_FOUND, Code.TOPOLOGY_NOT_FOUND}
 """Reasons that speak of no node: their text stands alone, without the number of nodes."""
 
 _AMOUNTS: Final = {
     Code.MIN_RESOURCES: (0, (1, 2)),
     Code.QUOTA: (1, (2, 3)),
+    Code.QUOTA_TOO_SMALL: (1, (2, 3)),
 }
 """Which argument of a reason names a resource, and which are amounts of it."""
 
@@ -132,6 +142,8 @@ def reason_text(reason: Reason) -> str:
     resource, amounts = _AMOUNTS.get(reason.code, (0, ()))
     for position in amounts:
         args[position] = amount_text(args[resource], float(args[position]))
+    if amounts:
+        args[resource] = args[resource].removeprefix(_DEVICES_OF)
     return _TEXTS[reason.code].format(*args)
 
 
@@ -139,7 +151,7 @@ def amount_text(resource: str, number: float) -> str:
     """As people write it: cpu is counted in thousandths."""
     if resource == "cpu":
         return f"{number / 1000:g}"
-    if resource == "memory" or "storage" in resource or resource.startswith("hugepages-"):
+    if resource.partition(".")[0] == "memory" or "storage" in resource or resource.startswith("hugepages-"):
         for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
             if abs(number) >= size:
                 return f"{number / size:.4g}{unit}"
@@ -189,6 +201,8 @@ def _diagnosis_text(diagnosis: Diagnosis) -> str:
         return "no nodes available to schedule pods"
     text = _of_nodes(diagnosis.nodes, ", ".join(_counted(diagnosis)))
     nearest = diagnosis.nearest
+    if nearest is not None and (absent := absent_driver(nearest)) is not None:
+        return f"{conclusion_text(absent)}. {text}"
     return f"{text} {nearest.node}: {_shortened(summary(nearest))}." if nearest is not None else text
 
 

@@ -121,6 +121,7 @@ class Code(Enum):
     MIN_RESOURCES = auto()
     """(resource, wanted, left)"""
     QUEUE_NOT_FOUND = auto()
+    """(kind and name, suggestion)"""
     TOPOLOGY_NOT_FOUND = auto()
     """(kind and name)"""
     QUEUE_CONTRADICTION = auto()
@@ -141,6 +142,8 @@ class Code(Enum):
     """(queue)"""
     QUOTA = auto()
     """(queue, resource, wanted, left)"""
+    QUOTA_TOO_SMALL = auto()
+    """(queue, resource, wanted, most that the queue can ever have)"""
     NO_FLAVOR = auto()
     """(queue)"""
     DRAINING = auto()
@@ -176,7 +179,7 @@ class Code(Enum):
     CLAIM_FULL = auto()
     """(namespace, name, number of consumers)"""
     CLASS_NOT_FOUND = auto()
-    """(request, class)"""
+    """(request, class, suggestion)"""
     EXTENDED_RESOURCE_CLAIM = auto()
     VOLUME_CLAIM_NOT_FOUND = auto()
     """(name)"""
@@ -187,6 +190,8 @@ class Code(Enum):
     VOLUME_CLAIM_NOT_OWNED = auto()
     """(namespace, name, pod)"""
     VOLUME_CLAIM_UNBOUND = auto()
+    STORAGE_CLASS_NOT_FOUND = auto()
+    """(claim, class, suggestion)"""
     VOLUME_NOT_FOUND = auto()
     """(claim, volume)"""
     NO_PROVISIONER = auto()
@@ -195,7 +200,7 @@ class Code(Enum):
     """(error)"""
 
 
-QUOTA_CODES: Final = frozenset((Code.QUOTA, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA))
+QUOTA_CODES: Final = frozenset((Code.QUOTA, Code.QUOTA_TOO_SMALL, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA))
 """Of too little quota."""
 
 

@@ -121,6 +121,9 @@ class ShareTree:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def names(self) -> list[str]:
+        return list(self._nodes)
+
     def put(self, queue: KaiQueue) -> None:
         self._nodes[queue.name] = ShareNode(queue)
         self._paths = None

@@ -16,6 +16,7 @@ from dray.api.objects import (
     status_of,
     walk,
 )
+from dray.api.suggestions import suggestion
 from dray.api.volumes import NO_PROVISIONER, claims_of, class_name, is_bound
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 
@@ -107,6 +108,9 @@ class VolumeClaims:
         if is_bound(claim):
             return Reason(Code.VOLUME_NOT_FOUND, (name, str(volume))) if volume not in self._volumes else None
         storage_class = self._class_of(claim)
+        wanted = class_name(claim)
+        if wanted and storage_class is None and not volume:
+            return Reason(Code.STORAGE_CLASS_NOT_FOUND, (name, wanted, suggestion(wanted, self._classes)))
         if volume or storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             return Reason(Code.VOLUME_CLAIM_UNBOUND)
         if storage_class.get("provisioner") in (None, "", NO_PROVISIONER):

@@ -12,6 +12,7 @@ from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object, labels_of, mapping
+from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.cluster_capacity import GPU, ClusterCapacity, gpu_requests, is_gpu_class
@@ -222,7 +223,7 @@ class KaiQueues:
         name = self.name_of(pod)
         node = self.tree.get(name)
         if node is None:
-            return Reason(Code.QUEUE_NOT_FOUND, (f"Queue {name}",))
+            return Reason(Code.QUEUE_NOT_FOUND, (f"Queue {name}", suggestion(name, self.tree.names())))
         if not node.queue.parent:
             return Reason(Code.QUEUE_WITHOUT_PARENT, (name,))
         if not self.tree.path(name):

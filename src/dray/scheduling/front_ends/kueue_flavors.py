@@ -9,6 +9,7 @@ from typing import Final
 
 from dray.allocation import taints
 from dray.api.objects import Object
+from dray.api.suggestions import suggestion
 from dray.scheduling.front_ends import topologies
 from dray.scheduling.front_ends.kueue import ClusterQueue, Flavor
 from dray.scheduling.front_ends.topologies import Topologies
@@ -109,13 +110,20 @@ class Flavors:
                     return flavor.tolerations.cover(taint)
         return False
 
+    def similar(self, name: str) -> str:
+        """Which flavor may be meant by one that does not exist."""
+        return suggestion(name, self._known)
+
     def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
         """What a queue has too little of for what is asked, in whichever flavor."""
         for name, amount in ask.wanted.items():
             flavors = self.of(queue, name, ask.pod)
             if not flavors:
                 return Reason(Code.FLAVOR_TAINTS, (queue.name, name))
-            left = max(self._tree.available(queue.name, Asset(flavor, name)) for flavor in flavors)
+            assets = [Asset(flavor, name) for flavor in flavors]
+            left = max(self._tree.available(queue.name, asset) for asset in assets)
+            if amount > left and amount > (most := max(self._tree.most(queue.name, asset) for asset in assets)):
+                return Reason(Code.QUOTA_TOO_SMALL, (queue.name, name, str(amount), str(max(0, most))))
             if amount > left:
                 return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
         return None

@@ -107,7 +107,7 @@ class KueueObjects:
     def inactive(self, queue: ClusterQueue) -> Reason | None:
         """Why the queue lets nobody in, unless it is stopped."""
         if (flavor := self.flavors.missing(queue)) is not None:
-            return Reason(Code.QUEUE_NOT_FOUND, (f"ResourceFlavor {flavor}",))
+            return Reason(Code.QUEUE_NOT_FOUND, (f"ResourceFlavor {flavor}", self.flavors.similar(flavor)))
         if (topology := self.flavors.missing_topology(queue)) is not None:
             return Reason(Code.TOPOLOGY_NOT_FOUND, (f"Topology {topology}",))
         if queue.checks:

@@ -8,6 +8,7 @@ from typing import Final
 
 from dray.api import label_selectors
 from dray.api.objects import Key, Object, key_of
+from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.extended import IMPLICIT, ResourceMap
@@ -187,10 +188,13 @@ class KueueQueues(KueueObjects):
         name = pod.labels[kueue.QUEUE_LABEL]
         local = self._local_queues.get((pod.key[0], name))
         if local is None:
-            return Reason(Code.QUEUE_NOT_FOUND, (f"LocalQueue {pod.key[0]}/{name}",))
+            return Reason(
+                Code.QUEUE_NOT_FOUND, (f"LocalQueue {pod.key[0]}/{name}", self._similar_queue(pod.key[0], name))
+            )
         queue = self._cluster_queues.get(local.cluster_queue)
         if queue is None:
-            return Reason(Code.QUEUE_NOT_FOUND, (f"ClusterQueue {local.cluster_queue}",))
+            similar = suggestion(local.cluster_queue, self._cluster_queues)
+            return Reason(Code.QUEUE_NOT_FOUND, (f"ClusterQueue {local.cluster_queue}", similar))
         if queue.stopped or local.stopped:
             return Reason(Code.QUEUE_STOPPED, (queue.name if queue.stopped else name,))
         return self.inactive(queue) or self._unfit(queue, pod, namespace)
@@ -205,8 +209,12 @@ class KueueQueues(KueueObjects):
             return reason
         chosen = pod.labels.get(kueue.PRIORITY_LABEL)
         if chosen and chosen not in self._priorities:
-            return Reason(Code.QUEUE_NOT_FOUND, (f"WorkloadPriorityClass {chosen}",))
+            similar = suggestion(chosen, self._priorities)
+            return Reason(Code.QUEUE_NOT_FOUND, (f"WorkloadPriorityClass {chosen}", similar))
         return None
+
+    def _similar_queue(self, namespace: str, name: str) -> str:
+        return suggestion(name, (each for place, each in self._local_queues if place == namespace))
 
     def is_uniform(self, queue: str) -> bool:
         return self.flavors.is_uniform(self._cluster_queues[queue])
