@@ -105,7 +105,14 @@ def test_a_refusal_is_shown_at_its_line_and_the_rest_applied(dray: Dray, write: 
             "apiVersion: x.io/v1\nkind: Pod\nmetadata: {name: p}",
             'm.yaml:2:1: error: Pod p: the server has no kind "Pod"',
         ),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nbogus: 1", "m.yaml:1:1: error: ConfigMap a: failed"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nbogus: 1",
+            "m.yaml:4:1: error: ConfigMap a: bogus: unknown",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    comand: [x]",
+            'm.yaml:7:5: error: Pod a: spec.containers[0].comand: unknown field "comand" (did you mean command?)',
+        ),
     ],
 )
 def test_what_cannot_be_applied(dray: Dray, write: Write, text: str, said: str) -> None:

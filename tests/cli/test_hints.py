@@ -37,6 +37,23 @@ def test_hints(api_version: str, kind: str, problem: ErrorType, field: str, word
     assert words in hint_for(FieldError(problem, field), entry)
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("found no matching overload for '_>=_' applied to '(kubernetes.Quantity, int)'", "compareTo(quantity("),
+        ("found no matching overload for '_==_' applied to '(string, kubernetes.Quantity)'", "compareTo(quantity("),
+        ("Syntax error: token recognition error at: '='", "use =="),
+        ("Syntax error: token recognition error at: '&'", "use &&"),
+        ("undeclared reference to 'attributes' (in container '')", "device.attributes"),
+        ("found no matching overload for '_>=_' applied to '(string, int)'", ""),
+    ],
+)
+def test_hints_at_selectors(said: str, words: str) -> None:
+    hint = hint_for(FieldError(ErrorType.INVALID, "spec.selectors[0].cel.expression", said), find("v1", "Pod"))
+    assert words in hint
+    assert bool(hint) == bool(words)
+
+
 def test_no_hint_where_there_is_nothing_to_say() -> None:
     entry = find("resource.k8s.io/v1", CLAIM)
     assert entry is not None

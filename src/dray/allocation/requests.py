@@ -150,7 +150,7 @@ def _check(inventory: Inventory, where: str, spec: Object) -> None:
         raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
     for number, selector in enumerate(spec.get("selectors") or ()):
         if not selector.get("cel"):
-            raise AllocationError(f"{where}: selector #{number}: CEL expression empty (unsupported selector type?)")
+            raise AllocationError(f"{where}: selector {number + 1}: CEL expression empty (unsupported selector type?)")
 
 
 def _select(inventory: Inventory, view: View, claim: Object, request: Request) -> None:
@@ -168,7 +168,7 @@ def _select(inventory: Inventory, view: View, claim: Object, request: Request) -
                 for rank, fault in column.faults.items():
                     if left >> rank & 1:
                         device = "/".join(view.devices[rank].id)
-                        request.faults[rank] = f"{source}: selector #{number} on device {device}: {fault}"
+                        request.faults[rank] = f"{source}: selector {number + 1} on device {device}: {fault}"
             left &= column.selected
     left &= view.here
     if not inventory.gates["DRADeviceBindingConditions"]:

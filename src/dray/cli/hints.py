@@ -82,6 +82,36 @@ _TABLE: Final = tuple(
 )
 
 
+_SOURCE: Final = re.compile(r"\n \| .*?\n \| \.*\^")
+
+# (pattern of what the CEL compiler says, what to do)
+_SELECTORS: Final = tuple(
+    (re.compile(pattern), hint)
+    for pattern, hint in (
+        (r"token recognition error at: '='", "use == to compare"),
+        (r"token recognition error at: '[&|]'", "use && and || to combine conditions"),
+        (
+            r"overload for '_(?:[<>]=?|[=!]=)_' applied to '\((?:kubernetes\.Quantity, |\w+, kubernetes\.Q)",
+            'compare quantities as in memory.compareTo(quantity("40Gi")) >= 0',
+        ),
+        (
+            r"undeclared reference to '(?:attributes|capacity|driver)'",
+            "selectors read device.driver, device.attributes and device.capacity",
+        ),
+    )
+)
+
+
+def without_source(message: str) -> str:
+    """What the CEL compiler says, without the selector that it repeats and the arrow below it."""
+    return _SOURCE.sub("", message)
+
+
+def hint_for_selector(message: str) -> str:
+    """What to do about a selector that does not compile."""
+    return next((hint for pattern, hint in _SELECTORS if pattern.search(message)), "")
+
+
 def hint_for(error: FieldError, entry: KindVersion | None) -> str:
     """What to do about it; `entry` is the kind that the object claims to be, if there is one."""
     if error.type is ErrorType.WRONG_TYPE:
@@ -93,7 +123,7 @@ def hint_for(error: FieldError, entry: KindVersion | None) -> str:
             return hint
     if error.type is ErrorType.UNKNOWN_FIELD:
         return _did_you_mean(error.field, entry.schema)
-    return ""
+    return hint_for_selector(error.detail) if error.field.endswith(".expression") else ""
 
 
 def _quote(detail: str) -> str:

@@ -23,7 +23,7 @@ from dray.api.objects import Object, mapping
 from dray.cel import Expressions
 from dray.cli.claim_specs import made_pod_spec, pod_spec
 from dray.cli.findings import RULES, Finding, error
-from dray.cli.hints import hint_for
+from dray.cli.hints import hint_for, without_source
 from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
 from dray.cli.output_formats import output_option
@@ -216,7 +216,7 @@ def _problems(document: dict[str, Any], gates: FeatureGates, permitted: bool) ->
 
 def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindVersion | None) -> Finding:
     message = problem.detail if problem.type.structural and problem.detail else problem.message
-    return error("rejected", manifest, field, message, hint_for(problem, entry))
+    return error("rejected", manifest, field, without_source(message), hint_for(problem, entry))
 
 
 def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:

@@ -9,8 +9,10 @@ import click
 
 from dray.api.catalogue import RESOURCE_GROUP, find, split_api_version
 from dray.api.conversion import wrong_types
+from dray.api.errors import ErrorType
+from dray.api.intake import check
 from dray.cli.cluster import Cluster, advice_on
-from dray.cli.hints import hint_for
+from dray.cli.hints import hint_for, hint_for_selector, without_source
 from dray.cli.manifests import Manifest
 from dray.cli.reports import one_line
 from dray.cli.resource_names import is_name
@@ -24,6 +26,8 @@ FOUNDATIONS: Final = ("Namespace", DEFINITION)
 """Kinds of objects that others need to exist."""
 
 _PAUSE: Final = 0.2
+_UNKNOWN_FIELD: Final = ("unknown field", "field not declared in schema")
+"""What a server says of a field that the kind does not have."""
 
 
 class Misplaced(Exception):
@@ -108,11 +112,15 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
 
 
 def _unreadable(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
-    """Where a body cannot be read a server names no field; the values that are not of their types are found here."""
-    if error.status != 400:
+    """Fields that are unknown or of a wrong type. A server that cannot read a body does not say where they are."""
+    unknown = any(each in str(error) for each in _UNKNOWN_FIELD)
+    if error.status != 400 and not unknown:
         return []
     entry = find(manifest.api_version, manifest.kind)
-    found = [(each.field, each.message, hint_for(each, entry)) for each in wrong_types(manifest.document)]
+    problems = list(wrong_types(manifest.document))
+    if unknown:
+        problems += [each for each in check(manifest.document) if each.type is ErrorType.UNKNOWN_FIELD]
+    found = [(each.field, each.message, hint_for(each, entry)) for each in problems]
     return [(field, f"{field}: {message}{f' ({hint})' if hint else ''}") for field, message, hint in found]
 
 
@@ -123,8 +131,14 @@ def _causes(error: ApiError) -> list[tuple[str, str]]:
         advice = "; --force-conflicts takes the field over"
         return [(field, f"{field}: {message}{advice}") for field, _, message in error.causes]
     if error.is_invalid and error.causes:
-        return [(field, f"{field}: {message}") for field, _, message in error.causes]
+        return [(field, _with_hint(f"{field}: {message}", field)) for field, _, message in error.causes]
     return [("", str(error))]
+
+
+def _with_hint(message: str, field: str) -> str:
+    hint = hint_for_selector(message) if field.endswith(".expression") else ""
+    message = without_source(message)
+    return f"{message} ({hint})" if hint else message
 
 
 def _say(manifest: Manifest, field: str, message: str) -> None:

@@ -3,7 +3,7 @@
 An API server checks no reference to another object, so that they can be created in any order. Here
 "missing" means "not in the given files": a class that a driver's installation brings, or a claim that
 exists already, is not known. A namespace that is not written matches any, because it is chosen when the
-file is applied.
+file is applied. Classes that known drivers bring need not be in the files.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import text
+from dray.api.suggestions import closest
 from dray.cli.claim_specs import (
     PodClaim,
     Spec,
@@ -28,6 +29,10 @@ from dray.cli.claim_specs import (
 )
 from dray.cli.findings import Finding, warning
 from dray.cli.manifests import Manifest
+from dray.drivers.devices.classes import CLASSES
+
+_DRIVERS_CLASSES: Final = frozenset(name for classes in CLASSES.values() for name in classes)
+"""The classes that installations of drivers bring."""
 
 
 @dataclass(slots=True)
@@ -65,9 +70,11 @@ def missing_class(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for request in claim.items("devices", "requests") if claim else ():
         for body in request_bodies(request):
             name = text(body.value.get("deviceClassName"))
-            if name and given.find("DeviceClass", name) is None:
-                message = f"DeviceClass {name!r} is not in the given files"
-                hint = "add it, or leave it if a driver's installation brings it (--ignore missing-class)"
+            if name and name not in _DRIVERS_CLASSES and given.find("DeviceClass", name) is None:
+                message = f"DeviceClass {name!r} is not in the given files, and no known driver brings it"
+                known = (*_DRIVERS_CLASSES, *(each.name for each in given.of("DeviceClass")))
+                similar = closest(name, known)
+                hint = f"did you mean {similar}?" if similar else "add it, or --ignore missing-class"
                 yield warning("missing-class", manifest, f"{body.path}.deviceClassName", message, hint)
 
 
@@ -75,7 +82,7 @@ def missing_claim(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for claim in _pod_claims(manifest):
         if claim.claim and given.claim_of(claim, manifest.namespace) is None:
             message = f"ResourceClaim {claim.claim!r} is not in the given files{_where(manifest)}"
-            hint = "the pod waits until it exists"
+            hint = _instead("ResourceClaim", claim.claim, given)
             yield warning("missing-claim", manifest, f"{claim.path}.resourceClaimName", message, hint)
 
 
@@ -83,8 +90,17 @@ def missing_template(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for claim in _pod_claims(manifest):
         if claim.template and not claim.claim and given.claim_of(claim, manifest.namespace) is None:
             message = f"ResourceClaimTemplate {claim.template!r} is not in the given files{_where(manifest)}"
-            hint = "the pod waits until it exists"
+            hint = _instead("ResourceClaimTemplate", claim.template, given)
             yield warning("missing-template", manifest, f"{claim.path}.resourceClaimTemplateName", message, hint)
+
+
+def _instead(kind: str, name: str, given: Given) -> str:
+    """What may be meant by an object that is not in the namespace of the pod."""
+    elsewhere = given.find(kind, name)
+    if elsewhere is not None:
+        return f"it is in namespace {elsewhere.namespace}; a pod uses objects of its own namespace only"
+    similar = closest(name, (each.name for each in given.of(kind)))
+    return f"did you mean {similar}?" if similar else "create it, or correct the name; the pod waits until it exists"
 
 
 def unknown_claim_request(manifest: Manifest, given: Given) -> Iterator[Finding]:
