@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.cli.device_states import device_states
+from dray.allocation.device_states import device_states
 from dray.cli.devices import described, lines
 from dray.testing.objects import claim, pod
 

@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("dray.cli.status:status", "Show the state of the cluster that `dray up` runs."),
     "top": ("dray.cli.top:top", "Show devices and pending pods, updated live in a terminal."),
     "topology": ("dray.cli.topology:topology", "Draw sockets, NUMA nodes and PCIe roots with their devices."),
+    "usage": ("dray.cli.usage:usage", "Show the device hours that were requested, allocated and used."),
     "user": ("dray.cli.user:user", "Add, list and remove the users of a cluster."),
     "up": ("dray.cli.up:up", "Start a cluster on this machine."),
 }
@@ -66,7 +67,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
         "apiserver",
     ),
     "Workloads": ("run", "attach", "logs", "apply", "get", "delete"),
-    "Devices and reasons": ("devices", "top", "topology", "explain", "queue", "defrag"),
+    "Devices and reasons": ("devices", "top", "topology", "explain", "queue", "usage", "defrag"),
     "Manifests": ("lint", "convert", "allocate", "cel", "examples"),
     "On Kubernetes": ("scheduler", "controllers"),
     "Drivers": ("driver",),

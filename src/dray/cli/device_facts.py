@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dray.allocation.device_states import amounts
 from dray.api.objects import Object, mapping
 from dray.cli.layout import Layout
 
@@ -30,11 +31,6 @@ def kind(device: Object) -> str:
 def place(device: Object) -> tuple[str, str]:
     """PCIe root and NUMA node."""
     return attribute(device, f"{_STANDARD}/pcieRoot"), attribute(device, f"{_STANDARD}/numaNode")
-
-
-def amounts(device: Object) -> dict[str, str]:
-    """Its capacities by name."""
-    return {name: str(each["value"]) for name, each in mapping(device.get("capacity")).items()}
 
 
 def capacity(device: Object) -> str:

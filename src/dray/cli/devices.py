@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from dray.allocation.device_states import STATES, DeviceState, device_states
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
-from dray.cli.device_states import STATES, DeviceState, device_states
 from dray.cli.output_formats import output_option, structured
 from dray.cli.suggestions import suggestion
 from dray.cli.utilization_text import busy, idle, memory_used

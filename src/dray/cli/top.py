@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dray.allocation.device_states import device_states
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_sources import PODS, DeviceSources, as_v1, device_sources
-from dray.cli.device_states import device_states
 from dray.cli.top_screen import screen
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Final
 
+from dray.allocation.device_states import DeviceState
 from dray.api.objects import Object, condition_of, is_deleting, key_of, metadata_of, spec_of
 from dray.api.pods import is_terminal, node_of
 from dray.cli.device_facts import kind, table
-from dray.cli.device_states import DeviceState
 from dray.cli.devices import summary
 from dray.cli.layout import cell_text
 from dray.cli.utilization_text import age, together

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from dray.allocation.device_states import DeviceState, device_states
 from dray.api.objects import Object, key_of
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.device_states import DeviceState, device_states
 from dray.cli.devices import listed
 from dray.cli.output_formats import output_option, structured
 from dray.cli.suggestions import suggestion

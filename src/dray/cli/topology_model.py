@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from dray.allocation.device_states import DeviceState
 from dray.api.objects import mapping
 from dray.cli.device_facts import attribute, kind, place
-from dray.cli.device_states import DeviceState
 
 _NOTHING: Final = "-"
 _CPU_DRIVER: Final = "dra.cpu"

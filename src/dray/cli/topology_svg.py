@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from dray.cli.device_states import STATES, DeviceState
+from dray.allocation.device_states import STATES, DeviceState
 from dray.cli.devices import described
 from dray.cli.topology_model import Entry, Spot, what
 from dray.cli.topology_text import groups, holder, span, tally

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from dray.allocation.device_states import STATES, DeviceState
 from dray.allocation.text import Tree, lines
 from dray.api.objects import Object
 from dray.cli.device_facts import attribute
-from dray.cli.device_states import STATES, DeviceState
 from dray.cli.devices import described
 from dray.cli.topology_model import Entry, Spot, what
 

@@ -42,6 +42,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "persistentvolume-protection": "dray.controllers.volumes.protection:VolumeProtection",
     "storage-version-migrator": "dray.controllers.storage_migrations:StorageVersionMigrator",
     "leader-election": "dray.controllers.leader_election.controller:LeaderElectionController",
+    "device-usage": "dray.controllers.device_usage.controller:DeviceUsage",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

@@ -6,6 +6,7 @@ pod removed. Writes are bound to the uid of the pod, and a pod that changed mean
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -22,6 +23,7 @@ from dray.fleet.pod_statuses import statuses_of
 from dray.fleet.prepared_claims import HasDevice, PreparedClaims, PrepareError, check_owner, claims_needed
 from dray.fleet.publication import NODES
 from dray.fleet.stages import PodStage, pod_stage
+from dray.fleet.utilization import FleetUtilization
 
 PODS: Final = built_in("v1", "Pod")
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
@@ -41,6 +43,7 @@ class Kubelets:
         self._seed = chosen.seed
         self._silence = silence
         self.claims = PreparedClaims(has_device)
+        self.utilization = FleetUtilization(environment, self._machines)
         self._uids: dict[Key, str] = {}
         """Of the pods that were looked at, so that the claims of one that vanished are unprepared."""
         self._workers: Workers[Key] = environment.workers(
@@ -51,7 +54,9 @@ class Kubelets:
         self._pods.add_handler(self._pod_changed)
 
     async def run(self) -> None:
-        await self._workers.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.utilization.run(), name="utilization of the fleet")
+            group.create_task(self._workers.run(), name="simulated kubelets")
 
     def look(self, node: str) -> None:
         """At all pods of a node: it works again."""
@@ -70,6 +75,7 @@ class Kubelets:
             for name in self._claim_names(pod):
                 if (claim := claims.get((key_of(pod)[0], name))) is not None:
                     self.claims.remember(pod, claim)
+                    self.utilization.started(pod, claim)
             self._uids[key_of(pod)] = uid_of(pod)
 
     def _runs(self, pod: Object) -> bool:
@@ -88,7 +94,7 @@ class Kubelets:
         pod = self._pods.cache.get(key[1], namespace=key[0])
         uid = uid_of(pod) if pod is not None else ""
         if (before := self._uids.get(key)) is not None and before != uid:
-            self.claims.unprepare(before)
+            self._unprepare(before)
             del self._uids[key]
         if pod is None or self._nodes.cache.get(node_of(pod)) is None:
             return None
@@ -110,7 +116,7 @@ class Kubelets:
                 self._events.warning(pod, "FailedPrepareDynamicResources", text)
                 return _PREPARE_AGAIN
         if step.unprepare:
-            self.claims.unprepare(uid_of(pod))
+            self._unprepare(uid_of(pod))
         if step.status is not None:
             await self._write(pod, step.status)
         if step.remove:
@@ -130,6 +136,12 @@ class Kubelets:
                 check_owner(pod, claim)
             claims.append(claim)
         self.claims.prepare(pod, claims)
+        for claim in claims:
+            self.utilization.started(pod, claim)
+
+    def _unprepare(self, pod_uid: str) -> None:
+        self.claims.unprepare(pod_uid)
+        self.utilization.ended(pod_uid)
 
     async def _write(self, pod: Object, status: Object) -> None:
         try:

@@ -48,12 +48,29 @@ def test_what_is_held_by_whom_and_what_waits(up: Up) -> None:
     free = json.loads(up.dray("devices", "--node", A100, "--state", "free", "-o", "json").stdout)
     assert [each["device"] for each in free if each["driver"] == "gpu.nvidia.com"] == [f"gpu-{n}" for n in range(2, 8)]
     eventually(lambda: "needs 8, 6 available" in json.dumps(up.named("pods").get("later", {})))
+    # Both claims have a report of their GPUs some seconds after their pods have started.
+    eventually(lambda: up.dray("top").stdout.count("80%") == 2)
     top = up.dray("top").stdout
     for line in documented():
         assert steady(line) in [steady(each) for each in (*found.stdout.splitlines(), *top.splitlines())]
-    assert re.search(r"p4d-24xlarge-0 .* 2/8 +██░+ +training \(gpu-0, gpu-1\)", top)
-    assert re.search(r"a3-highgpu-1g-0 .* 20Gi/81559Mi memory +███░+ +chat \(20Gi memory\)", top)
+    assert re.search(r"p4d-24xlarge-0 .* 2/8 +██░+ +80% +training \(gpu-0, gpu-1\)", top)
+    assert re.search(r"a3-highgpu-1g-0 .* 20Gi/81559Mi memory +███░+ +80% +chat \(20Gi memory\)", top)
     assert re.search(r"default/later +\d+s +0/5 nodes are available: .*gpu: needs 8, 6 available", top)
+
+    _check_utilization(up)
+
+
+def _check_utilization(up: Up) -> None:
+    """`devices` shows the utilization of both claims, and `usage` adds it up."""
+    found = {each["node"]: each for each in json.loads(up.dray("devices", "-o", "json").stdout) if each["claims"]}
+    assert found[SHARED]["utilization"]["percent"] == 80
+    # Of its share of the memory.
+    assert found[SHARED]["utilization"]["memoryUsedBytes"] == round(0.8 * 20 * 2**30)
+    wide = up.dray("devices", "-o", "wide", "--node", A100, "--state", "allocated").stdout
+    assert len(re.findall(r" 80% +32\.0Gi ", wide)) == 2
+    (hours,) = eventually(lambda: json.loads(up.dray("usage", "--class", "gpu.nvidia.com", "-o", "json").stdout or "0"))
+    assert hours["namespace"] == "default"
+    assert 0 < hours["allocatedHours"] <= hours["requestedHours"]
 
 
 def test_top_on_a_terminal_follows_what_happens_and_q_ends_it(up: Up) -> None:

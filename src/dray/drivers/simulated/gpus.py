@@ -92,18 +92,23 @@ class SimulatedGpus(Driver):
         return Prepared(prepared, state.document())
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
-        """By the rule in `dray.drivers.simulated.utilization`."""
+        """By the rule in `dray.drivers.simulated.utilization`. Claims that share a device add up."""
         records = await asyncio.to_thread(self.context.recorded_claims)
         busy: dict[str, float] = {}
+        memory: dict[str, float] = {}
         for claim in records.claims:
             ratio = await self._rule.ratio(claim.reference)
             for each in claim.devices:
-                if not each.admin_access:
-                    busy[each.device] = max(busy.get(each.device, 0.0), ratio)
+                if each.admin_access or each.device not in self._devices:
+                    continue
+                share = Quantity.parse(each.consumed_capacity.get("memory") or "0").value()
+                size = share or _memory(self._devices[each.device])
+                busy[each.device] = max(busy.get(each.device, 0.0), ratio)
+                memory[each.device] = memory.get(each.device, 0.0) + ratio * size
         self._rule.forget_others({claim.reference.uid for claim in records.claims})
         pool = self._machine[0].name
         return [
-            DeviceUtilization(pool, name, ratio := busy.get(name, 0.0), round(ratio * _memory(device)))
+            DeviceUtilization(pool, name, busy.get(name, 0.0), round(min(memory.get(name, 0.0), _memory(device))))
             for name, device in self._devices.items()
             if name in busy or not device.consumes_counters
         ]

@@ -3,7 +3,8 @@
     simulated.dray.dev/utilization: "35"      percent while the pod uses the device
     simulated.dray.dev/utilization: "10-60"   another one every minute, by the name of the pod
 
-A device uses the same part of its memory. A device that no pod uses has 0 %.
+The same part of the memory is in use: of the device, or of the share that the claim has. A device that no claim has is
+at 0 %.
 """
 
 from __future__ import annotations

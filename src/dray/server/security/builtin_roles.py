@@ -160,9 +160,10 @@ _OTHERS = {
         f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
         for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown")
     },
-    # What the commands top, devices, queue, explain and topology read, beside the kinds of queues and groups.
+    # What the commands top, devices, usage, queue, explain and topology read, beside the kinds of queues and groups.
     "dray:viewer": """
         READ | core | namespaces nodes persistentvolumes persistentvolumeclaims pods
+        get | core | configmaps | dray-usage
         READ | DRA | deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices
         READ | GANGS | compositepodgroups podgroups priorityclasses workloads
         READ | policy | poddisruptionbudgets

@@ -17,7 +17,6 @@ from dray.api.objects import Object, key_of, mapping, mappings, spec_of
 from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.quantity import Quantity
 from dray.api.resource_claims import results_of
-from dray.cli.device_facts import amounts
 
 Place = tuple[str, str, str]
 """Driver, pool, device."""
@@ -66,6 +65,11 @@ class DeviceState:
                 found[name] = found.get(name, Quantity.parse("0")) + Quantity.parse(amount)
         total = amounts(self.document)
         return {name: (amount, Quantity.parse(total[name])) for name, amount in found.items() if name in total}
+
+
+def amounts(device: Object) -> dict[str, str]:
+    """Returns the capacities of a device by name."""
+    return {name: str(each["value"]) for name, each in mapping(device.get("capacity")).items()}
 
 
 def device_states(

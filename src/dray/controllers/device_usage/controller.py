@@ -1,0 +1,193 @@
+"""The controller of device usage: meters claims as they change, and stores the totals in kube-system/dray-usage.
+
+Totals are written once a minute while claims have devices or wait for them, less often when they are large. Time in
+which no controller ran is added at the next start, for claims that still have their devices then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dray.allocation.device_states import DeviceState, amounts, device_states
+from dray.api import pod_queues
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, key_of, labels_of, mapping, mappings, metadata_of, spec_of, uid_of
+from dray.api.pods import claims_used, extended_claim, is_terminal
+from dray.api.resource_claims import allocation_of
+from dray.api.times import seconds_of
+from dray.client.cache import Change
+from dray.client.errors import ClientError, NotFound
+from dray.client.interface import WriteOptions
+from dray.controllers.device_taints.rules import follow_rules, taint_rules
+from dray.controllers.device_usage.claim_rates import Place, claim_rates
+from dray.controllers.device_usage.device_metrics import DeviceMetrics
+from dray.controllers.device_usage.meter import Meter
+from dray.controllers.device_usage.totals import CONFIG_MAP, NAMESPACE, Consumer, Totals
+from dray.controllers.environment import Environment
+from dray.controllers.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+USER_LABEL: Final = "dray.dev/user"
+_CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
+_CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
+_WRITER: Final = WriteOptions("dray-device-usage", force=True)
+_BY_CLAIM: Final = "device-usage: claim"
+_BY_POOL: Final = "device-usage: pool"
+_LARGE: Final = 64 * 1024
+_LONGEST_GAP: Final = 7 * 24 * 3600.0
+_logger = logging.getLogger("dray.controllers")
+
+
+class DeviceUsage:
+    def __init__(self, environment: Environment, period: float = 60.0) -> None:
+        self._environment = environment
+        self._client = environment.client
+        self._time = environment.time
+        self._period = period
+        informers = environment.informers
+        self._claims = informers.of(RESOURCE_CLAIMS)
+        self._slices = informers.of(RESOURCE_SLICES, {_BY_POOL: _pool})
+        self._pods = informers.of(PODS, {_BY_CLAIM: _claims_of})
+        self._namespaces = informers.of(NAMESPACES)
+        self._classes = informers.of(_CLASSES)
+        self._rules = taint_rules(environment)
+        self._meter = Meter(Totals())
+        self._floor = 0.0
+        """No time before this moment is added."""
+        self._owners: dict[str, Consumer] = {}
+        """By uid of the claim, since its pods may be gone before it."""
+        self._metrics = DeviceMetrics(self._states, lambda: [*self._classes.cache], environment.gates)
+
+    async def run(self) -> None:
+        await self._restore()
+        self._environment.metrics.register(self._metrics)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await follow_rules(self._rules, self._environment, group)
+                self._claims.add_handler(self._claim_changed)
+                self._pods.add_handler(self._pod_changed)
+                group.create_task(self._store_again_and_again())
+        finally:
+            self._environment.metrics.unregister(self._metrics)
+
+    def _now(self) -> float:
+        return self._time.now().timestamp()
+
+    async def _restore(self) -> None:
+        """Reads the totals of earlier runs; waits for a server that does not answer."""
+        while True:
+            try:
+                found = await self._client.get(_CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+                break
+            except NotFound:
+                found = {}
+                break
+            except ClientError as error:
+                _logger.warning("device usage: the totals cannot be read: %s", error)
+                await asyncio.sleep(self._period)
+        totals, now = Totals.parse(mapping(found.get("data"))), self._now()
+        self._meter = Meter(totals)
+        self._floor = now if totals.until is None else min(max(totals.until, now - _LONGEST_GAP), now)
+
+    async def _store_again_and_again(self) -> None:
+        while True:
+            try:
+                size = await self.store()
+            except ClientError as error:
+                _logger.warning("device usage: the totals cannot be stored: %s", error)
+                size = _LARGE
+            # The first use after a pause is stored soon.
+            pause = self._period / 10 if not size else self._period if size <= _LARGE else 5 * self._period
+            await asyncio.sleep(pause)
+
+    async def store(self) -> int:
+        """Adds the time up to now and writes the totals; returns their size in bytes."""
+        totals, now = self._meter.totals, self._now()
+        self._meter.advance(now)
+        totals.compact(now)
+        if not totals.is_changed:
+            return 0
+        data = totals.data()
+        totals.is_changed = False
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"namespace": NAMESPACE, "name": CONFIG_MAP},
+            "data": data,
+        }
+        try:
+            await self._client.apply(_CONFIG_MAPS, body, options=_WRITER)
+        except ClientError:
+            totals.is_changed = True
+            raise
+        return len(json.dumps(data))
+
+    def _claim_changed(self, change: Change) -> None:
+        claim, uid = change.object, uid_of(change.object)
+        if change.type == "DELETED":
+            self._meter.remove(uid, self._now())
+            self._owners.pop(uid, None)
+        else:
+            self._measure(claim)
+
+    def _pod_changed(self, change: Change) -> None:
+        for key in _claims_of(change.object):
+            namespace, _, name = key.partition("/")
+            if (claim := self._claims.cache.get(name, namespace=namespace)) is not None:
+                self._measure(claim)
+
+    def _measure(self, claim: Object) -> None:
+        pods = self._pods.cache.by(_BY_CLAIM, "/".join(key_of(claim)))
+        is_waited_for = any(not is_terminal(pod) for pod in pods)
+        rates = claim_rates(claim, self._capacity, is_waited_for=is_waited_for)
+        owner = self._owner(claim, pods)
+        began = mapping(allocation_of(claim)).get("allocationTimestamp") or metadata_of(claim).get("creationTimestamp")
+        since = max(self._floor, seconds_of(began) or 0.0)
+        named = {owner._replace(device_class=name): each for name, each in rates.items()}
+        self._meter.set(uid_of(claim), named, since, self._now())
+
+    def _owner(self, claim: Object, pods: list[Object]) -> Consumer:
+        """Returns the consumer without its class. It stays the same once a pod has told the queue."""
+        known = self._owners.get(uid_of(claim))
+        if known is not None and known.queue:
+            return known
+        namespace = key_of(claim)[0]
+        user = labels_of(self._namespaces.cache.get(namespace) or {}).get(USER_LABEL, "")
+        queue = next(filter(None, map(queue_of, pods)), "")
+        owner = self._owners[uid_of(claim)] = Consumer(namespace, user, queue, "")
+        return owner
+
+    def _capacity(self, place: Place) -> Mapping[str, str]:
+        driver, pool, name = place
+        for slice_ in self._slices.cache.by(_BY_POOL, f"{driver}/{pool}"):
+            for device in mappings(spec_of(slice_).get("devices")):
+                if device.get("name") == name:
+                    return amounts(device)
+        return {}
+
+    def _states(self) -> list[DeviceState]:
+        caches = (self._slices.cache, self._claims.cache, self._pods.cache, self._rules.cache)
+        return device_states(*(list(each) for each in caches))
+
+
+def queue_of(pod: Object) -> str:
+    """Returns the queue that the pod is charged to, or else the queue that it names."""
+    admission = pod_queues.recorded(pod)
+    if admission is not None and admission.queues:
+        return next(iter(admission.queues.values()))
+    labels = pod_queues.words_of(pod).labels
+    return labels.get("kueue.x-k8s.io/queue-name") or labels.get("kai.scheduler/queue") or ""
+
+
+def _claims_of(pod: Object) -> Iterator[str]:
+    namespace, _ = key_of(pod)
+    for name in {*(name for _, name in claims_used(pod)), extended_claim(pod)} - {""}:
+        yield f"{namespace}/{name}"
+
+
+def _pool(slice_: Object) -> Iterator[str]:
+    spec = spec_of(slice_)
+    yield f"{spec['driver']}/{spec['pool']['name']}"
