@@ -70,7 +70,13 @@ def test_there_is_nothing_to_guard_against_where_names_or_leases_differ() -> Non
 
 
 def test_every_controller_of_kubernetes_is_known_by_its_name_there() -> None:
-    assert set(CONTROLLERS) - set(guard._ITS_NAMES) == {"bare-node", "coscheduling", "device-usage", "leader-election"}
+    assert set(CONTROLLERS) - set(guard._ITS_NAMES) == {
+        "bare-node",
+        "coscheduling",
+        "device-usage",
+        "leader-election",
+        "notifications",
+    }
 
 
 def test_controllers_that_run_elsewhere_do_not_start(config: Path, apply: Callable[[dict[str, Any]], None]) -> None:

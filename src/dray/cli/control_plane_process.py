@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.control_plane.child import Child
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
+    from dray.controllers.notifications.options import NotificationOptions
     from dray.process.loop_watch import Stall
 
 # Nothing takes as long; what does has no end.
@@ -34,6 +35,7 @@ class Orders:
     controllers: tuple[str, ...]
     gates: FeatureGates
     metrics: MetricsAddress
+    notifications: NotificationOptions
     logs: PartLogs | None = None
     """Where scheduler and controllers write what they do."""
 
@@ -41,7 +43,12 @@ class Orders:
         from dray.cli.components import scheduler_options
         from dray.control_plane.control_plane import PlaneOptions
 
-        return PlaneOptions(scheduler_options(**self.scheduler, gates=self.gates), self.controllers, gates=self.gates)
+        return PlaneOptions(
+            scheduler_options(**self.scheduler, gates=self.gates),
+            self.controllers,
+            gates=self.gates,
+            notifications=self.notifications,
+        )
 
 
 def child() -> Child:

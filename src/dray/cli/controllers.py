@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from dray.cli.cluster import Where, reaching
 from dray.cli.components import choosing, identity, leading, run_against
 from dray.cli.guard import forcing, of_controllers
 from dray.cli.metrics import MetricsAddress, metrics_options
+from dray.cli.notifying import notification_options, notifying
 from dray.cli.serving import client_gates_option
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _root_certificate(path: Path | None) -> RootCertificate:
     help="Certificate authority for the ConfigMap kube-root-ca.crt. Default: the one in kube-system, or the one in the "
     "kubeconfig.",
 )
+@notifying
 @metrics_options
 def controllers(
     kubeconfig: Path | None,
@@ -61,6 +63,7 @@ def controllers(
     root_ca_file: RootCertificate,
     metrics_bind: str,
     metrics_port: int | None,
+    **given: Any,
 ) -> None:
     """Run only the controllers, until interrupted.
 
@@ -83,7 +86,8 @@ def controllers(
     if not controllers:
         raise click.UsageError("--controllers selects no controller")
     lease = Lease(namespace=lease_namespace, name=lease_name, identity=identity()) if leader_elect else None
-    options = PlaneOptions(None, controllers, lease, gates=gates, root=root_ca_file)
+    notifications = notification_options(**given)
+    options = PlaneOptions(None, controllers, lease, gates=gates, root=root_ca_file, notifications=notifications)
     title = f"Running {', '.join(controllers)}"
     guard = of_controllers(controllers, f"{lease_namespace}/{lease_name}" if leader_elect else "", force=force)
     run_against(Where(kubeconfig, context, ""), options, MetricsAddress(metrics_bind, metrics_port), title, guard)

@@ -17,6 +17,7 @@ from dray.cli.fleet_choice import chosen_fleet, chosen_machines
 from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.node_drivers import ChosenDriver, NodeDrivers, choose_drivers, driver_options
+from dray.cli.notifying import NOTIFICATION_OPTIONS, notification_options, notifying
 from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
 from dray.cli.serving import failing_plainly, log_to_stderr, server_options, serving
@@ -38,6 +39,7 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
 @serving
 @scheduling
 @choosing
+@notifying
 @metrics_options
 @click.option(
     "--fleet",
@@ -155,12 +157,13 @@ def _manifests(paths: tuple[str, ...]) -> list[Manifest]:
 
 
 def _orders(given: dict[str, Any]) -> Orders:
-    """Takes from the options those of scheduler, controllers and their metrics."""
+    """Takes from the options those of scheduler, controllers, their metrics and notifications."""
     from dray.cli.control_plane_process import Orders
 
     scheduler = {name: given.pop(name) for name in SCHEDULER_OPTIONS}
     metrics = MetricsAddress(given.pop("metrics_bind"), given.pop("metrics_port"))
-    return Orders(scheduler, given.pop("controllers"), given["gates"], metrics)
+    notifications = notification_options(**{name: given.pop(name) for name in NOTIFICATION_OPTIONS})
+    return Orders(scheduler, given.pop("controllers"), given["gates"], metrics, notifications)
 
 
 def _server(data: Path | None, given: dict[str, Any], *, join_token: bool) -> Options:

@@ -21,6 +21,7 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.control_plane.parts import Make, Part, PartMetrics, Run
 from dray.controllers.environment import Environment, RootCertificate
+from dray.controllers.notifications.options import NO_NOTIFICATIONS, NotificationOptions
 from dray.controllers.registry import CONTROLLERS, make
 from dray.process.loop_watch import LoopWatch
 from dray.process.tasks import end_tasks
@@ -48,6 +49,7 @@ class PlaneOptions:
     """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
     root: RootCertificate = field(default_factory=RootCertificate)
     """For namespaces of a server that does not write it into kube-system."""
+    notifications: NotificationOptions = NO_NOTIFICATIONS
 
 
 class ControlPlane:
@@ -75,6 +77,7 @@ class ControlPlane:
             self._time,
             gates=options.gates,
             root=options.root,
+            notifications=options.notifications,
         )
         """What the controllers are given when they are made, apart from their metrics."""
         self._own_metrics = CollectorRegistry()

@@ -28,6 +28,7 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.queue import Stopped, WorkQueue
+from dray.controllers.notifications.options import NO_NOTIFICATIONS, NotificationOptions
 
 K = TypeVar("K", bound=Hashable)
 Reconcile = Callable[[K], Awaitable[float | None]]
@@ -61,6 +62,7 @@ class Environment:
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     gates: FeatureGates = ALL_GATES
     root: RootCertificate = RootCertificate()
+    notifications: NotificationOptions = NO_NOTIFICATIONS
 
     def workers(self, name: str, reconcile: Reconcile[K], *, called: Callable[[K], str], count: int = 8) -> Workers[K]:
         return Workers(name, reconcile, called=called, count=count, failed=self._failed)

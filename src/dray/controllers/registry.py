@@ -43,6 +43,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "storage-version-migrator": "dray.controllers.storage_migrations:StorageVersionMigrator",
     "leader-election": "dray.controllers.leader_election.controller:LeaderElectionController",
     "device-usage": "dray.controllers.device_usage.controller:DeviceUsage",
+    "notifications": "dray.controllers.notifications.controller:Notifications",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

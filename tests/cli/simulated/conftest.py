@@ -73,7 +73,9 @@ class Up:
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("up")
     simulated = "p4d.24xlarge,a3-highgpu-1g:shared-memory"
+    notify = f"sh -c 'cat > {folder}/told.$$'"
     arguments = ("--plain", "--node", "--simulate", simulated, "--fleet", str(FLEET), "--data", "data")
+    arguments += ("--notify-command", notify)
     with running("up", "--port", "0", *arguments, cwd=folder) as up:
         url = next(word for word in " ".join(wait(up)).split() if word.startswith("http://"))
         found = Up(folder, url)
