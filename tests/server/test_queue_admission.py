@@ -10,6 +10,7 @@ from dray.server.admission.unix_accounts import GROUP, USER
 from dray.testing.objects import job, namespace, pod
 from tests.server.api import serving
 
+MERGE = "application/merge-patch+json"
 PODS, JOBS = "/api/v1/namespaces/team/pods", "/apis/batch/v1/namespaces/team/jobs"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
 QUEUE = {
@@ -94,6 +95,13 @@ def test_pods_run_as_the_account_of_their_namespace(of_account):
             {"container": {"capabilities": {"add": ["SYS_ADMIN"]}}},
             "spec.containers[0].securityContext.capabilities.add",
         ),
+        ({"securityContext": {"fsGroup": 42}}, "spec.securityContext.fsGroup is 42"),
+        (
+            {"container": {"allowPrivilegeEscalation": True}},
+            "spec.containers[0].securityContext.allowPrivilegeEscalation is true",
+        ),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/home/bob/notes"}}]}, "spec.volumes[0].hostPath"),
+        ({"securityContext": {"runAsUser": None, "runAsGroup": 0}}, "spec.securityContext.runAsGroup is 0"),
     ],
 )
 def test_a_pod_cannot_run_as_somebody_else(of_account, members, place):
@@ -105,3 +113,46 @@ def test_a_pod_cannot_run_as_somebody_else(of_account, members, place):
     assert code == 403
     assert place in answer["message"]
     assert "pods of namespace team run as user 1234" in answer["message"]
+
+
+def test_no_setuid_program_makes_a_pod_somebody_else(of_account):
+    made = of_account.create(PODS, pod("p", securityContext={"runAsUser": None, "fsGroup": 567}))
+    assert made["spec"]["securityContext"] == {"runAsUser": 1234, "runAsGroup": 567, "fsGroup": 567}
+    assert made["spec"]["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False}
+
+
+def test_without_a_group_in_the_namespace_a_pod_cannot_choose_one(api):
+    make_namespace(api, annotations={USER: "1234"})
+    assert api.create(PODS, pod("p"))["spec"]["securityContext"] == {"runAsUser": 1234}
+    for context in ({"runAsGroup": 0}, {"fsGroup": 0}):
+        code, answer = api.ask("POST", PODS, pod("q", securityContext=context))
+        assert (code, "is 0, and pods of namespace team run as user 1234" in answer["message"]) == (403, True)
+
+
+def test_an_account_that_is_no_number_lets_no_pod_run(api):
+    make_namespace(api, annotations={USER: "alice"})
+    code, answer = api.ask("POST", PODS, pod("p"))
+    assert code == 403
+    problem = "annotation dray.dev/run-as-user of namespace team is not the number of an account: 'alice'"
+    assert problem in answer["message"]
+
+
+def test_pods_that_are_older_than_the_account_can_be_changed_and_get_no_other_ephemeral_containers(api):
+    make_namespace(api)
+    api.create(PODS, pod("p", securityContext={"runAsUser": 0}, finalizers=["example.com/f"]))
+    team = "/api/v1/namespaces/team"
+    assert api.ask("PATCH", team, {"metadata": {"annotations": {USER: "1234"}}}, content_type=MERGE)[0] == 200
+    code, answer = api.ask("PATCH", f"{PODS}/p", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    assert (code, answer["metadata"].get("finalizers")) == (200, None)
+
+    def added(*contexts):
+        given = [{"name": f"e{n}", "image": "x", "securityContext": each} for n, each in enumerate(contexts)]
+        body = {"spec": {"ephemeralContainers": given}}
+        return api.ask("PATCH", f"{PODS}/p/ephemeralcontainers", body, content_type=MERGE)
+
+    code, answer = added({"runAsUser": 0})
+    assert (code, "spec.ephemeralContainers[0].securityContext.runAsUser is 0" in answer["message"]) == (403, True)
+    code, answer = added({})
+    assert code == 200
+    context = answer["spec"]["ephemeralContainers"][0]["securityContext"]
+    assert context == {"allowPrivilegeEscalation": False, "runAsUser": 1234}
