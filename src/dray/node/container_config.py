@@ -61,9 +61,9 @@ class PodSetup:
         self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
         self._subpaths = SubpathMounts(self._pods)
         self._logs.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._pods.mkdir(mode=0o750, parents=True, exist_ok=True)
-        # Other users of the machine have no business with the tokens and Secrets in it.
-        self._pods.chmod(0o750)
+        self._pods.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Other users of the machine have no business with the tokens and Secrets in it, nor have those of root's group.
+        self._pods.chmod(0o700)
 
     async def prepare(self, pod: Object) -> None:
         """Makes and fills the volumes of the pod; may be called again. Raises SetupError."""

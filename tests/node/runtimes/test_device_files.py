@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from dray.driver.options import DEVICE_FILES
-from dray.node.runtimes.configs import ContainerConfig, SandboxConfig, Security
+from dray.node.runtimes.configs import ContainerConfig, Mount, SandboxConfig, Security
 from dray.node.runtimes.device_files import can_hide, hidden_files
 from dray.node.runtimes.process import ProcessRuntime
+from dray.node.runtimes.shim import system
 
 NAMESPACES = pytest.mark.skipif(not can_hide(), reason="this user may make no mount namespaces")
 
@@ -117,3 +119,29 @@ def openable_device() -> int:
         with suppress(OSError), open(path, "rb", buffering=0):
             return os.stat(path).st_rdev
     pytest.skip("no device that could be opened")
+
+
+@NAMESPACES
+async def test_files_are_hidden_under_every_name_that_a_pod_mounts_them_at(
+    runtime: ProcessRuntime, machine: Path, outside: Path
+) -> None:
+    """A subPath of a hostPath is mounted by the agent, before anything is hidden."""
+    mounts = (Mount(str(outside / "all"), "/mnt/all"), Mount(str(outside / "one"), "/mnt/one"))
+    script = "for f in /mnt/all/* /mnt/one; do test -p $f && echo $f; done; cat /mnt/all/other"
+    given = replace(config(machine, "x/lamp=one"), mounts=mounts, command=("sh", "-c", script))
+    assert await seen(runtime, given) == ["/mnt/all/lamp1", "other"]
+
+
+@pytest.fixture
+def outside(machine: Path) -> Iterator[Path]:
+    """Mounts of the device files that are there before the container: of their directory, and of one file."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    place = machine / "outside"
+    (place / "all").mkdir(parents=True)
+    (place / "one").touch()
+    system.bind(str(machine / "dev"), str(place / "all"))
+    system.bind(str(machine / "dev/lamp2"), str(place / "one"))
+    yield place
+    system.unmount(str(place / "all"))
+    system.unmount(str(place / "one"))

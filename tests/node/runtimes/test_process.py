@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dray.node.runtimes import shim_lock, shim_server
-from dray.node.runtimes.configs import Mount
+from dray.node.runtimes.configs import Mount, Security
 from dray.node.runtimes.interface import StartError
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, lines
@@ -154,3 +155,34 @@ async def test_a_shim_server_that_has_ended_is_started_again_and_its_containers_
         end.shutdown(socket.SHUT_RDWR)
     second = await runtime.start(config("sleep", "1000", name="other"))
     assert {each.id for each in await runtime.containers() if each.running} == {first.id, second.id}
+
+
+@root_only
+async def test_a_user_without_a_group_is_not_in_the_group_of_root(runtime, config, tmp_path):
+    account = pwd.getpwnam("daemon")
+    for number, group in ((account.pw_uid, account.pw_gid), (54321, 65534)):
+        given = config("sh", "-c", "id -u; id -G", user=number)
+        await runtime.wait((await runtime.start(given)).id)
+        assert [text for _, _, text in lines(given.log_path)[-2:]] == [str(number), str(group)]
+
+
+@root_only
+async def test_a_working_directory_must_be_one_that_the_user_can_reach(runtime, config, tmp_path):
+    (tmp_path / "private/notes").mkdir(parents=True)
+    (tmp_path / "private").chmod(0o700)
+    with pytest.raises(StartError, match="private/notes: Permission denied"):
+        await runtime.start(config("ls", working_dir=str(tmp_path / "private/notes"), user=54321))
+    given = config("pwd", working_dir="/usr", user=54321)
+    await runtime.wait((await runtime.start(given)).id)
+    assert [text for _, _, text in lines(given.log_path)] == ["/usr"]
+
+
+@root_only
+async def test_no_setuid_program_helps_where_escalation_is_not_allowed(runtime, config, tmp_path):
+    given = config("grep", "NoNewPrivs", "/proc/self/status", user=54321, security=Security(no_new_privileges=True))
+    await runtime.wait((await runtime.start(given)).id)
+    assert [text for _, _, text in lines(given.log_path)] == ["NoNewPrivs:\t1"]
+    sleeping = await runtime.start(config("sleep", "1000", user=54321, security=Security(no_new_privileges=True)))
+    said = Recorder()
+    await runtime.exec(sleeping.id, ["grep", "NoNewPrivs", "/proc/self/status"], said)
+    assert said.outputs[1] == b"NoNewPrivs:\t1\n"

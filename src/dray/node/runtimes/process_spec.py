@@ -20,6 +20,7 @@ from dray.node.runtimes.configs import ContainerConfig, Mount
 from dray.node.runtimes.interface import StartError
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NO_GROUP: Final = 65534
 
 
 def container_spec(
@@ -53,13 +54,16 @@ def container_spec(
         "environment": environment,
         "hostname": config.hostname,
         "working_dir": config.working_dir or _home(directory),
+        # The way to a directory of its own leads through those of the agent.
+        "enters_as_agent": not config.working_dir,
+        "no_new_privileges": config.security.no_new_privileges,
         "mounts": list(last.values()),
         "hidden": hidden,
         "stage": str(directory / "stage"),
         "cgroups": [str(each) for each in cgroup.directories],
         "cpus": sorted(cpus_of(edits)),
         "user": config.user,
-        "group": config.group,
+        "group": config.group if config.group is not None else _group_of(config.user),
         "groups": [*config.groups, *edits.groups],
         "tty": config.tty,
         "stdin": config.stdin,
@@ -79,6 +83,16 @@ def _home_of(user: int | None) -> str:
         return pwd.getpwuid(user or 0).pw_dir
     except KeyError:
         return "/"
+
+
+def _group_of(user: int | None) -> int | None:
+    """Returns the group of an account of the machine. A number without an account does not get the group of root."""
+    if user in (None, 0):
+        return None
+    try:
+        return pwd.getpwuid(user or 0).pw_gid
+    except KeyError:
+        return _NO_GROUP
 
 
 def _path() -> str:

@@ -68,13 +68,16 @@ def become(spec: Spec, parent: int = 0) -> NoReturn:
     """User, directory, signals, exec. Ends with its parent; at once where another process is its parent by now."""
     environment: dict[str, str] = spec["environment"]
     os.umask(0o022)
-    directory = spec["working_dir"]
-    try:
-        # Before the change of user: the way to a directory of its own leads through those of the agent.
-        os.chdir(directory)
-    except OSError as error:
-        raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
-    _change_user(spec)
+    if spec.get("enters_as_agent", True):
+        _change_directory(spec["working_dir"])
+        _change_user(spec)
+    else:
+        # A directory that the pod names is one that its user can reach.
+        os.chdir("/")
+        _change_user(spec)
+        _change_directory(spec["working_dir"])
+    if spec.get("no_new_privileges"):
+        system.refuse_new_privileges()
     # After the change of user, which would undo it.
     system.die_with_parent(parent)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
@@ -132,6 +135,13 @@ def _join_namespaces(pid: int, *, mounts: bool) -> None:
         system.setns(descriptor)
     os.fchdir(root)
     os.chroot(".")
+
+
+def _change_directory(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
 
 
 def _change_user(spec: Spec) -> None:

@@ -15,7 +15,7 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
 _KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000
 _MNT_DETACH = 2
-_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 15, 36, 38
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,6 +57,11 @@ def setns(descriptor: int, flags: int = 0) -> None:
 def become_subreaper() -> None:
     """Descendants whose parent ends become children of this process."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def refuse_new_privileges() -> None:
+    """No program that this process executes gets rights by its setuid bit or its capabilities."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def name_process(name: str) -> None:

@@ -3,7 +3,7 @@
 Where a mount point does not exist on the host it is not made there: its nearest directory that exists is replaced, in
 this namespace, by a directory in memory that holds the same entries and the mount point. If that directory is the
 root, the process gets another root. A device file that the host does not have is made in memory, and mounted. Device
-files of other containers are hidden behind a socket, which nobody can open as a file.
+files of other containers are hidden behind a socket, which nobody can open as a file, wherever a mount shows them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 
-from dray.node.runtimes.shim import system
+from dray.node.runtimes.shim import mounted, system
 
 # /usr/lib has thousands of entries on distributions that have all libraries there.
 _MOST_ENTRIES = 16384
@@ -25,11 +25,14 @@ def enter(mounts: list[dict[str, object]], hidden: list[str], stage: str) -> str
     _own_namespace()
     system.mount("tmpfs", stage, "tmpfs", data="mode=755")
     view = _View(stage)
+    known = mounted.files(hidden)
     view.hide(hidden)
     for mount in sorted(mounts, key=lambda each: str(each["container_path"]).count("/")):
         device = mount.get("device")
         source = view.make_device(device) if isinstance(device, dict) else str(mount["host_path"])
         view.add(source, str(mount["container_path"]), read_only=bool(mount["read_only"]))
+    # The agent mounted subPaths before anything was hidden.
+    view.hide(mounted.places(known))
     return view.root
 
 
@@ -62,7 +65,8 @@ class _View:
         if not files:
             return
         closed = os.path.join(self._stage, "hidden")
-        os.mknod(closed, stat.S_IFSOCK)
+        if not os.path.exists(closed):
+            os.mknod(closed, stat.S_IFSOCK)
         for file in files:
             # A file that was removed meanwhile needs no hiding.
             if os.path.exists(file):
