@@ -116,6 +116,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_SIGNING_REQUEST, certificate_requests.authorize),
         (_TRUST_BUNDLE, certificate_requests.attest),
         (_POD_CERTIFICATE, certificate_requests.sign_for_pod),
+        (queues.KINDS, queues.keep),
         ("Pod", limit_ranges.limit_pod),
         (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),

@@ -2,59 +2,79 @@
 
 As in Kueue, pods and Jobs without a queue get the LocalQueue named `default` of their namespace, if there is one. With
 the label `dray.dev/queue-required: "true"` on the namespace, or `--require-queue` for all namespaces, those that name
-no queue then are refused. Pods of a Job belong to the queue of the Job.
+no queue then are refused. Pods of a Job get the queue of the Job from its controller; pods that only say that they
+belong to a Job are treated as all others. Labels of groups name no queue, nor does KAI's label if there is no such
+Queue: the scheduler would place these pods without quota. So it is for pods that choose their node themselves.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from dray.api.objects import annotations_of, controller_of, labels_of, uid_of
-from dray.api.pod_queues import words_of
-from dray.server import documents
+from dray.api.objects import Object, annotations_of, labels_of, spec_of
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.server.admission.attributes import Attributes
+from dray.server.authorization import MASTERS
 from dray.server.resources import key_prefix
 from dray.server.security.users import NODES
 
 KINDS: Final = "Pod Job.batch"
 REQUIRED_LABEL: Final = "dray.dev/queue-required"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_KAI_LABEL: Final = "kai.scheduler/queue"
 _DEFAULT: Final = "default"
 _LOCAL_QUEUES: Final = key_prefix("kueue.x-k8s.io", "localqueues")
-_JOBS: Final = key_prefix("batch", "jobs")
-_MIRROR: Final = "kubernetes.io/config.mirror"
+_KAI_QUEUES: Final = key_prefix("scheduling.run.ai", "queues")
 _SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 
 def choose(attributes: Attributes) -> None:
-    if attributes.subresource or not _needs_queue(attributes):
+    """Puts a new pod or Job into the default queue, and refuses it if a queue is required."""
+    if attributes.subresource or _is_mirror_pod(attributes):
+        return
+    has_default = _has_default(attributes)
+    if not has_default and not _is_required(attributes):
         return
     namespace = attributes.namespace
-    if attributes.context.store.get(f"{_LOCAL_QUEUES}{namespace}/{_DEFAULT}") is not None:
-        attributes.obj["metadata"].setdefault("labels", {})[QUEUE_LABEL] = _DEFAULT
-    elif _is_required(attributes):
+    if not labels_of(attributes.obj).get(QUEUE_LABEL):
+        if has_default:
+            attributes.obj["metadata"]["labels"] = {**labels_of(attributes.obj), QUEUE_LABEL: _DEFAULT}
+        elif not _is_in_kai_queue(attributes, attributes.obj):
+            raise attributes.forbid(
+                f"namespace {namespace} requires a queue: set the label {QUEUE_LABEL} to a LocalQueue of the namespace"
+            )
+    if attributes.old is None and attributes.resource.kind == "Pod" and spec_of(attributes.obj).get("nodeName"):
         raise attributes.forbid(
-            f"namespace {namespace} requires a queue: set the label {QUEUE_LABEL} to a LocalQueue of the namespace"
+            f"pods of namespace {namespace} are in a queue, so that the scheduler chooses their node: "
+            "remove spec.nodeName"
         )
 
 
-def _needs_queue(attributes: Attributes) -> bool:
-    """Whether the object is in no queue yet. Owners and mirror pods are believed only if they are true."""
-    obj = attributes.obj
-    if words_of(obj):
-        return False
-    if _MIRROR in annotations_of(obj) and NODES in attributes.user.groups:
-        return False
-    return not _is_of_job(attributes)
+def keep(attributes: Attributes) -> None:
+    """Keeps a pod or Job that names a queue from leaving all queues by an update."""
+    assert attributes.old is not None
+    before, now = (_names_queue(attributes, each) for each in (attributes.old, attributes.obj))
+    if before and not now:
+        choose(attributes)
 
 
-def _is_of_job(attributes: Attributes) -> bool:
-    """Whether a Job owns it: then the Job has the queue, or was admitted without one."""
-    owner = controller_of(attributes.obj)
-    if owner is None or owner.get("kind") != "Job":
-        return False
-    record = attributes.context.store.get(f"{_JOBS}{attributes.namespace}/{owner.get('name')}")
-    return record is not None and uid_of(documents.decode(record.value)) == owner.get("uid")
+def _names_queue(attributes: Attributes, obj: Object) -> bool:
+    return bool(labels_of(obj).get(QUEUE_LABEL)) or _is_in_kai_queue(attributes, obj)
+
+
+def _is_in_kai_queue(attributes: Attributes, obj: Object) -> bool:
+    name = labels_of(obj).get(_KAI_LABEL)
+    return bool(name) and attributes.context.store.get(f"{_KAI_QUEUES}{name}") is not None
+
+
+def _is_mirror_pod(attributes: Attributes) -> bool:
+    """Whether a node shows a static pod, which runs already. Annotations that others write prove nothing."""
+    by_node = not {NODES, MASTERS}.isdisjoint(attributes.user.groups)
+    return by_node and MIRROR_ANNOTATION in annotations_of(attributes.obj)
+
+
+def _has_default(attributes: Attributes) -> bool:
+    return attributes.context.store.get(f"{_LOCAL_QUEUES}{attributes.namespace}/{_DEFAULT}") is not None
 
 
 def _is_required(attributes: Attributes) -> bool:
