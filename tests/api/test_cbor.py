@@ -111,3 +111,15 @@ def test_depth_and_number_of_values_have_limits() -> None:
         decode(b"\xd9\xd9\xf7" * 100_000 + b"\x00")
     with pytest.raises(CborError, match="more than 500,000 values"):
         decode(b"\x9a\x00\x10\x00\x00" + b"\x00" * (1 << 20))
+
+
+def test_parts_of_text_count_as_values() -> None:
+    with pytest.raises(CborError, match="more than 500,000 values"):
+        decode(b"\x5f" + b"\x40" * 500_000 + b"\xff")
+
+
+def test_a_long_key_that_is_given_twice_is_told_in_short() -> None:
+    key = _encode("a" * 100_000)
+    with pytest.raises(CborError) as refused:
+        decode(b"\xa2" + (key + b"\xf6") * 2)
+    assert len(str(refused.value)) < 200

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 MAX_VALUES: Final = 500_000
 MAX_DEPTH: Final = 300
+_LONGEST_TOLD: Final = 100
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _LIST, _MAP, _TAG = range(7)
 _INDEFINITE: Final = 31
@@ -50,10 +51,13 @@ class _Reader:
         self._values = 0
         self.position = 0
 
-    def value(self, depth: int) -> Any:
+    def _count(self) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
             raise CborError(f"more than {MAX_VALUES:,} values")
+
+    def value(self, depth: int) -> Any:
+        self._count()
         if depth > MAX_DEPTH:
             raise CborError(f"more than {MAX_DEPTH} values within each other")
         major, low = self._head()
@@ -101,6 +105,8 @@ class _Reader:
             return self._take(self._argument(low))
         chunks = []
         while not self._ends():
+            # Empty parts take a byte each and make nothing larger, so that only a limit ends them.
+            self._count()
             kind, length = self._head()
             if kind != major or length == _INDEFINITE:
                 raise CborError("a string has parts of another type")
@@ -131,7 +137,7 @@ class _Reader:
             raise CborError("a key is not text")
         key = _text(self._string(major, low))
         if key in found:
-            raise CborError(f"the key {key!r} is given twice")
+            raise CborError(f"the key {key[:_LONGEST_TOLD]!r} is given twice")
         found[key] = self.value(depth + 1)
 
     def _tagged(self, tag: int, depth: int) -> Any:
