@@ -9,7 +9,7 @@ from dray.server.admission.queues import QUEUE_LABEL, REQUIRED_LABEL
 from dray.server.admission.unix_accounts import GROUP, USER
 from dray.server.authorization import User
 from dray.testing.objects import job, namespace, pod
-from tests.server.api import MERGE, serving
+from tests.server.api import MERGE, STRATEGIC, serving
 
 PODS, JOBS = "/api/v1/namespaces/team/pods", "/apis/batch/v1/namespaces/team/jobs"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
@@ -153,6 +153,7 @@ def test_pods_run_as_the_account_of_their_namespace(of_account):
     [
         ({"securityContext": {"runAsUser": 0}}, "spec.securityContext.runAsUser is 0"),
         ({"securityContext": {"supplementalGroups": [0]}}, "spec.securityContext.supplementalGroups"),
+        ({"securityContext": {"fsGroup": 6}}, "spec.securityContext.fsGroup is 6"),
         ({"container": {"runAsUser": 0}}, "spec.containers[0].securityContext.runAsUser is 0"),
         ({"container": {"runAsGroup": 0}}, "spec.containers[0].securityContext.runAsGroup is 0"),
         ({"container": {"privileged": True}}, "spec.containers[0].securityContext.privileged is true"),
@@ -171,3 +172,23 @@ def test_a_pod_cannot_run_as_somebody_else(of_account, members, place):
     assert code == 403
     assert place in answer["message"]
     assert "pods of namespace team run as user 1234" in answer["message"]
+
+
+def test_members_that_are_null_do_not_replace_the_account(of_account):
+    made = of_account.create(PODS, pod("p", securityContext={"runAsUser": None, "runAsGroup": None, "fsGroup": 567}))
+    assert made["spec"]["securityContext"] == {"runAsUser": 1234, "runAsGroup": 567, "fsGroup": 567}
+
+
+def test_an_ephemeral_container_cannot_run_as_somebody_else(of_account):
+    of_account.create(PODS, pod("p"))
+    container = {"name": "debug", "image": "busybox", "securityContext": {"runAsUser": 0}}
+    change = {"spec": {"ephemeralContainers": [container]}}
+    code, answer = of_account.ask("PATCH", f"{PODS}/p/ephemeralcontainers", change, content_type=STRATEGIC)
+    assert code == 403
+    assert "spec.ephemeralContainers[0].securityContext.runAsUser is 0" in answer["message"]
+
+
+def test_an_account_without_a_group_leaves_no_choice_of_groups(api):
+    make_namespace(api, annotations={USER: "1234"})
+    assert api.ask("POST", PODS, pod("p", securityContext={"runAsGroup": 0}))[0] == 403
+    assert api.ask("POST", PODS, pod("p", securityContext={"fsGroup": 0}))[0] == 403

@@ -33,7 +33,7 @@ def apply(attributes: Attributes) -> None:
         return
     spec = spec_of(attributes.obj)
     if attributes.old is None:
-        spec["securityContext"] = {**account, **mapping(spec.get("securityContext"))}
+        spec["securityContext"] = {**account, **_said(spec)}
         problem = _volume_problem(spec) or _pod_problem(mapping(spec["securityContext"]), account)
         added = [(member, number) for member in _CONTAINERS for number in range(len(mappings(spec.get(member))))]
     else:
@@ -45,12 +45,18 @@ def apply(attributes: Attributes) -> None:
         container = spec[member][number]
         # The pod may be older than the account of its namespace.
         given = account if member == _EPHEMERAL else {}
-        context = {_ESCALATION: False, **given, **mapping(container.get("securityContext"))}
+        context = {_ESCALATION: False, **given, **_said(container)}
         container["securityContext"] = context
         problem = problem or _problem(f"spec.{member}[{number}].securityContext", context, account)
     if problem:
         user = account.get("runAsUser", account.get("runAsGroup"))
         raise attributes.forbid(f"{problem}, and pods of namespace {attributes.namespace} run as user {user}")
+
+
+def _said(owner: Object) -> Object:
+    """Returns the security context of a pod or container without members that are null, which say nothing."""
+    context = mapping(owner.get("securityContext"))
+    return {member: value for member, value in context.items() if value is not None}
 
 
 def _account(attributes: Attributes) -> dict[str, int]:
