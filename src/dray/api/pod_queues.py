@@ -93,11 +93,11 @@ def recorded(pod: Object) -> Admission | None:
 
 
 def changes(pod: Object, old: Object) -> Iterator[tuple[str, str]]:
-    """The paths of words, and of the record, that an update would change in a pod that said some of them; each with
+    """The paths of the record that an update would change, and of words in a pod that said some of them; each with
     what the pod said."""
-    if not words_of(old) and not annotations_of(old).get(RECORD):
-        return
-    for member, names in (("labels", LABELS), ("annotations", (*ANNOTATIONS, RECORD))):
+    is_admitted = bool(words_of(old) or annotations_of(old).get(RECORD))
+    labels, annotations = (LABELS, (*ANNOTATIONS, RECORD)) if is_admitted else ((), (RECORD,))
+    for member, names in (("labels", labels), ("annotations", annotations)):
         now, before = (mapping(mapping(version.get("metadata")).get(member)) for version in (pod, old))
         for name in names:
             if now.get(name) != before.get(name):
