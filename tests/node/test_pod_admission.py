@@ -58,6 +58,11 @@ def small(**spec):
             "PodOSNotSupported",
             "Failed to admit pod as the OS field doesn't match node OS",
         ),
+        (
+            {"hostUsers": False},
+            "UserNamespacesNotSupported",
+            "The node has no user namespaces for pods: remove hostUsers",
+        ),
     ],
 )
 def test_a_pod_is_refused_as_a_kubelet_does(asked, reason, message):

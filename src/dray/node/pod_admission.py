@@ -37,6 +37,9 @@ class PodAdmission:
         system = mapping(spec_of(pod).get("os")).get("name")
         if system not in (None, "linux"):
             return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        if spec_of(pod).get("hostUsers") is False:
+            # Pod Security lets such pods be root, since they should be root of nothing but themselves.
+            return Refusal("UserNamespacesNotSupported", "The node has no user namespaces for pods: remove hostUsers")
         room = Node(str(node["metadata"]["name"]), 0)
         room.read(node)
         for each in others:
