@@ -115,6 +115,35 @@ def test_a_pod_in_a_queue_cannot_choose_its_node(api):
     assert "remove spec.nodeName" in answer["message"]
 
 
+def resize(api, name, **requests):
+    change = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
+    return api.ask("PATCH", f"{PODS}/{name}/resize", change, content_type=STRATEGIC)
+
+
+def test_a_pod_in_a_queue_cannot_grow_beyond_what_waited_for_quota(api):
+    make_namespace(api)
+    groups = [{"coveredResources": ["cpu"], "flavors": []}]
+    queue = {**QUEUE, "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": {"resourceGroups": groups}}
+    api.create("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", queue)
+    api.create(PODS, pod("free", requests={"cpu": "1"}))
+    api.create(QUEUES, QUEUE)
+    api.create(PODS, pod("queued", requests={"cpu": "1", "memory": "1Gi"}))
+    code, answer = resize(api, "queued", cpu="2", memory="1Gi")
+    assert code == 403
+    assert "the pod is in queue q, which has quota for cpu" in answer["message"]
+    assert resize(api, "queued", cpu="500m", memory="2Gi")[0] == 200
+    assert resize(api, "free", cpu="2")[0] == 200
+
+
+def test_a_pod_in_a_queue_of_kai_cannot_grow(api):
+    make_namespace(api)
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    api.create("/apis/scheduling.run.ai/v2/queues", queue)
+    api.create(PODS, pod("p", requests={"cpu": "1"}, labels={"kai.scheduler/queue": "q"}))
+    assert resize(api, "p", cpu="2")[0] == 403
+    assert resize(api, "p", cpu="500m")[0] == 200
+
+
 def test_a_static_pod_is_in_no_queue(api):
     make_namespace(api, labels={REQUIRED_LABEL: "true"})
     mirror = pod("p", annotations={"kubernetes.io/config.mirror": "x"}, nodeName="n")

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.objects import Object, annotations_of, labels_of, spec_of
+from dray.api import pod_queues, pod_requests
+from dray.api.objects import Object, annotations_of, labels_of, mapping, mappings, spec_of, strings, text
 from dray.api.pods import MIRROR_ANNOTATION
+from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.authorization import MASTERS
 from dray.server.resources import key_prefix
@@ -24,6 +26,7 @@ QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _KAI_LABEL: Final = "kai.scheduler/queue"
 _DEFAULT: Final = "default"
 _LOCAL_QUEUES: Final = key_prefix("kueue.x-k8s.io", "localqueues")
+_CLUSTER_QUEUES: Final = key_prefix("kueue.x-k8s.io", "clusterqueues")
 _KAI_QUEUES: Final = key_prefix("scheduling.run.ai", "queues")
 _SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
@@ -56,6 +59,39 @@ def keep(attributes: Attributes) -> None:
     before, now = (_names_queue(attributes, each) for each in (attributes.old, attributes.obj))
     if before and not now:
         choose(attributes)
+
+
+def check_resize(attributes: Attributes) -> None:
+    """Refuses that a pod in a queue requests more of what the queue has quota for: only new pods wait for quota."""
+    assert attributes.old is not None
+    before, after = (pod_requests.requests(spec_of(each)) for each in (attributes.old, attributes.obj))
+    grown = sorted(name for name, amount in after.items() if amount > before.get(name, 0))
+    for name in grown:
+        if queue := _queue_with_quota(attributes, name):
+            raise attributes.forbid(
+                f"the pod is in queue {queue}, which has quota for {name}, and would request more of it: "
+                "delete the pod and create a larger one, which waits for quota"
+            )
+
+
+def _queue_with_quota(attributes: Attributes, resource: str) -> str:
+    """Returns the queue of a pod if it has quota for the resource; empty if there is none."""
+    obj = attributes.obj
+    admission = pod_queues.recorded(obj)
+    name = admission.queues.get(QUEUE_LABEL, "") if admission is not None else ""
+    if not name and (label := labels_of(obj).get(QUEUE_LABEL)):
+        local = _stored(attributes, f"{_LOCAL_QUEUES}{attributes.namespace}/{label}")
+        name = text(spec_of(local).get("clusterQueue"))
+    groups = mappings(spec_of(_stored(attributes, _CLUSTER_QUEUES + name)).get("resourceGroups"))
+    if any(resource in strings(group.get("coveredResources")) for group in groups):
+        return name
+    # KAI counts cpu and memory in all its queues.
+    return str(labels_of(obj)[_KAI_LABEL]) if _is_in_kai_queue(attributes, obj) else ""
+
+
+def _stored(attributes: Attributes, key: str) -> Object:
+    record = attributes.context.store.get(key)
+    return mapping(documents.decode(record.value)) if record is not None else {}
 
 
 def _names_queue(attributes: Attributes, obj: Object) -> bool:

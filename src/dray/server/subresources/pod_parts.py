@@ -17,7 +17,7 @@ from dray.api.objects import Object
 from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
 from dray.server import bodies, patching, status, updates, verbs
-from dray.server.admission import UPDATE, limit_ranges, pod_security, quota, unix_accounts, validate
+from dray.server.admission import UPDATE, limit_ranges, pod_security, queues, quota, unix_accounts, validate
 from dray.server.admission.dynamic import mutating
 from dray.server.calls import Call, Write
 from dray.server.parameters import WriteOptions, write_options
@@ -61,6 +61,7 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
         if pod["spec"] != old["spec"]:
             attributes = write.attributes(UPDATE, pod, old)
             unix_accounts.apply(attributes)
+            queues.check_resize(attributes)
             limit_ranges.limit_pod(attributes)
             pod_security.check_pod(attributes)
             quota.charge(attributes)
