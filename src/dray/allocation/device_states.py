@@ -47,7 +47,7 @@ class DeviceState:
     taints: tuple[Object, ...] = ()
     blocked: bool = False
     utilization: Utilization | None = None
-    """As the driver reported it in the status of a claim that holds the device."""
+    """The utilization that the driver reported in the status of a claim that holds the device."""
 
     @property
     def state(self) -> str:

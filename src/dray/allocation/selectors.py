@@ -61,7 +61,7 @@ class _Expression:
     units: int = 0
     """The work of one evaluation, by the estimate of its cost."""
     instructions: int = 0
-    """Of the patterns that were compiled for it."""
+    """Number of instructions in the regular expressions that were compiled for the expression."""
     answers: dict[Any, Any] = field(default_factory=dict)
 
 

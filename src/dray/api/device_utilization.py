@@ -23,7 +23,7 @@ IDLE_PERCENT: Final = 5
 class Utilization:
     percent: int | None = None
     memory_used: int | None = None
-    """In bytes."""
+    """Memory in use, in bytes."""
     observed_at: str = ""
     idle_since: str = ""
 
@@ -44,7 +44,7 @@ def reported(entry: Mapping[str, Any]) -> Utilization | None:
     if percent is None and memory is None:
         return None
     observed, idle = found.get("observedAt"), found.get("idleSince")
-    return Utilization(percent, memory, *(each if isinstance(each, str) else "" for each in (observed, idle)))
+    return Utilization(percent, memory, *(value if isinstance(value, str) else "" for value in (observed, idle)))
 
 
 def reports_of(claim: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Utilization]]:

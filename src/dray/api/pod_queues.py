@@ -105,4 +105,4 @@ def changes(pod: Object, old: Object) -> Iterator[tuple[str, str]]:
 
 
 def _strings(value: object) -> dict[str, str]:
-    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
+    return {key: text for key, text in mapping(value).items() if isinstance(text, str)}

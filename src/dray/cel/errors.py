@@ -22,7 +22,7 @@ class CompileError(CelError):
         self.text = text
         self.offset = min(offset, len(text))
         self.instructions = 0
-        """Of patterns that were compiled before it was refused."""
+        """Number of instructions in the regular expressions that were compiled before the error."""
 
     @property
     def line(self) -> int:

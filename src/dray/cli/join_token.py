@@ -87,7 +87,7 @@ class JoinToken:
 
     @property
     def kubeconfig(self) -> str:
-        """With which a kubelet asks for its first certificate."""
+        """Returns the kubeconfig with which a kubelet requests its first certificate."""
         from dray.server.security import kubeconfig
         from dray.yaml.writing import as_yaml
 

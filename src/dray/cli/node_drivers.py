@@ -80,9 +80,9 @@ def choose_drivers(wanted: Sequence[str], unwanted: Sequence[str]) -> NodeDriver
 
     A driver that does not exist or does not take its settings ends the command.
     """
-    asked = {each.name: each for each in map(ChosenDriver.parse, wanted)}
-    for each in asked.values():
-        check_driver(each)
+    asked = {driver.name: driver for driver in map(ChosenDriver.parse, wanted)}
+    for driver in asked.values():
+        check_driver(driver)
     drivers: list[ChosenDriver] = []
     lines: list[str] = []
     for name in dict.fromkeys((*AUTOMATIC, *asked)):
@@ -158,7 +158,7 @@ def _listed(found: object) -> list[Object]:
 
 def _described(slices: list[Object], left_out: str) -> str:
     """Returns the GPUs by product, as in `2 × NVIDIA GeForce RTX 4090 (24 GiB)`, and what is left out."""
-    devices = [device for each in slices for device in mappings(spec_of(each).get("devices"))]
+    devices = [device for resource_slice in slices for device in mappings(spec_of(resource_slice).get("devices"))]
     products = Counter(_product(device) for device in devices if _attribute(device, "type") == "gpu")
     partitions = Counter(_attribute(device, "profile") for device in devices if _attribute(device, "type") == "mig")
     parts = [f"{count} × {product}" for product, count in products.items()]

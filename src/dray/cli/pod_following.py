@@ -33,7 +33,7 @@ SIGNALLED: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """What of this process is connected to the container: its input, and a terminal."""
+    """Says whether the input of this process, and a terminal, are connected to the container."""
 
     input: bool = False
     terminal: bool = False

@@ -77,14 +77,14 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
 
 
 def _notes(found: Listed) -> list[str]:
-    """What keeps the quota from being enforced by dray, or from being seen."""
+    """Returns the reasons why dray does not enforce the quota, or why the quota cannot be read."""
     kinds = [kind for kind in found.unread if kind in QUEUE_KINDS]
     left = dict.fromkeys(why for kind, why in found.left.items() if kind in QUEUE_KINDS)
     return [*left, *(found.unread[kind] for kind in kinds), *found.doubts]
 
 
 async def _said_by_schedulers(cluster: Cluster) -> list[str]:
-    """What schedulers said in events about queues that they do not act on; nothing where events may not be read."""
+    """Returns the events of schedulers about queues that they ignore; an empty list if events may not be read."""
     from dray.api.catalogue import built_in
     from dray.client.errors import ApiError
     from dray.client.interface import Selection

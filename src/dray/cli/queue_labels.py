@@ -50,4 +50,4 @@ async def _names(cluster: Cluster, kind: str) -> list[str] | None:
         if not error.is_forbidden:
             raise
         return None
-    return [str(metadata_of(each)["name"]) for each in found.get("items") or ()]
+    return [str(metadata_of(queue)["name"]) for queue in found.get("items") or ()]

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def put_readable(scheduler: Scheduler, kind: str, objects: Iterable[Object], now: float) -> None:
-    for each in objects:
+    for obj in objects:
         try:
-            scheduler.put(kind, each, now)
+            scheduler.put(kind, obj, now)
         except Exception as error:
-            name = "/".join(filter(None, key_of(each)))
+            name = "/".join(filter(None, key_of(obj)))
             said = one_line(str(error)) or type(error).__name__
             click.echo(f"warning: {kind} {name} cannot be read and is left out: {said}", err=True)

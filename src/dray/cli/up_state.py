@@ -48,7 +48,7 @@ def default_data() -> Path:
 
 
 def running_directory() -> Path:
-    """Where a user's running clusters are listed."""
+    """Returns the directory that lists the running clusters of the user."""
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(home).expanduser() / "dray/running"
 

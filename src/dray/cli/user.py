@@ -140,10 +140,10 @@ def list_(kubeconfig: Path | None, context: str) -> None:
     async def work(cluster: Cluster) -> int:
         rows = []
         namespaces = await _labelled(cluster, "namespaces")
-        queues = {_user_of(each): each for each in await _labelled(cluster, "localqueues.kueue.x-k8s.io")}
-        quotas = {_user_of(each): each for each in await _labelled(cluster, "clusterqueues.kueue.x-k8s.io")}
+        queues = {_user_of(queue): queue for queue in await _labelled(cluster, "localqueues.kueue.x-k8s.io")}
+        quotas = {_user_of(queue): queue for queue in await _labelled(cluster, "clusterqueues.kueue.x-k8s.io")}
         bindings = await _labelled(cluster, "clusterrolebindings")
-        admins = {_user_of(each) for each in bindings if mapping(each.get("roleRef")).get("name") == ADMIN}
+        admins = {_user_of(binding) for binding in bindings if mapping(binding.get("roleRef")).get("name") == ADMIN}
         for namespace in namespaces:
             name = _user_of(namespace)
             queue = spec_of(queues[name]).get("clusterQueue", "") if name in queues else ""
@@ -179,14 +179,14 @@ def remove(name: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
         click.confirm(question, abort=True)
 
     async def work(cluster: Cluster) -> int:
-        found = [each for each in await _labelled(cluster, "namespaces") if _user_of(each) == name]
+        found = [namespace for namespace in await _labelled(cluster, "namespaces") if _user_of(namespace) == name]
         if not found:
             raise click.ClickException(f"user {name} not found; `dray user list` shows the users")
         await _delete(cluster, "serviceaccounts", name, name)
         for kind in ("clusterrolebindings", "clusterqueues.kueue.x-k8s.io"):
-            for each in await _labelled(cluster, kind):
-                if _user_of(each) == name:
-                    await _delete(cluster, kind, str(metadata_of(each)["name"]))
+            for obj in await _labelled(cluster, kind):
+                if _user_of(obj) == name:
+                    await _delete(cluster, kind, str(metadata_of(obj)["name"]))
         await _delete(cluster, "namespaces", name)
         click.echo(f"user {name} removed")
         return 0

@@ -48,7 +48,7 @@ class PlaneOptions:
     sharing: Sharing | None = None
     """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
     root: RootCertificate = field(default_factory=RootCertificate)
-    """For namespaces of a server that does not write it into kube-system."""
+    """The root certificate for namespaces of a server that does not write it into kube-system."""
     notifications: NotificationOptions = NO_NOTIFICATIONS
 
 

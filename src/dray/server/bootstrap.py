@@ -65,7 +65,7 @@ async def _publish_root(context: Context) -> None:
 
 
 def _front_proxy() -> dict[str, str]:
-    """Whose certificate makes programs believe the name of a user in a header: nobody's.
+    """Returns the front-proxy settings of extension-apiserver-authentication, with an authority that signs nothing.
 
     dray passes no requests on to other API servers. Programs of Kubernetes want an authority all the same, so each
     start makes one and throws its key away.

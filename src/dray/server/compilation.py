@@ -37,7 +37,7 @@ def _calls_pattern(text: str) -> bool:
 
 
 def _texts(value: Any, member: str) -> Iterator[str]:
-    """All texts that are called so, wherever they stand."""
+    """Yields every string of that member name, at any depth of the value."""
     waiting = [value]
     while waiting:
         current = waiting.pop()

@@ -66,7 +66,7 @@ class Connections:
         """In the order in which they came."""
         self._known: dict[Connection, None] = {}
         self._paused: dict[Connection, int] = {}
-        """Those who do not read, in the order in which they stopped, with the bytes that wait for them."""
+        """Unsent bytes of clients that have stopped reading, in the order in which they stopped."""
         self._unread = 0
         self._tight = False
         self._timer: asyncio.TimerHandle | None = None

@@ -14,14 +14,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 def problem(version: str, headers: Headers) -> str:
-    """What is wrong with a head; empty if nothing is."""
+    """Returns what is wrong with the head of a request; an empty string if it is valid."""
     if version not in ("1.0", "1.1"):
         return "the version of HTTP is none of 1.0 and 1.1"
     hosts = sum(name == b"host" for name, _ in headers)
     if hosts > 1 or (hosts == 0 and version == "1.1"):
         return "a request has one Host header"
     codings = [value for name, value in headers if name == b"transfer-encoding"]
-    if codings and (version == "1.0" or [each.strip().lower() for each in codings] != [b"chunked"]):
+    if codings and (version == "1.0" or [coding.strip().lower() for coding in codings] != [b"chunked"]):
         return "the only Transfer-Encoding is chunked, in HTTP 1.1"
     return ""
 

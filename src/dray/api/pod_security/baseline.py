@@ -59,7 +59,7 @@ def _profiles(spec: Object, member: str) -> tuple[bool, list[str], set[str]]:
         if profile is not None and mapping(profile).get("type") not in _PROFILES:
             bad.append(holder)
             values.add(str(mapping(profile).get("type") or ""))
-    return any(holder is spec for holder in bad), names_of(each for each in bad if each is not spec), values
+    return any(holder is spec for holder in bad), names_of(holder for holder in bad if holder is not spec), values
 
 
 def capabilities(annotations: Mapping[str, str], spec: Object) -> Violation | None:
@@ -121,7 +121,7 @@ def probe_hosts(annotations: Mapping[str, str], spec: Object) -> Violation | Non
 
 
 def privileged(annotations: Mapping[str, str], spec: Object) -> Violation | None:
-    bad = names_of(each for each in containers(spec) if context_of(each).get("privileged"))
+    bad = names_of(container for container in containers(spec) if context_of(container).get("privileged"))
     if not bad:
         return None
     return Violation("privileged", f"{containers_called(bad)} must not set securityContext.privileged=true")
@@ -212,7 +212,7 @@ def host_process(annotations: Mapping[str, str], spec: Object) -> Violation | No
     def is_set(holder: Object) -> bool:
         return bool(mapping(context_of(holder).get("windowsOptions")).get("hostProcess"))
 
-    bad = names_of(each for each in containers(spec) if is_set(each))
+    bad = names_of(container for container in containers(spec) if is_set(container))
     if not bad and not is_set(spec):
         return None
     detail = f"{setters(is_set(spec), bad)} must not set securityContext.windowsOptions.hostProcess=true"

@@ -107,6 +107,6 @@ def _of_level(level: str, minor: int) -> Iterator[CheckPod]:
         return
     further = () if level == BASELINE else tuple(check for check in _RESTRICTED if check.at(minor) is not None)
     replaced = {check.replaces for check in further}
-    for check in (*(each for each in _BASELINE if each.name not in replaced), *further):
+    for check in (*(check for check in _BASELINE if check.name not in replaced), *further):
         if (function := check.at(minor)) is not None:
             yield function

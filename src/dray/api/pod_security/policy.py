@@ -20,7 +20,7 @@ PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
 RESTRICTED: Final = "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
-"""From the loosest to the strictest."""
+"""The levels of Pod Security, in order from the loosest to the strictest."""
 _VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
 
 

@@ -39,7 +39,11 @@ def unless_windows(check: CheckPod) -> CheckPod:
 
 
 def privilege_escalation(annotations: Mapping[str, str], spec: Object) -> Violation | None:
-    bad = names_of(each for each in containers(spec) if context_of(each).get("allowPrivilegeEscalation") is not False)
+    bad = names_of(
+        container
+        for container in containers(spec)
+        if context_of(container).get("allowPrivilegeEscalation") is not False
+    )
     if not bad:
         return None
     detail = f"{containers_called(bad)} must set securityContext.allowPrivilegeEscalation=false"
@@ -70,7 +74,7 @@ def volumes(annotations: Mapping[str, str], spec: Object) -> Violation | None:
         sources = {member for member, value in volume.items() if value is not None}
         if not sources & _VOLUMES:
             bad.append(str(volume.get("name")))
-            types.add(next((each for each in _OTHER_VOLUMES if each in sources), "unknown"))
+            types.add(next((volume_type for volume_type in _OTHER_VOLUMES if volume_type in sources), "unknown"))
     if not bad:
         return None
     noun = counted("restricted volume type", "restricted volume types", types)
@@ -80,7 +84,7 @@ def volumes(annotations: Mapping[str, str], spec: Object) -> Violation | None:
 
 def run_as_non_root(annotations: Mapping[str, str], spec: Object) -> Violation | None:
     of_pod = context_of(spec).get("runAsNonRoot")
-    said = [(str(each.get("name")), context_of(each).get("runAsNonRoot")) for each in containers(spec)]
+    said = [(str(container.get("name")), context_of(container).get("runAsNonRoot")) for container in containers(spec)]
     bad = [name for name, value in said if value is False]
     if of_pod is False or bad:
         detail = f"{setters(of_pod is False, bad)} must not set securityContext.runAsNonRoot=false"
@@ -94,7 +98,7 @@ def run_as_non_root(annotations: Mapping[str, str], spec: Object) -> Violation |
 
 def run_as_user(annotations: Mapping[str, str], spec: Object) -> Violation | None:
     in_pod = context_of(spec).get("runAsUser") == 0
-    bad = names_of(each for each in containers(spec) if context_of(each).get("runAsUser") == 0)
+    bad = names_of(container for container in containers(spec) if context_of(container).get("runAsUser") == 0)
     if not in_pod and not bad:
         return None
     return Violation("runAsUser=0", f"{setters(in_pod, bad)} must not set runAsUser=0")
@@ -105,7 +109,9 @@ def seccomp(annotations: Mapping[str, str], spec: Object) -> Violation | None:
         return found
     if context_of(spec).get("seccompProfile") is not None:
         return None
-    silent = names_of(each for each in containers(spec) if context_of(each).get("seccompProfile") is None)
+    silent = names_of(
+        container for container in containers(spec) if context_of(container).get("seccompProfile") is None
+    )
     if not silent:
         return None
     what = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'

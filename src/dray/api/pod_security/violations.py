@@ -54,7 +54,7 @@ def containers_called(names: Sequence[str]) -> str:
 
 
 def setters(in_pod: bool, names: Sequence[str]) -> str:
-    """Who sets a value that is not allowed: the pod, some of its containers, or both."""
+    """Names the setters of a forbidden value: the pod, some of its containers, or both."""
     return " and ".join([*(["pod"] if in_pod else []), *([containers_called(names)] if names else [])])
 
 

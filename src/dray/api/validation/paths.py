@@ -38,7 +38,7 @@ def no_nul(value: Any, path: str) -> Errors:
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """All texts in a value with their paths, in no particular order."""
+    """Yields the path and the text of every string in a value, in no particular order."""
     waiting: list[tuple[Any, str]] = [(value, path)]
     while waiting:
         current, at = waiting.pop()

@@ -153,9 +153,10 @@ class CertificateApprover(QueueController[str]):
 
 
 def _recognised(obj: Object) -> tuple[str, Request | None]:
-    """What its sender must be allowed to do, and the request of a node; without the first, somebody has to look at it.
+    """Returns the permission that the sender needs for approval, and the parsed request of a node.
 
-    Raises RequestError for a request that no signer of nodes signs.
+    The permission is empty if only a person may approve the request. Raises RequestError for a
+    request that no signer of nodes signs.
     """
     spec = spec_of(obj)
     signer, user = spec.get("signerName"), spec.get("username")

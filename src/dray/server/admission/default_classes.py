@@ -12,7 +12,7 @@ from dray.api.objects import Object
 
 def chosen(defaults: Iterable[Object]) -> str | None:
     """The name of the default among classes that are marked as such; None if there are none."""
-    marked = [(each["metadata"]["creationTimestamp"], each["metadata"]["name"]) for each in defaults]
+    marked = [(default["metadata"]["creationTimestamp"], default["metadata"]["name"]) for default in defaults]
     if not marked:
         return None
     last = max(created for created, _ in marked)

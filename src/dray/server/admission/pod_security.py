@@ -70,7 +70,7 @@ async def warn_of_pods(attributes: Attributes) -> None:
         return
     if attributes.subresource or NAME in attributes.context.disabled_plugins:
         return
-    new, old = (read_policy(labels_of(each)).enforce for each in (attributes.obj, attributes.old))
+    new, old = (read_policy(labels_of(namespace)).enforce for namespace in (attributes.obj, attributes.old))
     relaxed = new.minor == old.minor and new.strictness <= old.strictness
     if new.level == PRIVILEGED or relaxed:
         return
@@ -103,7 +103,9 @@ def _changes_images(new: Object, old: Object) -> bool:
 
 
 def _images(pod: Object, member: str) -> set[tuple[str, str]]:
-    return {(str(each.get("name")), str(each.get("image"))) for each in mappings(spec_of(pod).get(member))}
+    return {
+        (str(container.get("name")), str(container.get("image"))) for container in mappings(spec_of(pod).get(member))
+    }
 
 
 def _count(pod: Object, member: str) -> int:
@@ -142,7 +144,7 @@ def _existing(
     for pod in _one_of_each_first(values)[:_MOST_PODS]:
         found = violations(standard, annotations_of(pod), spec_of(pod))
         if found:
-            names.setdefault(", ".join(each.reason for each in found), []).append(pod["metadata"]["name"])
+            names.setdefault(", ".join(violation.reason for violation in found), []).append(pod["metadata"]["name"])
         checked += 1
         if clock() > deadline:
             break

@@ -113,7 +113,7 @@ class Authority:
         return self.client(f"system:node:{name}", ("system:nodes",))
 
     def kubelet_client(self) -> Credential:
-        """What the server shows the agents of nodes; nobody else has it."""
+        """Issues the certificate that the server shows to the agents of nodes. Only the server has it."""
         return self.client(KUBELET_CLIENT)
 
     def node_server(self, name: str, addresses: Iterable[str] = ()) -> Credential:

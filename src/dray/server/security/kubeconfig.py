@@ -77,7 +77,7 @@ def remove_kubeconfig(path: Path, written: bytes) -> None:
 
 
 def bootstrap(server: str, authority: bytes, token: str, *, name: str = "dray") -> Object:
-    """For a kubelet that asks for its first certificate, with a bootstrap token."""
+    """Returns a kubeconfig with a bootstrap token, for a kubelet that requests its first certificate."""
     cluster = {"server": server, "certificate-authority-data": _encode(authority)}
     return _document(name, cluster, {"token": token}, called="kubelet-bootstrap")
 

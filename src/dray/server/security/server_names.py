@@ -48,11 +48,11 @@ def server_name_in(names: Iterable[str], own: Iterable[str]) -> str:
 def _stands_for(name: str, taken: Iterable[str]) -> bool:
     if name.endswith(_SUFFIXES) or _is_loopback(name):
         return True
-    return any(name == each or _covers(name, each) or _covers(each, name) for each in taken)
+    return any(name == other or _covers(name, other) or _covers(other, name) for other in taken)
 
 
 def _covers(pattern: str, name: str) -> bool:
-    """As clients match a wildcard, and a little more: `*` alone covers every name."""
+    """Matches wildcards as clients do, and more: `*` covers every name, and `*.a.b` also covers `a.b`."""
     if pattern == "*":
         return True
     _, _, rest = name.partition(".")
