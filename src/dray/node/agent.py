@@ -124,7 +124,7 @@ class NodeAgent:
                 await end_tasks(self._tasks)
 
     def _start(self, group: asyncio.TaskGroup, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """What fails is begun again: the pods need the other parts of their agent."""
+        """Starts a part of the agent. A part that fails is restarted, because pods need the other parts."""
         group.create_task(lasting(work, name), name=name)
 
     def _pressure_changed(self) -> None:

@@ -79,7 +79,7 @@ class Cgroup:
         return [int(each) for each in self._read("cgroup.procs").split()]
 
     def remove(self) -> bool:
-        """With those below it, as far as they have no processes; whether nothing is left."""
+        """Removes this group and the groups below it that have no processes. Returns True if none is left."""
         return _remove(self.directories)
 
     def _read(self, name: str) -> str:
@@ -171,7 +171,7 @@ class Cgroups:
         return bool(self._parents)
 
     def find(self, pod_uid: str, name: str = "") -> Cgroup:
-        """Of a container, or without a name of the whole pod."""
+        """Returns the control group of a container, or of the whole pod if no name is given."""
         return Cgroup(tuple(each / pod_uid / name for each in self._parents))
 
     def make(self, pod_uid: str, name: str) -> Cgroup:

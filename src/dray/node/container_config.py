@@ -82,11 +82,11 @@ class PodSetup:
             await asyncio.to_thread(beneath.remove_tree, directory)
 
     def release_mounts(self, pod_uid: str) -> None:
-        """What a killed agent left mounted. To be called while no container of the pod is being started."""
+        """Unmounts what a killed agent left. Call it only while no container of the pod is starting."""
         self._subpaths.release(pod_uid)
 
     def uids(self) -> set[str]:
-        """Of the pods that something is left of here."""
+        """Returns the uids of pods that have files on this node."""
         logs = (each.name.rpartition("_")[2] for each in self._logs.iterdir())
         return {*(each.name for each in self._pods.iterdir()), *logs}
 
@@ -119,9 +119,9 @@ class PodSetup:
     async def container(
         self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
     ) -> AsyncIterator[ContainerConfig]:
-        """What a runtime starts; its mounts are there until the end of the context, by when it has started.
+        """Yields the configuration for the runtime. Its subPath mounts exist only within the context.
 
-        Raises SetupError where the container asks for what is not there.
+        Start the container within the context. Raises SetupError if the container needs something that is missing.
         """
         self._subpaths.release(uid_of(pod), str(container["name"]))
         try:

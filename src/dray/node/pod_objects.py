@@ -33,7 +33,7 @@ _LONGEST_FRESH: Final = 24 * 3600.0
 class _Token:
     text: str
     fresh_until: float
-    """By the steady clock of the agent."""
+    """Time on the monotonic clock of the agent until which the token is reused."""
 
 
 class PodObjects:

@@ -44,7 +44,7 @@ class SubpathMounts:
             return place
 
     def release(self, pod_uid: str, container: str = "") -> None:
-        """Those of a container, or of all containers of the pod."""
+        """Unmounts the subPaths of a container, or of all containers of the pod if no name is given."""
         directory = self._pods / pod_uid / _DIRECTORY
         for place in list(directory.glob(f"{container or '*'}/*")):
             with suppress(OSError):
@@ -65,7 +65,7 @@ class SubpathMounts:
 
 
 def release_all(root: Path) -> None:
-    """Those that the agents of a root directory have left."""
+    """Unmounts all subPaths that agents left below this root directory."""
     mounts = SubpathMounts(root / "pods")
     for directory in root.glob(f"pods/*/{_DIRECTORY}"):
         mounts.release(directory.parent.name)

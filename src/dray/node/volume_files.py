@@ -88,7 +88,7 @@ def _has(data: int, name: str, content: bytes) -> bool:
 
 
 def _target(place: int, name: str) -> str:
-    """Where the link leads; empty for what is no link."""
+    """Returns the target of a symbolic link; an empty string if it is not a link."""
     try:
         return os.readlink(name, dir_fd=place)
     except OSError:
@@ -101,6 +101,6 @@ def _link(place: int, name: str, target: str) -> None:
 
 
 def _remove_others(place: int, kept: Iterable[str]) -> None:
-    """Files that are no longer wanted, and directories of earlier writes, whatever the link said about them."""
+    """Removes all entries that are not in `kept`: unwanted files, and directories of earlier writes."""
     for name in set(os.listdir(place)) - set(kept):
         beneath.remove_tree(name, parent=place)

@@ -143,7 +143,7 @@ class Pressure:
 
 
 async def _consumption(pod: Evictable) -> PodConsumption | None:
-    """None where it cannot be told, which keeps no other pod from being evicted."""
+    """Returns None if the consumption cannot be read; other pods can still be evicted."""
     try:
         return await pod.consumption()
     except Exception:

@@ -39,7 +39,7 @@ _logger = logging.getLogger("dray.node")
 
 
 async def client_certificate(client: ApiClient, node: str, key: Key | None = None) -> Credential:
-    """With the given key, or with a new one."""
+    """Requests a client certificate for the given key, or for a new key."""
     return await _obtain(client, node, KUBELET_CLIENT, CLIENT_AUTH, key=key)
 
 

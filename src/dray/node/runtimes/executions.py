@@ -13,7 +13,7 @@ _LAST_WORDS_SECONDS: Final = 1.0
 
 
 class Executions:
-    """Also commands whose clients do not read what they write end with their container."""
+    """Ends executed commands with their container, even if their clients do not read the output."""
 
     def __init__(self) -> None:
         self._running: dict[str, set[asyncio.Task[int]]] = {}

@@ -272,7 +272,7 @@ class ProcessRuntime:
         return started
 
     async def wait(self, container_id: str) -> ContainerState:
-        """Once nothing of it runs any more, commands that were executed in it included."""
+        """Returns the state when the container and all commands that were executed in it have ended."""
         directory, pause = self._containers / container_id, _PAUSE
         while True:
             await shim_client.ended(directory)

@@ -38,7 +38,8 @@ class SharedCpus:
         self._by_device: dict[str, Cpuset] = {}
         self._claimed: Cpuset = frozenset()
         self._before: Cpuset | None = None
-        """What was shared at the last call of `follow`; before the first, an earlier agent may have held containers."""
+        """CPUs that were shared at the last call of `follow`. None before the first call: an earlier agent may have
+        restricted containers."""
         self._warned: set[str] = set()
 
     @property
@@ -53,8 +54,8 @@ class SharedCpus:
     def follow(self, cdi_ids: Iterable[str]) -> bool:
         """Takes the CDI devices of all prepared claims; returns True if other CPUs are shared than before."""
         ids = set(cdi_ids)
-        self._by_device = {each: cpus for each, cpus in self._by_device.items() if each in ids}
-        self._by_device |= {each: self._cpus_of(each) for each in ids - self._by_device.keys()}
+        self._by_device = {device_id: cpus for device_id, cpus in self._by_device.items() if device_id in ids}
+        self._by_device |= {device_id: self._cpus_of(device_id) for device_id in ids - self._by_device.keys()}
         before = self._before
         self._claimed = frozenset().union(*self._by_device.values())
         if self._claimed >= self._online:

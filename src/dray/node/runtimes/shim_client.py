@@ -45,7 +45,7 @@ async def _connection(directory: Path) -> socket.socket:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """What was written still arrives, unless the shim does not read it."""
+    """Closes the connection after the written data was sent, or after a short timeout."""
     writer.close()
     try:
         async with asyncio.timeout(_LAST_WORDS_SECONDS):

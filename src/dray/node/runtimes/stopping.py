@@ -16,7 +16,7 @@ from dray.node.runtimes.interface import ContainerState
 
 _logger = logging.getLogger(__name__)
 OBEY_SECONDS: Final = 5.0
-"""For a supervisor to send a signal, and from SIGKILL to the end of the container."""
+"""Timeout for the supervisor to send a signal, and for the container to end after SIGKILL."""
 
 
 class Signalled(Protocol):

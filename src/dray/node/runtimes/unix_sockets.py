@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def connect(directory: Path, name: str, kind: socket.SocketKind) -> socket.socket:
-    """To the socket of that name. Never blocks; raises OSError where nobody listens, or nobody accepts any more."""
+    """Connects to the socket without blocking. Raises OSError if nobody listens or the backlog is full."""
     # By way of a descriptor: the path of a socket may have 107 bytes.
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     found = socket.socket(socket.AF_UNIX, kind)

@@ -109,7 +109,7 @@ class PortForwarding:
             self._paired(_request(stream))
 
     def _give_up(self, stream: Stream) -> None:
-        """Its pair does not come."""
+        """Resets a stream whose pair did not arrive in time."""
         self._was_reset(stream)
         self._start(self._connection.reset(stream))
 

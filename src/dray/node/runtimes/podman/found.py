@@ -45,7 +45,7 @@ class FoundContainer:
         return self.state.id.removeprefix(SCHEME)
 
     def processes(self) -> set[int]:
-        """Those in its control group; none where podman does not name a group that is its own."""
+        """Returns the processes in its control group; empty if podman reports no group of its own."""
         return cgroup_at(self.cgroup).members() if self.id in self.cgroup else set()
 
 

@@ -24,7 +24,7 @@ class Client:
 
     @property
     def wanted(self) -> int:
-        """What its connection is watched for."""
+        """Returns the poll events that the connection of the client is watched for."""
         return (0 if self.paused else poll.READ) | (poll.WRITE if self._unsent else 0)
 
     def receive(self) -> None:

@@ -46,26 +46,26 @@ class Control:
         self._listener.listen(_MOST_WAITING)
 
     def serve(self, container_input: ContainerInput, input_changed: Callable[[], None]) -> None:
-        """From now on; `input_changed` is called after a client gave input to the container."""
+        """Starts to accept clients. `input_changed` is called after a client has sent input."""
         self._input, self._input_changed = container_input, input_changed
         self._poll.watch(self._listener.fileno(), poll.READ, self._accept)
 
     def output(self, letter: bytes, data: bytes) -> None:
-        """To all clients that are attached."""
+        """Sends output of the container to all attached clients."""
         frame = frames.frame(letter, data)
-        for client in [each for each in self._clients if each.attached]:
-            self._try(client, lambda each: each.send(frame))
+        for client in [client for client in self._clients if client.attached]:
+            self._try(client, lambda client: client.send(frame))
 
     def resume(self) -> None:
         """Reads on from clients that waited for the container to take input, if it did."""
         if not self._input.is_full:
-            for client in [each for each in self._clients if each.paused]:
+            for client in [client for client in self._clients if client.paused]:
                 self._try(client, self._obey_all)
 
     def close(self, ended: bytes) -> None:
         """Tells all clients how the container ended. Agents that wait for that are told before those that attached."""
         end = time.monotonic() + _LAST_WORDS_SECONDS
-        for client in sorted(self._clients, key=lambda each: each.attached):
+        for client in sorted(self._clients, key=lambda client: client.attached):
             with contextlib.suppress(OSError):
                 client.send(frames.frame(frames.EXIT, ended))
             client.close(max(end - time.monotonic(), 0.0))
@@ -77,7 +77,7 @@ class Control:
             return
         except OSError:
             # No descriptor is left.
-            if attached := [each for each in self._clients if each.attached]:
+            if attached := [client for client in self._clients if client.attached]:
                 self._drop(attached[0])
             time.sleep(_NO_DESCRIPTOR_SECONDS)
             return
@@ -130,7 +130,7 @@ class Control:
         if letter == frames.SIGNAL:
             processes.send(int(body))
         elif letter == frames.ATTACH:
-            if sum(each.attached for each in self._clients) >= _MOST_ATTACHED:
+            if sum(client.attached for client in self._clients) >= _MOST_ATTACHED:
                 raise OSError("too many clients are attached")
             client.attached = True
         elif letter == frames.RESIZE and self._tty:

@@ -232,7 +232,7 @@ class Supervisor:
 
 
 def _write_json(name: str, content: dict[str, Any], *, lasting: bool = True) -> None:
-    """What is lasting is there after a loss of power too."""
+    """Replaces a file atomically. A `lasting` file also survives a power failure."""
     with open(f"{name}.new", "w") as file:
         json.dump(content, file)
         if lasting:

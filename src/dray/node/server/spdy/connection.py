@@ -62,7 +62,7 @@ class Stream:
             self.drop()
 
     def drop(self) -> None:
-        """What nobody reads any more is dropped: it must not stop the other streams. Whoever reads is at the end."""
+        """Discards unread and later data, so that they do not block other streams. Readers get end of file."""
         self.finished = True
         self._received.end()
 
