@@ -56,7 +56,7 @@ class Preparation:
     metrics: DriverMetrics
     _claims: ClaimLocks = field(init=False, default_factory=ClaimLocks)
     _traced: dict[str, str] = field(init=False, default_factory=dict)
-    """By claim, the last failure that was logged with its stack."""
+    """The last failure of each claim that was logged with its stack."""
 
     async def prepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
         """An outcome for each claim, by uid."""

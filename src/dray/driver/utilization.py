@@ -66,11 +66,11 @@ class UtilizationReports:
         self._time = SystemTime()
         self._log = ThrottledLog(_logger)
         self._written: dict[str, _Written] = {}
-        """By uid of the claim."""
+        """The last report that was written for each claim, by claim uid."""
         self._low_since: dict[Place, datetime] = {}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Reports the utilization periodically until the task is cancelled."""
         while True:
             await asyncio.sleep(self._options.utilization_seconds)
             try:
@@ -85,9 +85,9 @@ class UtilizationReports:
         sampled = await self._driver.utilization()
         self._metrics.utilization(sampled)
         self._note_low(sampled)
-        found = {(each.pool, each.device): each for each in sampled}
+        found = {(sample.pool, sample.device): sample for sample in sampled}
         recorded = await asyncio.to_thread(self._recorded)
-        prepared = {each.reference.uid: each for each in recorded.claims if each.is_complete}
+        prepared = {claim.reference.uid: claim for claim in recorded.claims if claim.is_complete}
         for claim in prepared.values():
             await self._report_claim(claim, found)
         for uid in set(self._written) - set(prepared):
@@ -95,15 +95,15 @@ class UtilizationReports:
 
     def _note_low(self, sampled: Sequence[DeviceUtilization]) -> None:
         before, self._low_since = self._low_since, {}
-        for each in sampled:
-            if each.ratio is not None and each.ratio * 100 < IDLE_PERCENT:
-                place = each.pool, each.device
+        for sample in sampled:
+            if sample.ratio is not None and sample.ratio * 100 < IDLE_PERCENT:
+                place = sample.pool, sample.device
                 self._low_since[place] = before.get(place) or self._time.now()
 
     async def _report_claim(self, claim: PreparedClaim, found: Mapping[Place, DeviceUtilization]) -> None:
         uid = claim.reference.uid
         written = self._written.setdefault(uid, _Written(claim.reference, self._time.now()))
-        places = {(each.pool, each.device) for each in claim.devices if not each.admin_access}
+        places = {(device.pool, device.device) for device in claim.devices if not device.admin_access}
         reports = {place: self._made(found[place], written) for place in sorted(places) if place in found}
         age = monotonic() - written.at
         is_due = age >= self._options.utilization_write_seconds and _differ(reports, written.reports)
@@ -129,7 +129,7 @@ class UtilizationReports:
                 return
             if not written.reports:
                 reports = self._adopt(entries, reports, written)
-            await self._statuses.apply_entries(written.reference, [_with_report(*each, reports) for each in entries])
+            await self._statuses.apply_entries(written.reference, [_with_report(*entry, reports) for entry in entries])
         except ClientError as error:
             self._metrics.failed("utilization")
             self._log.warning("write", "the utilization of claim %s cannot be written: %s", written.reference, error)
@@ -160,7 +160,7 @@ class UtilizationReports:
         try:
             entries = await self._entries(reference)
             if entries is not None and any(device_utilization.reported(entry) for _, entry in entries):
-                await self._statuses.apply_entries(reference, [_with_report(*each, {}) for each in entries])
+                await self._statuses.apply_entries(reference, [_with_report(*entry, {}) for entry in entries])
         except ClientError as error:
             self._log.warning("write", "the utilization of claim %s cannot be removed: %s", reference, error)
 
@@ -175,7 +175,7 @@ def _with_report(place: Place, entry: Object, reports: Reports) -> Object:
 
 def _differ(reports: Reports, before: Reports) -> bool:
     """Whether the reports differ so much that they are worth a write."""
-    return reports.keys() != before.keys() or any(_differs(each, before[place]) for place, each in reports.items())
+    return reports.keys() != before.keys() or any(_differs(report, before[place]) for place, report in reports.items())
 
 
 def _differs(report: device_utilization.Utilization, before: device_utilization.Utilization) -> bool:

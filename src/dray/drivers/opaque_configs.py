@@ -25,7 +25,7 @@ TYPES: Final[dict[str, Sequence[type[Config]]]] = {
     names.NIC: (NetworkConfig,),
     names.TPU: (),
 }
-"""By the name of the driver."""
+"""The configuration types that each driver accepts, by driver name."""
 # As msgspec ends its messages: ` - at `$.sharing.strategy``.
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
 

@@ -25,4 +25,4 @@ def joined(devices: Iterable[Mapping[str, str]]) -> dict[str, str]:
         for name, value in device.items():
             if name.startswith(_PREFIX):
                 values.setdefault(name.removeprefix(_PREFIX), []).append(value)
-    return {name: ",".join(dict.fromkeys(each)) for name, each in values.items()}
+    return {name: ",".join(dict.fromkeys(parts)) for name, parts in values.items()}

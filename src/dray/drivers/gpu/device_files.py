@@ -70,7 +70,7 @@ class DeviceFiles:
         gpu = _GPU.fullmatch(name)
         majors, minor = (_GPU_MAJORS, int(gpu[1])) if gpu else _NUMBERS.get(name, ((), 0))
         known = self._majors()
-        major = next((known[each] for each in majors if each in known), None)
+        major = next((known[major_name] for major_name in majors if major_name in known), None)
         return None if major is None else os.makedev(major, minor)
 
     def _majors(self) -> dict[str, int]:

@@ -58,7 +58,7 @@ _PROGRAMS: Final = (
     "nvidia-cuda-mps-server",
 )
 CONTAINER_LIBRARIES: Final = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64")
-"""Where loaders look in images of Debian and Ubuntu, and in those of Fedora, RHEL, SUSE and Arch."""
+"""Library directories of container images: Debian and Ubuntu first, then Fedora, RHEL, SUSE and Arch."""
 _CONTAINER_PROGRAMS: Final = "/usr/bin"
 # More links than a path has in practice; a circle of them has no end.
 _MOST_LINKS: Final = 40

@@ -35,10 +35,13 @@ class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def blocks(self, wanted: ClaimState) -> bool:
         """Whether a claim with this state must wait until the leftover is gone."""
         whole = set(wanted.sharing)
-        if whole & {*(each.uuid for each in self.state.time_sliced), *self._exclusive()}:
+        if whole & {*(gpu.uuid for gpu in self.state.time_sliced), *self._exclusive()}:
             return True
-        left = [each for each in self.state.partitions if not each.is_destroyed]
-        return any(each.gpu in whole or any(each.overlaps(other) for other in wanted.partitions) for each in left)
+        left = [partition for partition in self.state.partitions if not partition.is_destroyed]
+        return any(
+            partition.gpu in whole or any(partition.overlaps(other) for other in wanted.partitions)
+            for partition in left
+        )
 
     def problem(self, found: FoundGpu, device: str) -> str:
         """Returns what is left on this device, as the value of its taint; empty for nothing."""
@@ -46,14 +49,14 @@ class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         partition = found.partitions.get(device)
         if self._exclusive() & {uuid, partition.uuid if partition is not None else uuid}:
             return "mps"
-        if any(each.uuid == uuid for each in self.state.time_sliced):
+        if any(gpu.uuid == uuid for gpu in self.state.time_sliced):
             return "time-slice"
-        for each in self.state.partitions:
-            if each.gpu != uuid:
+        for made in self.state.partitions:
+            if made.gpu != uuid:
                 continue
-            if each.is_destroyed:
+            if made.is_destroyed:
                 return "mig-mode"
-            if not each.is_destroyed and (is_whole or _lies_on(found, device, each)):
+            if not made.is_destroyed and (is_whole or _lies_on(found, device, made)):
                 return "partition"
         return ""
 
@@ -62,7 +65,7 @@ class Leftover(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return device == found.gpu.name or self.problem(found, device) != "mig-mode"
 
     def _exclusive(self) -> set[str]:
-        return {uuid for each in self.state.mps for uuid in each.gpus or each.devices}
+        return {uuid for daemon in self.state.mps for uuid in daemon.gpus or daemon.devices}
 
 
 def _lies_on(found: FoundGpu, device: str, left: PartitionState) -> bool:
@@ -79,13 +82,13 @@ class Leftovers:
         self._boot_id = boot_id
         self._lock = threading.Lock()
         self.known: dict[str, Leftover] = {}
-        """As they were last read or written, by uid. The dictionary is replaced as a whole: other threads read it."""
+        """Leftovers by claim uid. Changes replace the whole dictionary because other threads read it."""
 
     def read(self) -> None:
         """Reads the files: the other instance of a rolling update may have written some."""
         with self._lock:
             found = [self._read(path) for path in sorted(self._directory.glob(f"*{_SUFFIX}"))]
-            self.known = {each.uid: each for each in found if each is not None}
+            self.known = {leftover.uid: leftover for leftover in found if leftover is not None}
 
     def _read(self, path: Path) -> Leftover | None:
         try:
@@ -112,7 +115,7 @@ class Leftovers:
     def remove(self, uid: str) -> None:
         with self._lock:
             remove_file(self._path(uid))
-            self.known = {other: each for other, each in self.known.items() if other != uid}
+            self.known = {other: leftover for other, leftover in self.known.items() if other != uid}
 
     def _path(self, uid: str) -> Path:
         return self._directory / f"{uid}{_SUFFIX}"

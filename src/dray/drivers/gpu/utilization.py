@@ -21,9 +21,9 @@ def read_utilization(nvml: Nvml, found: Found, lost: Collection[str], pool: str)
     made: list[DeviceUtilization] = []
     try:
         with nvml.opened():
-            for each in found.gpus:
-                if each.is_offered_whole and each.gpu.uuid not in lost:
-                    made += _read(nvml, each.gpu.uuid, pool, each.gpu.name)
+            for found_gpu in found.gpus:
+                if found_gpu.is_offered_whole and found_gpu.gpu.uuid not in lost:
+                    made += _read(nvml, found_gpu.gpu.uuid, pool, found_gpu.gpu.name)
     except NvmlError:
         # The health checks say why NVML cannot be used.
         return made

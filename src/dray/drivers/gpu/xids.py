@@ -78,7 +78,7 @@ def _needs_repair(handle: Handle) -> bool | None:
         values: Sequence[Any] = optional("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
     except NvmlError:
         return True
-    known = [each.value.uiVal for each in values if each.nvmlReturn == pynvml.NVML_SUCCESS]
+    known = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
     if not known:
         return None
     return any(action != pynvml.NVML_GPU_RECOVERY_ACTION_NONE for action in known)

@@ -92,7 +92,7 @@ class SimulatedGpus(Driver):
         return Prepared(prepared, state.document())
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
-        """By the rule in `dray.drivers.simulated.utilization`. Claims that share a device add up."""
+        """Returns simulated values; `dray.drivers.simulated.utilization` has the rule. Claims that share a device add up."""
         records = await asyncio.to_thread(self.context.recorded_claims)
         busy: dict[str, float] = {}
         memory: dict[str, float] = {}
@@ -143,7 +143,7 @@ class SimulatedGpus(Driver):
 
 
 def _memory(device: Device) -> int:
-    """In bytes."""
+    """Returns the memory of the device in bytes."""
     memory = device.capacity["memory"]
     return Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory)).value()
 

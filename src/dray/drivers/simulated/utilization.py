@@ -57,7 +57,7 @@ class ClaimRule:
         return simulated_ratio(self._known[claim.uid], claim.name, int(time() // 60))
 
     def forget_others(self, uids: Collection[str]) -> None:
-        self._known = {uid: each for uid, each in self._known.items() if uid in uids}
+        self._known = {uid: annotations for uid, annotations in self._known.items() if uid in uids}
 
     async def _annotations(self, reference: ClaimReference) -> Mapping[str, str]:
         try:
