@@ -20,7 +20,7 @@ _PACE: Final = 0.01
 class GateReports:
     def __init__(self) -> None:
         self._gated: dict[str, tuple[float, Status]] = {}
-        """When to report which status, by pod uid; in the order of time."""
+        """The time to report a status, and the status, by pod uid. The entries are in the order of time."""
         self._not_before = 0.0
 
     def put(self, uid: str, status: Status, now: float) -> None:

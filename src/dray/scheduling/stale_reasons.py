@@ -48,11 +48,11 @@ class StaleReasons:
         self._not_before = now + _PAUSE
         if not self._left:
             gone, self._gone = self._gone, set()
-            waiting = (each for each in self._queue.all() if each.subqueue is SubQueue.UNSCHEDULABLE)
-            self._left = [each.pod.uid for each in waiting if not gone.isdisjoint(_named(each.reported))]
+            waiting = (queued for queued in self._queue.all() if queued.subqueue is SubQueue.UNSCHEDULABLE)
+            self._left = [queued.pod.uid for queued in waiting if not gone.isdisjoint(_named(queued.reported))]
         taken, self._left = self._left[:_MOST], self._left[_MOST:]
         found = [queued for uid in taken if (queued := self._queue.get(uid)) is not None]
-        return [each for each in found if each.subqueue is SubQueue.UNSCHEDULABLE]
+        return [queued for queued in found if queued.subqueue is SubQueue.UNSCHEDULABLE]
 
     def clock_set(self, seconds: float) -> None:
         self._not_before += seconds
@@ -68,7 +68,7 @@ def _named(diagnosis: Diagnosis | GroupDiagnosis | None) -> Iterator[Key]:
 
 def _holders(rejection: Rejection) -> Iterator[Key]:
     yield from rejection.to_free or ()
-    causes: Iterable[r.Cause] = (fallen.cause for each in rejection.requests for fallen in each.fallen)
+    causes: Iterable[r.Cause] = (fallen.cause for request in rejection.requests for fallen in request.fallen)
     for cause in causes:
         if isinstance(cause, r.InUse | r.CapacityUsed):
             yield from cause.owners

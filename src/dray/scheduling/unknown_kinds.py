@@ -19,7 +19,7 @@ from dray.scheduling.model import Pod
 from dray.scheduling.reasons import ObjectRef
 
 ANSWER: Final = ObjectRef("kinds of the server", "", "")
-"""What such pods wait for."""
+"""The object that pods with unknown kinds wait for: the answer of the server."""
 _KAI_GROUP: Final = f"{kai.KIND}.{kai.API_GROUP}"
 _NODE_LABELS: Final = {compute_class.LABEL: compute_class.KIND, node_classes.NODE_POOL_LABEL: node_classes.NODE_POOL}
 
@@ -45,15 +45,19 @@ def _kinds_of_group(pod: Object, group: GroupKey) -> Iterator[str]:
     elif group.api == kueue_groups.API_GROUP:
         yield f"{TOPOLOGY}.{kueue.API_GROUP}"
     else:
-        yield from (name for name, each in FRONT_ENDS.items() if (each.api_group, each.kind) == (group.api, group.kind))
+        yield from (
+            name
+            for name, front_end in FRONT_ENDS.items()
+            if (front_end.api_group, front_end.kind) == (group.api, group.kind)
+        )
 
 
 def _asked_labels(spec: Object) -> set[str]:
     """The labels that nodes of the pod must have."""
     required = walk(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = mappings(required.get("nodeSelectorTerms"))
-    expressions = (each for term in terms for each in mappings(term.get("matchExpressions")))
-    return {*mapping(spec.get("nodeSelector")), *(str(each.get("key")) for each in expressions)}
+    expressions = (expression for term in terms for expression in mappings(term.get("matchExpressions")))
+    return {*mapping(spec.get("nodeSelector")), *(str(expression.get("key")) for expression in expressions)}
 
 
 class UnknownKinds:
@@ -63,7 +67,7 @@ class UnknownKinds:
         self.known: set[str] = set()
         """Kinds of which it is known that the server has them, or that nobody asks for."""
         self._came: dict[str, int] = {}
-        """By pod uid, how many questions had begun when the pod came."""
+        """Number of questions that had begun when the pod came, by pod uid."""
         self._begun = 0
         self._answered = 0
 
@@ -82,9 +86,9 @@ class UnknownKinds:
         self._came.pop(uid, None)
 
     def begin(self) -> None:
-        """The server is being asked for all kinds that are not known."""
+        """Counts a question to the server for all unknown kinds."""
         self._begun += 1
 
     def end(self) -> None:
-        """It has answered."""
+        """Notes that the server has answered the questions so far."""
         self._answered = self._begun

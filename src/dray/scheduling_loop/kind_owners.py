@@ -21,7 +21,7 @@ from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, OptionalKind
 
 WEBHOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 SYSTEMS: Final = {"kueue.x-k8s.io": "Kueue", "scheduling.run.ai": "KAI"}
-"""By the API group of their queues."""
+"""Names of the other queueing systems, by the API group of their queues."""
 OFF: Final = "quota is not enforced: dray scheduler runs with --queues off"
 
 Configurations = Callable[[], Awaitable[Iterable[Object]]]
@@ -32,7 +32,7 @@ Configurations = Callable[[], Awaitable[Iterable[Object]]]
 class Verdict:
     acts: bool
     why_not: str = ""
-    """Empty also where a kind that this one is needed for is not served."""
+    """The reason why dray does not act on the kind. Empty if dray acts, or if no kind that needs it is served."""
 
 
 class KindOwners:
@@ -49,11 +49,11 @@ class KindOwners:
             return Verdict(acts=True)
         if self._mode is QueueMode.OFF and name in QUEUE_KINDS:
             return Verdict(acts=False, why_not=OFF)
-        served = [each for each in kind.owned if await serves(self._client, each)]
+        served = [owner for owner in kind.owned if await serves(self._client, owner)]
         if not served or self._mode is QueueMode.ON:
             return Verdict(acts=bool(served))
         configurations = list(await self._configurations())
-        reasons = [at_work(configurations, each.group) for each in served]
+        reasons = [at_work(configurations, owner.group) for owner in served]
         return Verdict(acts="" in reasons, why_not="" if "" in reasons else reasons[0])
 
     async def writes_status(self, kind: OptionalKind) -> bool:
@@ -79,10 +79,10 @@ class KindOwners:
 
 def at_work(configurations: Iterable[Object], group: str) -> str:
     """Says that another system acts on the kinds of an API group, and by what that shows; empty if none does."""
-    for each in configurations:
-        rules = (rule for webhook in mappings(each.get("webhooks")) for rule in mappings(webhook.get("rules")))
+    for configuration in configurations:
+        rules = (rule for webhook in mappings(configuration.get("webhooks")) for rule in mappings(webhook.get("rules")))
         if any(group in strings(rule.get("apiGroups")) for rule in rules):
             system = SYSTEMS.get(group, group)
-            webhook = f"ValidatingWebhookConfiguration {key_of(each)[1]}"
+            webhook = f"ValidatingWebhookConfiguration {key_of(configuration)[1]}"
             return f"quota is left to {system}, which is at work ({webhook}); dray enforces it with --queues on"
     return ""

@@ -149,7 +149,7 @@ class SchedulerLoop:
         )
 
     def troubles(self) -> list[str]:
-        """What may not be read of the kinds that were installed while it runs."""
+        """Returns an error for each kind that was installed while the loop runs and cannot be listed."""
         return self._kinds.troubles()
 
     async def prepare(self) -> None:

@@ -91,7 +91,7 @@ class OptionalFeed:
         self._scheduler.state.unknown_kinds.wanted = self._wanted.set
 
     async def run(self) -> None:
-        """Until it is cancelled: looks for kinds that are installed later, and whose they are."""
+        """Looks for kinds that are installed later, and for their owners, until the task is cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_AGAIN):
@@ -123,7 +123,7 @@ class OptionalFeed:
         return True
 
     def troubles(self) -> list[str]:
-        """What may not be read of the kinds that were installed later."""
+        """Returns an error for each kind that was installed later and cannot be listed."""
         return list(self._refused.values())
 
     async def _look_at_versions(self, groups: Container[str] | None = None) -> None:
@@ -149,7 +149,7 @@ class OptionalFeed:
                 self._left.also_at_work(name, verdict.why_not)
 
     async def _api_groups(self) -> set[str] | None:
-        """Those that the server has, in one answer for all kinds; None where it does not answer."""
+        """Returns the API groups of the server with one request; None if the server does not answer."""
         try:
             answer = await self._client.request("GET", "/apis")
         except ClientError:
@@ -201,7 +201,7 @@ class OptionalFeed:
         return True
 
     def _heed(self, name: str) -> None:
-        """From now on pods that name an object of the kind wait for it."""
+        """Makes pods that name an object of the kind wait for that object."""
         state = self._scheduler.state
         if name in FRONT_ENDS:
             state.groups.served.add(FRONT_ENDS[name].api_group)

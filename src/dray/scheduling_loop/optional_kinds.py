@@ -21,7 +21,7 @@ TOPOLOGY_OF_KUEUE: Final = f"{topologies.KIND}.{topologies.KUEUE}"
 QUEUES: Final = {"ClusterQueue": KUEUE["ClusterQueue"], KAI_QUEUE.kind: KAI_QUEUE}
 """The kinds that have quota, by the names under which objects are given to the scheduler."""
 QUEUE_KINDS: Final = frozenset((*KUEUE, KAI_QUEUE.kind))
-"""All kinds by which quota is decided."""
+"""Names of all kinds that decide on quota."""
 
 Ignored = Callable[[Object], Iterable[str]]
 
@@ -31,15 +31,15 @@ class OptionalKind:
     group: str
     plural: str
     resource: ServedResource | None = None
-    """None of a kind of Kubernetes: the newest version that is served is read."""
+    """The version to read. If None, as for kinds of Kubernetes, the newest served version is read."""
     owned: tuple[ServedResource, ...] = ()
-    """It is read only where one of these is served whose system is not at work."""
+    """The kind is read only if one of these is served and its system does not run in the cluster."""
     beside: ServedResource | None = None
-    """It is read only where this kind is served too, which it is needed for."""
+    """The kind is read only if this other kind, which needs it, is served too."""
     quiet: bool = False
-    """Whether its status means nothing: most changes are of the status that is written here."""
+    """Whether changes of the status are ignored. The scheduler itself writes most of them."""
     ignored: Ignored = lambda _: ()
-    """Members that nobody acts on."""
+    """Returns the members of an object that dray ignores."""
     told_everywhere: bool = False
     """Whether an object is told so also where another system serves the kind."""
 
@@ -55,25 +55,25 @@ KINDS: Final[Mapping[str, OptionalKind]] = {
     PRIORITY_CLASS: OptionalKind("scheduling.k8s.io", "priorityclasses", beside=KAI_GROUP),
     **{
         name: OptionalKind(
-            each.api_group,
-            each.plural,
+            front_end.api_group,
+            front_end.plural,
             GROUPS.get(name),
             (KUEUE_TOPOLOGY, KAI_GROUP) if name == jobs.KIND else (),
-            ignored=each.ignored,
+            ignored=front_end.ignored,
             told_everywhere=True,
         )
-        for name, each in FRONT_ENDS.items()
+        for name, front_end in FRONT_ENDS.items()
     },
     **{
         name: _foreign(GROUPS[name], *([KUEUE_TOPOLOGY] if name == TOPOLOGY_OF_KUEUE else []))
         for name in topologies.KINDS
     },
     **{
-        name: _foreign(each, KUEUE["ClusterQueue"], quiet=True, ignored=partial(kueue_objects.ignored, name))
-        for name, each in KUEUE.items()
+        name: _foreign(resource, KUEUE["ClusterQueue"], quiet=True, ignored=partial(kueue_objects.ignored, name))
+        for name, resource in KUEUE.items()
     },
     KAI_QUEUE.kind: _foreign(KAI_QUEUE, KAI_QUEUE, quiet=True),
     COMPUTE_CLASS.kind: _foreign(COMPUTE_CLASS, ignored=compute_class.ignored),
     NODE_POOL.kind: _foreign(NODE_POOL),
 }
-"""By the name under which objects are given to the scheduler."""
+"""The optional kinds by the name under which their objects are given to the scheduler."""

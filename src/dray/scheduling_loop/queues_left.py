@@ -33,10 +33,10 @@ class QueuesLeft:
         self._events = events
         self._now = now
         self._why: dict[str, str] = {}
-        """By the name of a kind of queues, why they are not acted on, or not by dray alone."""
+        """The reason why dray does not enforce a kind of queue, or not alone, by the name of the kind."""
         self._followed: dict[str, ServedResource] = {}
         self._told: dict[str, tuple[str, float]] = {}
-        """By uid, what was told about a queue, and when."""
+        """The last message of an event about a queue, and its time, by queue uid."""
 
     async def leave(self, name: str, why: str, resource: ServedResource | None = None) -> None:
         """Queues of the kind are not acted on. Raises ClientError."""
@@ -107,7 +107,7 @@ async def _other_version(client: ApiClient, resource: ServedResource) -> ServedR
         group = await client.request("GET", f"/apis/{resource.group}")
     except NotFound:
         return None
-    names = [text(each.get("version")) for each in mappings(group.get("versions"))]
+    names = [text(version.get("version")) for version in mappings(group.get("versions"))]
     found = []
     for name in names:
         other = replace(resource, version=name)

@@ -18,7 +18,7 @@ class CoveredClasses:
     def __init__(self, resources: ResourceMap) -> None:
         self._resources = resources
         self._excluded: dict[tuple[str, str], Reason | None] = {}
-        """By queue and class; every pod of a queue asks for it."""
+        """Cache by queue and class of the reason to reject; it is looked up for every pod of a queue."""
 
     def clear(self) -> None:
         """Queues or classes changed."""
