@@ -13,5 +13,5 @@ class SetTime(SystemTime):
         return super().now() + self._ahead
 
     def set(self, **by):
-        """By so much, such as hours=3, from what it is now."""
+        """Moves the clock forward by a duration such as hours=3; a negative duration moves it back."""
         self._ahead += timedelta(**by)

@@ -14,7 +14,7 @@ from dray.api.cbor import CborError, decode
 
 
 def encode(value: Any) -> bytes:
-    """As Kubernetes does: marked as CBOR, and text in byte strings."""
+    """Encodes a value as Kubernetes does: with the CBOR tag, and with text in byte strings."""
     return b"\xd9\xd9\xf7" + _encode(value)
 
 
@@ -35,7 +35,7 @@ def _encode(value: Any) -> bytes:
 def _head(major: int, number: int) -> bytes:
     if number < 24:
         return bytes((major << 5 | number,))
-    size = next(each for each in (0, 1, 2, 3) if number < 1 << (8 << each))
+    size = next(exponent for exponent in (0, 1, 2, 3) if number < 1 << (8 << exponent))
     return bytes((major << 5 | 24 + size,)) + number.to_bytes(1 << size)
 
 

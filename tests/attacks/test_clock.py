@@ -21,7 +21,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 def waits(cluster: Cluster, name: str) -> None:
     """Creates a pod for nodes that do not exist, and returns when the scheduler has refused it."""
     cluster.create(PODS, pod(name, nodeSelector={"for": name}))
-    eventually(lambda: [each for each in conditions(cluster, name) if each["type"] == "PodScheduled"])
+    eventually(lambda: [condition for condition in conditions(cluster, name) if condition["type"] == "PodScheduled"])
 
 
 def conditions(cluster: Cluster, name: str) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def test_the_api_answers_while_the_control_plane_does_not(tmp_path: Path) -> Non
 
 
 def test_all_parts_end_with_the_server_although_they_are_stopped(tmp_path: Path) -> None:
-    """They cannot notice it by themselves; and no part of the next cluster meets one of the last."""
+    """Stopped processes cannot notice the end of the server, and must not meet the next cluster."""
     with started(tmp_path, LAB, arguments=("--node",)) as cluster:
         eventually(lambda: len(tree(cluster.pid)) == 3)
         _, *children = tree(cluster.pid)

@@ -35,7 +35,7 @@ STREAMS = int(os.environ.get("DRAY_SPDY_STREAMS", "5000"))
 
 
 class Attacker:
-    """Somebody who may create pods and look into them."""
+    """A user who may create pods and run commands in them."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Attacker:
 
     def _nodes(self) -> list[str]:
         items = self.cluster.get("/api/v1/nodes?labelSelector=kubernetes.io/hostname")["items"]
-        return [each["metadata"]["name"] for each in items if (each["status"].get("nodeInfo") or {}).get("bootID")]
+        return [node["metadata"]["name"] for node in items if (node["status"].get("nodeInfo") or {}).get("bootID")]
 
     def run(self, name: str, *command: str, **members: Any) -> None:
         container = {"name": "c", "image": "busybox", "command": list(command), **members}
@@ -72,7 +72,7 @@ class Attacker:
 
     def agent(self) -> int:
         children = Path(f"/proc/{self.cluster.pid}/task/{self.cluster.pid}/children").read_text().split()
-        return next(int(each) for each in children if Path(f"/proc/{each}/comm").read_text() == "dray node\n")
+        return next(int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "dray node\n")
 
     def connect(self, path: str, protocol: str, work: Callable[[Any], Awaitable[None]]) -> None:
         async def run() -> None:

@@ -170,7 +170,7 @@ SERVING_NAMES = (
 
 
 def serving_pem(hosts, key):
-    """With host names as they are, which the library that makes certificates would change."""
+    """Returns a signing request with unchanged host names; `alternative_names` would normalise them."""
     builder = x509.CertificateSigningRequestBuilder()
     builder = builder.subject_name(certificates.subject("system:node:n1", ["system:nodes"]))
     found = []
@@ -209,8 +209,8 @@ async def test_a_name_is_given_to_one_of_many_machines_that_ask_at_once(lab):
 
     async def all_decided():
         found = [await lab.admin.get(REQUESTS, f"r{number}") for number in range(8)]
-        left = {each["metadata"]["name"] for each in found if len(each["status"].get("conditions") or ()) < 2}
-        issued = {each["metadata"]["name"] for each in found if each["status"].get("certificate")}
+        left = {request["metadata"]["name"] for request in found if len(request["status"].get("conditions") or ()) < 2}
+        issued = {request["metadata"]["name"] for request in found if request["status"].get("certificate")}
         return issued if left == issued | await left_alone(lab) else None
 
     assert len(await until(all_decided)) == 1
@@ -269,9 +269,9 @@ async def test_deleting_the_node_lets_another_machine_have_its_name(lab):
 
 
 async def serving_credential(lab, addresses):
-    """What a node gets that says it has these addresses."""
+    """Returns the serving certificate of a node that reports these addresses."""
     client, key = as_node(lab, "n1"), certificates.new_key()
-    status = {"addresses": [{"type": "InternalIP", "address": each} for each in addresses]}
+    status = {"addresses": [{"type": "InternalIP", "address": address} for address in addresses]}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
     await client.create(NODES, node)
     document = pem("system:node:n1", hosts=["n1", *addresses], key=key)

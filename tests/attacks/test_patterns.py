@@ -19,7 +19,7 @@ LETTERS = r"[\p{L}]{1,100}"
 def selector(first: int, number: int) -> dict[str, Any]:
     """Tries different patterns on the driver of a device."""
     letters = LETTERS.replace("\\", "\\\\")
-    tries = [f'device.driver.matches("{letters}{each}y{first}")' for each in range(first, first + number)]
+    tries = [f'device.driver.matches("{letters}{index}y{first}")' for index in range(first, first + number)]
     return {"cel": {"expression": " || ".join(tries)}}
 
 
@@ -29,7 +29,7 @@ def devices(*selectors: dict[str, Any]) -> dict[str, Any]:
 
 def claims_that_compile_for_long(cluster: Cluster) -> None:
     for number in range(3):
-        spec = {"devices": devices(*(selector(1000 * number + 100 * each, 60) for each in range(3)))}
+        spec = {"devices": devices(*(selector(1000 * number + 100 * index, 60) for index in range(3)))}
         claim = {"apiVersion": RESOURCE, "kind": "ResourceClaim", "metadata": {"name": "long"}, "spec": spec}
         answer = cluster.request("POST", f"{CLAIMS}?dryRun=All", claim)
         assert answer.status == 422
@@ -42,7 +42,7 @@ def claims_that_compile_for_long(cluster: Cluster) -> None:
 
 
 def definition(plural: str, patterns: list[str]) -> dict[str, Any]:
-    properties = {f"p{number}": {"type": "string", "pattern": each} for number, each in enumerate(patterns)}
+    properties = {f"p{number}": {"type": "string", "pattern": pattern} for number, pattern in enumerate(patterns)}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].title()}
@@ -63,7 +63,7 @@ def definitions_that_compile_for_long(cluster: Cluster) -> None:
     assert "too large together" in answer.body.decode()
     cluster.create(DEFINITIONS, definition("things", [f"{LETTERS}{number}" for number in range(8)]))
     for number in range(5):
-        values = {f"p{each}": f"abc{each}" for each in range(8)}
+        values = {f"p{index}": f"abc{index}" for index in range(8)}
         thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": f"t{number}"}, "spec": values}
         cluster.create(THINGS, thing)
 

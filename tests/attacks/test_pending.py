@@ -53,12 +53,12 @@ def claim(number: int) -> Any:
 
 
 def waiting(cluster: Cluster) -> list[Any]:
-    return [each for each in cluster.get(PODS)["items"] if not each["spec"].get("nodeName")]
+    return [pod for pod in cluster.get(PODS)["items"] if not pod["spec"].get("nodeName")]
 
 
 def reported(cluster: Cluster) -> bool:
     """Whether the scheduler has said of most of them why they wait: it says nothing of groups that do not exist."""
-    found = [each for each in waiting(cluster) if each.get("status", {}).get("conditions")]
+    found = [pod for pod in waiting(cluster) if pod.get("status", {}).get("conditions")]
     return len(found) >= NUMBER * 4 // 5
 
 
@@ -74,7 +74,7 @@ def stir(cluster: Cluster, rounds: int) -> None:
 
 def control_plane(cluster: Cluster) -> int:
     """The resident bytes of the process of the scheduler."""
-    return max(resident(each) for each in tree(cluster.pid) if each != cluster.pid)
+    return max(resident(pid) for pid in tree(cluster.pid) if pid != cluster.pid)
 
 
 def test_pods_that_wait_for_ever_hold_up_nobody_and_cost_little(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def webhooks_that_are_slow_or_do_not_end(cluster: Cluster) -> None:
                 waiting = [writers.submit(cluster.request, "POST", MAPS, config_map("m")) for _ in range(WRITERS)]
                 # Writes of other kinds need not wait for it.
                 cluster.create(SECRETS, {"metadata": {"name": name}})
-                assert {each.result().status for each in waiting} == {500}
+                assert {response.result().status for response in waiting} == {500}
             assert cluster.request("DELETE", f"{path}/{name}").status == 200
     finally:
         hook.close()
@@ -130,7 +130,7 @@ def webhooks_that_are_slow_or_do_not_end(cluster: Cluster) -> None:
 def no_more_descriptors(pid: int) -> Iterator[None]:
     """Inside, the process may open no descriptor beyond the highest that it has; what is open stays open."""
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    highest = max(int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir())
+    highest = max(int(descriptor.name) for descriptor in Path(f"/proc/{pid}/fd").iterdir())
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, before[1]))
     try:
         yield

@@ -65,8 +65,8 @@ def mounted_below(path: Path) -> list[str]:
 
 def contained(*containers, **spec):
     made = pod("p", *containers, **spec)
-    for each in (*made["spec"]["containers"], *made["spec"].get("initContainers", ())):
-        each |= {"image": busybox.IMAGE, "imagePullPolicy": "Never"}
+    for container in (*made["spec"]["containers"], *made["spec"].get("initContainers", ())):
+        container |= {"image": busybox.IMAGE, "imagePullPolicy": "Never"}
     return made
 
 
@@ -79,9 +79,9 @@ async def test_a_sub_path_through_a_link_makes_nothing_on_the_machine(machine, o
     linking = {"name": "linking", **shell(f"ln -s {outside}{target} /v/link", volumeMounts=mounting("/v"))}
     writing = shell("echo key > /v/keys; sleep 1000", volumeMounts=mounting("/v", subPath="link/new"))
     await machine.cluster.create(contained(writing, initContainers=[linking], volumes=SCRATCH))
-    found = await machine.until("p", lambda each: "CreateContainerConfigError" in str(states(each)), within=60)
+    found = await machine.until("p", lambda pod: "CreateContainerConfigError" in str(states(pod)), within=60)
     assert states(found)["c0"]["waiting"]["message"] == "subPath link/new leads out of the volume"
-    assert [each.name for each in outside.iterdir()] == ["kept"]
+    assert [path.name for path in outside.iterdir()] == ["kept"]
 
 
 async def test_a_sub_path_that_is_replaced_while_the_container_starts_shows_nothing_of_the_machine(machine, outside):
@@ -104,9 +104,9 @@ async def test_a_sub_path_that_is_replaced_while_the_container_starts_shows_noth
         "timeoutSeconds": 20,
     }
     await machine.cluster.create(made)
-    found = await machine.until("p", lambda each: "terminated" in str(states(each)), within=60)
+    found = await machine.until("p", lambda pod: "terminated" in str(states(pod)), within=60)
     assert machine.log(found, "c1") == ["inside"]
-    assert [each.name for each in outside.iterdir()] == ["kept"]
+    assert [path.name for path in outside.iterdir()] == ["kept"]
 
 
 async def test_names_that_are_swapped_all_the_time_show_nothing_of_the_machine(machine, outside):
@@ -122,7 +122,7 @@ async def test_names_that_are_swapped_all_the_time_show_nothing_of_the_machine(m
     logs = [machine.agent.setup.log_path(found, name, 0) for name in states(found)]
     said = {line.split()[-1] for log in logs if log.exists() for line in log.read_text().splitlines()}
     assert said <= {"inside"}
-    assert sorted(each.name for each in outside.iterdir()) == ["file", "kept"]
+    assert sorted(path.name for path in outside.iterdir()) == ["file", "kept"]
 
 
 def swapped(machine, outside):
@@ -133,14 +133,16 @@ def swapped(machine, outside):
 
 def all_tried(found):
     """Whether each container has run, or was refused."""
-    kinds = [next(iter(each.values())) for each in states(found).values()]
-    return len(kinds) == READERS and all("exitCode" in each or "leads out" in each.get("message", "") for each in kinds)
+    kinds = [next(iter(state.values())) for state in states(found).values()]
+    return len(kinds) == READERS and all(
+        "exitCode" in state or "leads out" in state.get("message", "") for state in kinds
+    )
 
 
 async def test_sub_paths_that_stay_in_their_volume_are_mounted(machine):
     await machine.cluster.create(CONFIG)
     await machine.cluster.create(contained(using_sub_paths(), volumes=VOLUMES, restartPolicy="Never"))
-    found = await machine.until("p", lambda each: each["status"].get("phase") == "Succeeded", within=60)
+    found = await machine.until("p", lambda pod: pod["status"].get("phase") == "Succeeded", within=60)
     assert machine.log(found) == SUB_PATHS_SAY
 
 
@@ -166,7 +168,7 @@ async def test_volumes_of_objects_are_read_only_and_removing_old_files_removes_n
     )
     await machine.agent.setup.refresh(await machine.cluster.get("Pod", "p"))
     assert (volume / "labels").read_text() == 'a="after"'
-    assert [each.name for each in outside.iterdir()] == ["kept"]
+    assert [path.name for path in outside.iterdir()] == ["kept"]
     said = machine.log(found)
     assert [line for line in said if "Read-only file system" in line]
     assert "old" not in said

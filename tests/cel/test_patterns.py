@@ -15,7 +15,7 @@ LETTERS = "[\\\\p{L}]{1,100}"
 
 
 def claim(*selectors: str) -> dict[str, Any]:
-    requests = [{"cel": {"expression": each}} for each in selectors]
+    requests = [{"cel": {"expression": expression}} for expression in selectors]
     exactly = {"deviceClassName": "gpu", "selectors": requests}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -26,12 +26,12 @@ def claim(*selectors: str) -> dict[str, Any]:
 
 
 def many(first: int, number: int) -> str:
-    return " || ".join(f'device.driver.matches("{LETTERS}{each}")' for each in range(first, first + number))
+    return " || ".join(f'device.driver.matches("{LETTERS}{index}")' for index in range(first, first + number))
 
 
 def problems(*selectors: str) -> list[str]:
     found = intake.check(claim(*selectors), expressions=Expressions())
-    return [f"{each.field}: {each.detail}" for each in found]
+    return [f"{error.field}: {error.detail}" for error in found]
 
 
 def test_patterns_of_one_expression_have_a_limit_together():
@@ -42,10 +42,10 @@ def test_patterns_of_one_expression_have_a_limit_together():
 def test_patterns_of_all_selectors_of_a_claim_have_a_limit_together():
     assert problems(many(100, 2), many(200, 2)) == []
     found = problems(many(100, 2), many(200, 2), many(300, 1), many(400, 1))
-    assert [each.split(":")[0] for each in found] == [
+    assert [message.split(":")[0] for message in found] == [
         f"spec.devices.requests[0].exactly.selectors[{index}].cel.expression" for index in (2, 3)
     ]
-    assert all("the regular expressions of this object are too large together" in each for each in found)
+    assert all("the regular expressions of this object are too large together" in message for message in found)
 
 
 def test_the_limit_does_not_depend_on_what_was_compiled_before():
@@ -56,9 +56,9 @@ def test_the_limit_does_not_depend_on_what_was_compiled_before():
 
 
 def test_patterns_that_are_refused_count_too():
-    huge = [f'device.driver.matches("\\\\p{{L}}{{1000}}{each}")' for each in range(8)]
+    huge = [f'device.driver.matches("\\\\p{{L}}{{1000}}{index}")' for index in range(8)]
     found = problems(*huge)
-    assert sum("pattern too large" in each for each in found) <= 3
+    assert sum("pattern too large" in message for message in found) <= 3
     assert len(found) == 8
 
 
@@ -83,9 +83,9 @@ def test_a_computed_pattern_that_is_too_large_fails_the_evaluation():
 
 
 def test_computed_patterns_have_a_limit_together():
-    each = " && ".join(f'!device.driver.matches("{number}.{{900}}" + device.driver)' for number in range(9))
+    selector = " && ".join(f'!device.driver.matches("{number}.{{900}}" + device.driver)' for number in range(9))
     with pytest.raises(CostLimitExceeded):
-        compile_selector(each).matches(plain())
+        compile_selector(selector).matches(plain())
 
 
 def test_a_computed_pattern_costs_by_its_instructions():
@@ -101,7 +101,7 @@ def test_a_literal_pattern_costs_what_kubernetes_counts():
 
 
 def test_the_cache_is_bounded_by_memory():
-    for each in range(4000):
-        patterns.compile_pattern(f"[a-z]{{3}}{each}")
+    for number in range(4000):
+        patterns.compile_pattern(f"[a-z]{{3}}{number}")
     assert patterns._CACHE.size <= 96 * 2**20
     assert len(patterns._CACHE) < 4000

@@ -150,7 +150,7 @@ def test_an_mps_daemon_that_dray_did_not_start(make: Callable[..., Doctor], tmp_
     assert f"process {daemon.pid} (/tmp/nvidia-mps)" in mps["message"]
 
 
-def test_without_a_driver_for_a_gpu_on_the_bus(make: Callable[..., Doctor]) -> None:
+def test_a_gpu_on_the_bus_without_its_driver_is_an_error(make: Callable[..., Doctor]) -> None:
     doctor = make("g6.48xlarge")
     for path in (doctor.machine.driver_root / "usr/lib/x86_64-linux-gnu").iterdir():
         path.unlink()

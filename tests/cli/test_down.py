@@ -21,7 +21,7 @@ Dray = Callable[..., Result]
 
 @pytest.fixture
 def command() -> list[str]:
-    """Of the process that stands for the cluster."""
+    """The command line of the process that stands for the cluster."""
     return ["sleep", "1000"]
 
 

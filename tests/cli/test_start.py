@@ -67,26 +67,30 @@ def test_components_wait_for_a_server_that_is_down(short_path: Path) -> None:
             greeting: stack.enter_context(running(*command))
             for greeting, command in commands(config, short_path, ports).items()
         }
-        for each in ports:
-            url = f"http://127.0.0.1:{each}"
+        for component_port in ports:
+            url = f"http://127.0.0.1:{component_port}"
             # Until the process listens, nobody answers.
             eventually(lambda url=url: reached(f"{url}/healthz") == (200, "ok"))
             status, said = eventually(
                 lambda url=url: found if "Connect" in (found := reached(f"{url}/readyz"))[1] else None
             )
             assert (status, f"http://127.0.0.1:{port}" in said) == (503, True), said
-        assert [each.process.poll() for each in started.values()] == [None] * 4
+        assert [component.process.poll() for component in started.values()] == [None] * 4
         server.start()
         stack.callback(server._end, server._process, kill=True)
-        for greeting, each in started.items():
-            assert each.line().startswith(greeting)
-        for each in ports[:2]:
-            eventually(lambda each=each: reached(f"http://127.0.0.1:{each}/readyz") == (200, "ok"))
-        for each in started.values():
-            status, _ = each.stop()
+        for greeting, component in started.items():
+            assert component.line().startswith(greeting)
+        for component_port in ports[:2]:
+            eventually(
+                lambda component_port=component_port: (
+                    reached(f"http://127.0.0.1:{component_port}/readyz") == (200, "ok")
+                )
+            )
+        for component in started.values():
+            status, _ = component.stop()
             assert status == 0
-            assert each.process.stderr is not None
-            said = each.process.stderr.read()
+            assert component.process.stderr is not None
+            said = component.process.stderr.read()
             assert "Traceback" not in said
             before, again, _ = said.partition("answers again")
             assert (before.count("does not answer"), bool(again)) == (1, True), said

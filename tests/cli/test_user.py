@@ -84,7 +84,7 @@ def test_users_are_listed_and_a_removed_user_is_locked_out(box: Box, ann: str) -
     assert removed.stdout == "user eve removed\n"
     assert eventually(lambda: box.dray("get", "nodes", user="eve").returncode == 1)
     names = json.loads(box.dray("get", "clusterrolebindings", "-o", "json").stdout)["items"]
-    assert not [each for each in names if each["metadata"]["name"].endswith(":eve")]
+    assert not [binding for binding in names if binding["metadata"]["name"].endswith(":eve")]
     missing = box.dray("user", "remove", "eve", "--yes")
     assert missing.returncode == 1
     assert "user eve not found" in missing.stderr

@@ -16,7 +16,7 @@ from tests.cli.running import DRAY, PATIENCE, eventually, running
 from tests.cli.test_up import wait
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FOLDERS = sorted(each.name for each in (EXAMPLES / "walkthroughs").iterdir() if each.is_dir())
+FOLDERS = sorted(path.name for path in (EXAMPLES / "walkthroughs").iterdir() if path.is_dir())
 PODS = {"1": 2, "2": 2, "3": 3, "4": 2, "5": 3, "6": 3, "7": 2}
 """How many pods each walk-through starts."""
 

@@ -12,8 +12,8 @@ from tests.gpus import pod
 from tests.scheduling.test_queues import GPU, QUEUE, cluster_queue, flavor, local_queue, nominal
 from tests.scheduling_loop.test_queue_feed import make
 
-SHIPPED = next(each for each in manifests("scheduler") if each["kind"] == "ClusterRole")
-BUILT_IN = next(each for each in cluster_roles() if each["metadata"]["name"] == "system:kube-scheduler")
+SHIPPED = next(role for role in manifests("scheduler") if role["kind"] == "ClusterRole")
+BUILT_IN = next(role for role in cluster_roles() if role["metadata"]["name"] == "system:kube-scheduler")
 
 
 def always_read():
@@ -22,7 +22,7 @@ def always_read():
 
 
 def kinds():
-    names = {(each.group, each.plural) for each in (*always_read(), *KINDS.values())}
+    names = {(kind.group, kind.plural) for kind in (*always_read(), *KINDS.values())}
     # If these are missing, the list is not derived from the code any more.
     assert ("", "pods") in names
     assert ("kueue.x-k8s.io", "clusterqueues") in names
@@ -51,7 +51,7 @@ def test_all_kinds_may_be_listed_and_watched(role):
 @pytest.mark.parametrize("role", [SHIPPED, BUILT_IN], ids=["examples/deploy", "built-in"])
 def test_the_status_of_queues_may_be_written(role):
     written = [*QUEUES.values(), KINDS["LocalQueue"], KINDS["PodGroup.scheduling.run.ai"], KINDS["PodGroup"]]
-    missing = [each.plural for each in written if not allows(role, "patch", each.group, f"{each.plural}/status")]
+    missing = [kind.plural for kind in written if not allows(role, "patch", kind.group, f"{kind.plural}/status")]
     assert missing == []
 
 
@@ -71,7 +71,7 @@ async def test_quota_is_enforced_with_the_shipped_rights():
 
         async def waits():
             events = await cluster.list("Event")
-            return [each for each in events if "ClusterQueue team" in each["message"]]
+            return [event for event in events if "ClusterQueue team" in event["message"]]
 
         await cluster.eventually(waits)
         assert [await bound(cluster, name)() for name in ("first", "second")].count("n") == 1
@@ -98,7 +98,7 @@ async def test_a_kind_of_another_system_that_may_not_be_read_keeps_the_scheduler
         scheduler, _ = running
 
         async def told():
-            return [each for each in scheduler.obstacles() if each.startswith(f"cannot list {named}: ")]
+            return [obstacle for obstacle in scheduler.obstacles() if obstacle.startswith(f"cannot list {named}: ")]
 
         await cluster.eventually(told)
         assert not scheduler.ready.is_set()

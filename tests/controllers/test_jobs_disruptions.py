@@ -78,8 +78,8 @@ async def test_an_index_whose_pod_is_preempted_is_not_given_up():
         assert condition(found, "Failed") is None
 
 
-async def test_pods_that_end_before_they_are_replaced_do_not_count_either():
-    """With podReplacementPolicy Failed, a pod is replaced when it has ended."""
+async def test_disrupted_pods_that_end_before_they_are_replaced_do_not_count():
+    """A Job with podReplacementPolicy Failed replaces a pod when it has ended."""
     async with cluster() as local:
         await local.create(job(parallelism=8, completions=8, podReplacementPolicy="Failed"))
         old = await running(local, 8)

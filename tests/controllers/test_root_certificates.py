@@ -75,7 +75,7 @@ async def published(client, namespace):
 
 
 async def logged(caplog, client, root):
-    """What the publisher logs when it starts."""
+    """Returns the log of the publisher after its start."""
     plane = ControlPlane(client, PlaneOptions(controllers=(PUBLISHER,), root=root))
     running = asyncio.create_task(plane.run())
     await plane.ready.wait()
@@ -104,7 +104,7 @@ async def test_a_server_that_writes_none_gets_that_of_the_kubeconfig_or_the_give
             await process.wait()
 
 
-async def test_it_is_told_when_no_certificate_is_known(caplog):
+async def test_the_log_asks_for_root_ca_file_if_no_certificate_is_known(caplog):
     async with foreign_server() as (_, client):
         assert "give --root-ca-file" in await logged(caplog, client, RootCertificate())
         assert (await client.list(CONFIG_MAPS, selection=Selection(fields=f"metadata.name={NAME}")))["items"] == []

@@ -21,7 +21,7 @@ class Metered(Lamps):
         self.memory = 1000
 
     async def prepare(self, claim: Claim) -> Prepared:
-        return Prepared([PreparedDevice(each, status=DeviceStatus(data={"uuid": "u"})) for each in claim.devices])
+        return Prepared([PreparedDevice(device, status=DeviceStatus(data={"uuid": "u"})) for device in claim.devices])
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
         return [DeviceUtilization("node-1", f"lamp-{number}", self.ratio, self.memory) for number in range(2)]

@@ -102,7 +102,7 @@ async def machine(tmp_path):
 
 async def events(machine, name):
     found = await machine.cluster.list("Event", namespace="default")
-    return [each["message"] for each in found if (each.get("involvedObject") or {}).get("name") == name]
+    return [event["message"] for event in found if (event.get("involvedObject") or {}).get("name") == name]
 
 
 async def test_pods_that_cannot_be_set_up_say_why_and_are_deleted(machine):
@@ -111,24 +111,24 @@ async def test_pods_that_cannot_be_set_up_say_why_and_are_deleted(machine):
     await machine.cluster.create(pod("good", shell("sleep 1000")))
     await machine.phase("good", "Running")
     for name in ("downward-api", "host-path", "sub-path"):
-        await machine.cluster.eventually(lambda each=name: said_null(machine, each))
+        await machine.cluster.eventually(lambda name=name: said_null(machine, name))
     # Half of them by force: the pod is gone from the API at once, and from the machine soon.
     for number, name in enumerate(BROKEN):
         await machine.cluster.delete("Pod", name, grace=0 if number % 2 else None)
     for name in BROKEN:
         await machine.until(name, None)
     async with asyncio.timeout(30):
-        while [each for each in machine.agent.workers() if each.pod["metadata"]["name"] != "good"]:
+        while [worker for worker in machine.agent.workers() if worker.pod["metadata"]["name"] != "good"]:
             await asyncio.sleep(0.05)
         found = await machine.cluster.get("Pod", "good")
         while machine.agent.setup.uids() != {found["metadata"]["uid"]}:
             await asyncio.sleep(0.05)
-    assert {each.pod_uid for each in await machine.agent.runtime.containers()} == {found["metadata"]["uid"]}
+    assert {container.pod_uid for container in await machine.agent.runtime.containers()} == {found["metadata"]["uid"]}
     assert not machine._task.done()
 
 
 async def said_null(machine, name):
-    return [each for each in await events(machine, name) if "null" in each or "\\0" in each]
+    return [message for message in await events(machine, name) if "null" in message or "\\0" in message]
 
 
 async def test_a_worker_that_fails_for_any_reason_ends_its_deleted_pod(machine, monkeypatch):
@@ -166,7 +166,7 @@ async def test_a_pod_that_cannot_be_removed_does_not_keep_others_that_vanished(m
     monkeypatch.setattr(ProcessRuntime, "remove_sandbox", fails)
     await machine.start()
     async with asyncio.timeout(30):
-        while {each.pod_uid for each in await machine.agent.runtime.containers()} - {stuck}:
+        while {container.pod_uid for container in await machine.agent.runtime.containers()} - {stuck}:
             await asyncio.sleep(0.05)
         allowed.set()
         while await machine.agent.runtime.containers():

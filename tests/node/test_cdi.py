@@ -10,7 +10,7 @@ from tests.damage import DAMAGES
 SPEC = '{"cdiVersion": "0.5.0", "kind": "x.com/gpu", "devices": [{"name": "%s", "containerEdits": {"env": ["A=1"]}}]}'
 
 
-@pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "link"])
+@pytest.mark.parametrize("damage", [kind for kind in DAMAGES if kind != "link"])
 def test_a_damaged_spec_is_named_and_holds_up_no_other(tmp_path, damage):
     for name in ("bad", "good"):
         (tmp_path / f"{name}.json").write_text(SPEC % name)

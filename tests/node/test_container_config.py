@@ -20,7 +20,7 @@ async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):
         pod("p", *containers, restartPolicy="Never", volumes=[{"name": "scratch", "emptyDir": {}}])
     )
     found = await machine.phase("p", "Failed")
-    assert {each["terminated"]["reason"] for each in states(found).values()} == {"Error"}
+    assert {state["terminated"]["reason"] for state in states(found).values()} == {"Error"}
     assert set(states(found)) == set(names)
 
 
@@ -83,8 +83,8 @@ async def test_a_pod_whose_directories_are_deeper_than_python_recurses_is_remove
 
 
 async def has_said(machine, found):
-    return all(machine.log(found, each) == ["made"] for each in states(found))
+    return all(machine.log(found, container) == ["made"] for container in states(found))
 
 
 async def is_removed(machine):
-    return not [each for place in ("pods", "run/pods", "run/containers") for each in (machine.root / place).iterdir()]
+    return not [path for place in ("pods", "run/pods", "run/containers") for path in (machine.root / place).iterdir()]

@@ -33,7 +33,7 @@ async def machine(request, tmp_path):
 
 
 async def end_pods(machine):
-    """What `dray down --pods` does."""
+    """Ends all pods as `dray down --pods` does."""
     runtime = machine._make_runtime(machine.root / "run", machine.root / "cdi")
     for uid in await runtime.pods():
         assert await runtime.end_pod(uid)
@@ -41,7 +41,7 @@ async def end_pods(machine):
 
 
 async def kill_everything(machine):
-    """What a power failure does: no process of a pod is left, and nothing wrote down how one ended."""
+    """Kills all processes of pods as a power failure does: no supervisor records how they ended."""
     root = str(machine.root).encode()
     pids = set()
     for path in machine.root.glob("run/containers/*/state.json"):
@@ -57,12 +57,12 @@ async def kill_everything(machine):
                 os.kill(pid, number)
     runtime = machine._make_runtime(machine.root / "run", machine.root / "cdi")
     async with asyncio.timeout(20):
-        while any(each.running for each in await runtime.containers()):
+        while any(container.running for container in await runtime.containers()):
             await asyncio.sleep(0.05)
 
 
 async def remove_everything(machine):
-    """What `podman rm`, or somebody who deletes files, does."""
+    """Removes all containers as `podman rm` does, or a user who deletes files."""
     runtime = machine._make_runtime(machine.root / "run", machine.root / "cdi")
     for uid in await runtime.pods():
         await runtime.remove_sandbox(uid)
@@ -74,19 +74,19 @@ async def test_a_pod_that_is_never_restarted_has_failed_and_others_are_restarted
     await machine.cluster.create(pod("job", shell("echo once; exec sleep 1000", **image), restartPolicy="Never"))
     await machine.cluster.create(pod("service", shell("echo again; exec sleep 1000", **image)))
     for name in ("job", "service"):
-        found = await machine.until(name, lambda each: "running" in str(states(each)), within=60)
+        found = await machine.until(name, lambda found_pod: "running" in str(states(found_pod)), within=60)
         async with asyncio.timeout(20):
             while not machine.log(found):
                 await asyncio.sleep(0.05)
     await machine.stop()
     await end(machine)
     await machine.start()
-    job = await machine.until("job", lambda each: each["status"].get("phase") == "Failed", within=60)
+    job = await machine.until("job", lambda found_pod: found_pod["status"].get("phase") == "Failed", within=60)
     assert states(job)["c0"]["terminated"]["exitCode"] in (137, 255)
     assert restarts(job) == 0
     assert machine.log(job) == ["once"]
     service = await machine.until(
-        "service", lambda each: restarts(each) == 1 and "running" in str(states(each)), within=60
+        "service", lambda found_pod: restarts(found_pod) == 1 and "running" in str(states(found_pod)), within=60
     )
     assert machine.log(service) == ["again"]
     assert service["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] in (137, 255)
@@ -100,7 +100,7 @@ async def test_a_job_that_succeeded_while_no_agent_ran_has_succeeded_after_its_p
     if machine.agent.runtime.name == "podman":
         container["volumeMounts"] = [{"name": "go", "mountPath": "/go"}]
     await machine.cluster.create(pod("job", container, restartPolicy="Never", volumes=volumes))
-    await machine.until("job", lambda each: "running" in str(states(each)), within=60)
+    await machine.until("job", lambda found_pod: "running" in str(states(found_pod)), within=60)
     await machine.stop()
     (tmp_path / "now").touch()
     runtime = machine._make_runtime(machine.root / "run", machine.root / "cdi")
@@ -108,6 +108,8 @@ async def test_a_job_that_succeeded_while_no_agent_ran_has_succeeded_after_its_p
     await runtime.wait(container.id)
     assert not await runtime.end_pod(container.pod_uid)
     await machine.start()
-    found = await machine.until("job", lambda each: each["status"].get("phase") in ("Succeeded", "Failed"), within=60)
+    found = await machine.until(
+        "job", lambda found_pod: found_pod["status"].get("phase") in ("Succeeded", "Failed"), within=60
+    )
     assert found["status"]["phase"] == "Succeeded"
     assert found["spec"]["nodeName"] == NODE

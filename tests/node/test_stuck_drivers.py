@@ -18,7 +18,7 @@ STUCK, GOOD = "gpu.example.com", "nic.example.com"
 
 @pytest.fixture
 def root():
-    """With a path that leaves room for the names of sockets."""
+    """Yields a directory with a short path, because paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="node-") as directory:
         (Path(directory) / "cdi").mkdir()
         yield Path(directory)
@@ -62,14 +62,14 @@ async def test_a_stuck_driver_holds_up_its_own_pods_alone(machine):
         assert (await machine.cluster.get("Pod", "one"))["metadata"].get("deletionTimestamp")
         assert len(machine.agent.dra.manager.users()) == 2
         # Their processes have ended, though.
-        assert not [each for each in await machine.agent.runtime.containers() if each.running]
+        assert not [container for container in await machine.agent.runtime.containers() if container.running]
         stuck.hold.set()
         await machine.until("one", None)
         await machine.cluster.eventually(lambda: forgotten(machine))
 
 
 async def asked(driver, verb, times):
-    return sum(each[1] == verb for each in driver.asked) >= times
+    return sum(call[1] == verb for call in driver.asked) >= times
 
 
 async def forgotten(machine):

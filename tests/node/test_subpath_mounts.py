@@ -74,7 +74,7 @@ def test_what_leads_out_of_the_volume_is_refused_with_the_reason(mounts, volume,
     with pytest.raises(SetupError) as caught:
         mounts.make("uid", "main", volume, subpath)
     assert (caught.value.reason, str(caught.value)) == ("CreateContainerConfigError", said)
-    assert [each.name for each in outside.iterdir()] == ["sub"]
+    assert [path.name for path in outside.iterdir()] == ["sub"]
 
 
 @root_only
@@ -108,4 +108,4 @@ def test_a_subpath_that_is_swapped_all_the_time_never_leads_out(mounts, volume, 
             mounts.release("uid", "main")
             done += 1
     assert seen == {"inside"}
-    assert [each.name for each in outside.iterdir()] == ["sub"]
+    assert [path.name for path in outside.iterdir()] == ["sub"]

@@ -37,13 +37,13 @@ def data(volume):
 def test_files_are_written_replaced_and_left_alone_where_nothing_changed(volume):
     write_files(volume, OLD)
     first = data(volume)
-    assert {each.name for each in volume.iterdir()} == {first, "..data", "a", "deep"}
+    assert {path.name for path in volume.iterdir()} == {first, "..data", "a", "deep"}
     assert ((volume / "a").read_text(), (volume / "deep/b").read_text()) == ("1", "2")
     assert (volume / "deep/b").stat().st_mode & 0o777 == 0o600
     write_files(volume, OLD)
     assert data(volume) == first
     write_files(volume, NEW)
-    assert {each.name for each in volume.iterdir()} == {data(volume), "..data", "a"}
+    assert {path.name for path in volume.iterdir()} == {data(volume), "..data", "a"}
     assert data(volume) != first
     assert (volume / "a").read_text() == "3"
 
@@ -113,9 +113,9 @@ def test_whatever_is_in_the_volume_new_files_come_and_nothing_else_is_touched(vo
     write_files(volume, OLD)
     change(volume, outside)
     write_files(volume, NEW)
-    assert {each.name for each in volume.iterdir()} == {data(volume), "..data", "a"}
+    assert {path.name for path in volume.iterdir()} == {data(volume), "..data", "a"}
     assert (volume / "a").read_text() == "3"
-    assert [(each.name, each.read_text()) for each in outside.iterdir()] == [("a", "kept")]
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a", "kept")]
 
 
 def test_links_that_are_swapped_all_the_time_lead_nowhere(volume, outside):
@@ -127,6 +127,6 @@ def test_links_that_are_swapped_all_the_time_lead_nowhere(volume, outside):
                 write_files(volume, {"a": File(b"%d" % number, 0o644), "deep/b": File(b"", 0o644)})
             with suppress(OSError):
                 (volume / "..link").symlink_to(outside)
-    assert [(each.name, each.read_text()) for each in outside.iterdir()] == [("a", "kept")]
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a", "kept")]
     write_files(volume, NEW)
     assert (volume / "a").read_text() == "3"

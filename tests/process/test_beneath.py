@@ -50,9 +50,9 @@ def outside(tmp_path):
 def state(path: Path) -> list[tuple[str, int, int, str]]:
     """Everything that can be changed below a directory."""
     found = []
-    for each in sorted((path, *path.rglob("*"))):
-        stat = each.lstat()
-        found.append((str(each), stat.st_mode, stat.st_gid, each.read_text() if each.is_file() else ""))
+    for entry in sorted((path, *path.rglob("*"))):
+        stat = entry.lstat()
+        found.append((str(entry), stat.st_mode, stat.st_gid, entry.read_text() if entry.is_file() else ""))
     return found
 
 
@@ -96,7 +96,7 @@ def test_directories_are_made_beneath_with_the_mode_that_was_asked_for(volume, o
             with pytest.raises(OSError):
                 beneath.make_directories(root, path, 0o755)
     assert state(outside) == before
-    assert {each.name for each in volume.parent.iterdir()} == {"volume", "outside"}
+    assert {path.name for path in volume.parent.iterdir()} == {"volume", "outside"}
     assert not (volume / "missing").exists()
 
 
@@ -215,9 +215,9 @@ def test_links_that_are_swapped_all_the_time_lead_nowhere(volume, outside, tmp_p
 def place_tree(made, place, outside):
     """Directories with links beside them, moved to the place at once: names in the place are not to be trusted."""
     (made / "a/a/a").mkdir(parents=True)
-    for each in (made, made / "a", made / "a/a"):
-        (each / "b").symlink_to(outside)
-        (each / "file").touch()
+    for directory in (made, made / "a", made / "a/a"):
+        (directory / "b").symlink_to(outside)
+        (directory / "file").touch()
     try:
         made.rename(place)
     except OSError:

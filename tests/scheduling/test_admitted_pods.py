@@ -15,7 +15,7 @@ from tests.scheduling.test_share_tree import queue
 
 
 def say(core, name, labels, annotations=None):
-    """Somebody changes what a pod says of itself."""
+    """Replaces the labels and annotations of a pod, as a user may do; keeps the admission record."""
     known = core.get("Pod", name)
     kept = {key: value for key, value in known["metadata"].get("annotations", {}).items() if key == pod_queues.RECORD}
     metadata = {**known["metadata"], "labels": labels, "annotations": {**kept, **(annotations or {})}}
@@ -31,7 +31,7 @@ def full():
 
 
 def recorded(core):
-    """As the binding leaves the pods on the server."""
+    """Adds the admission record to bound pods, as the binding does on the server."""
     for (kind, _), document in list(core.objects.items()):
         if kind == "Pod" and document["spec"].get("nodeName"):
             charged = core.state.queues.charged(core.state.placed(document["metadata"]["uid"]))
@@ -45,7 +45,7 @@ def restarted(core):
     """Another scheduler, which hears of pods first and of queues last."""
     fresh = Core()
     order = ("Node", "ResourceSlice", "ResourceClaim", "Pod")
-    ordered = sorted(core.objects.items(), key=lambda each: order.index(each[0][0]) if each[0][0] in order else 9)
+    ordered = sorted(core.objects.items(), key=lambda item: order.index(item[0][0]) if item[0][0] in order else 9)
     for (kind, _), document in ordered:
         fresh.objects[(kind, document["metadata"]["name"])] = document
         fresh.scheduler.put(kind, document, fresh.now)

@@ -135,7 +135,7 @@ def test_a_gang_in_a_queue_goes_to_one_rack(group, queues, labels, dra, required
 
 
 def test_an_elastic_gang_gets_what_quota_is_left_however_many_nodes_there_are():
-    """Without quota left, no node is asked: asking all of them would take more work than an attempt may do."""
+    """The scheduler tries no nodes after the quota is used up: 6000 nodes would exceed the work budget."""
     quota = {EXTENDED: nominal(16)}
     queues = [flavor(), cluster_queue("team", ("any", quota)), local_queue("team", "team")]
     group = {"schedulingGroup": {"podGroupName": "g"}}

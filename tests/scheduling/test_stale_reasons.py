@@ -37,7 +37,7 @@ def test_pods_of_one_kind_are_all_refreshed():
     core.put({**core.get("ResourceClaim", "old"), "status": {}})
     messages = refused(core.later(60))
     assert len(messages) == 50
-    assert not any("default/old" in each for each in messages.values())
+    assert not any("default/old" in message for message in messages.values())
 
 
 def test_a_reason_that_names_others_stays():

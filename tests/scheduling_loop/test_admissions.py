@@ -23,8 +23,8 @@ def queued(name, labels=None, annotations=None):
 
 async def full(local):
     """A queue of one GPU, a pod that has it and one that waits."""
-    for each in (flavor(), cluster_queue("team", ("any", {GPU: nominal(1)})), local_queue("team", "team")):
-        await make(local, each)
+    for document in (flavor(), cluster_queue("team", ("any", {GPU: nominal(1)})), local_queue("team", "team")):
+        await make(local, document)
     await local.create(queued("first"))
 
     async def runs():
@@ -35,7 +35,11 @@ async def full(local):
 
     async def waits():
         found = await local.get("Pod", "second")
-        return [each for each in (found.get("status") or {}).get("conditions", ()) if each["type"] == "PodScheduled"]
+        return [
+            condition
+            for condition in (found.get("status") or {}).get("conditions", ())
+            if condition["type"] == "PodScheduled"
+        ]
 
     await local.eventually(waits)
 
@@ -96,7 +100,9 @@ async def test_the_label_of_a_pod_that_has_ended_may_change():
 async def test_the_policy_for_clusters_of_others_names_all_words_and_refuses_their_change(monkeypatch):
     # A server of others has no such rule of its own.
     monkeypatch.setattr(pod_queues, "changes", lambda pod, old: ())
-    shipped = [each for each in manifests("scheduler") if each["kind"].startswith("ValidatingAdmissionPolicy")]
+    shipped = [
+        document for document in manifests("scheduler") if document["kind"].startswith("ValidatingAdmissionPolicy")
+    ]
     for name in (*pod_queues.LABELS, *pod_queues.ANNOTATIONS, pod_queues.RECORD):
         assert json.dumps(shipped[0]).count(f'\\"{name}\\"') >= 2, name
     async with LocalCluster(objects=[objects.node("n")]) as local:

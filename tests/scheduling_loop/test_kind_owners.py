@@ -22,7 +22,7 @@ DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresource
 
 
 def webhooks(name, group):
-    """What Kueue and KAI install for their kinds; it lets everything pass here."""
+    """Returns a webhook configuration as Kueue and KAI install it. This one rejects nothing."""
     hook = {
         "name": f"{name}.example.com",
         "admissionReviewVersions": ["v1"],
@@ -39,9 +39,9 @@ def webhooks(name, group):
 def installed(**changes):
     """The definitions as somebody else would apply them."""
     found = []
-    for each in definitions():
+    for definition in definitions():
         annotations = {"api-approved.kubernetes.io": "unapproved"}
-        found.append({**each, "metadata": {**each["metadata"], "annotations": annotations}, **changes})
+        found.append({**definition, "metadata": {**definition["metadata"], "annotations": annotations}, **changes})
     return found
 
 
@@ -72,15 +72,15 @@ async def all_placed(local, number):
 
 async def refused(local):
     async def told():
-        return [each for each in await local.list("Event") if each["reason"] == "FailedScheduling"]
+        return [event for event in await local.list("Event") if event["reason"] == "FailedScheduling"]
 
     return (await local.eventually(told))[0]["message"]
 
 
 async def told(local, kind):
     async def events():
-        found = [each for each in await local.list("Event") if each["reason"] == "NotActedUpon"]
-        return [each["message"] for each in found if each["involvedObject"]["kind"] == kind]
+        found = [event for event in await local.list("Event") if event["reason"] == "NotActedUpon"]
+        return [event["message"] for event in found if event["involvedObject"]["kind"] == kind]
 
     return await local.eventually(events)
 
@@ -112,7 +112,7 @@ async def test_queues_are_left_to_a_kueue_that_is_at_work_and_say_so(caplog):
         )
         assert local.plane.obstacles() == []
     said = [record.getMessage() for record in caplog.records if record.name == "dray.scheduler"]
-    assert [each for each in said if "quota" in each] == [f"clusterqueues.kueue.x-k8s.io: {message}"]
+    assert [line for line in said if "quota" in line] == [f"clusterqueues.kueue.x-k8s.io: {message}"]
 
 
 async def test_quota_is_enforced_beside_kueue_if_somebody_says_so():
@@ -171,10 +171,10 @@ async def test_queues_of_kai_are_enforced_or_left_in_the_same_way():
 
 async def test_queues_of_a_version_that_dray_does_not_read_say_so():
     older = []
-    for each in installed():
-        if each["metadata"]["name"] == "clusterqueues.kueue.x-k8s.io":
-            (version,) = each["spec"]["versions"]
-            older.append({**each, "spec": {**each["spec"], "versions": [{**version, "name": "v1beta1"}]}})
+    for definition in installed():
+        if definition["metadata"]["name"] == "clusterqueues.kueue.x-k8s.io":
+            (version,) = definition["spec"]["versions"]
+            older.append({**definition, "spec": {**definition["spec"], "versions": [{**version, "name": "v1beta1"}]}})
     async with cluster(*older) as local:
         kind = GroupVersionResource("kueue.x-k8s.io", "v1beta1", "clusterqueues")
         body = {**cluster_queue("team", ("any", {GPU: nominal(2)})), "apiVersion": "kueue.x-k8s.io/v1beta1"}
@@ -195,8 +195,8 @@ async def test_a_kind_that_comes_later_and_may_not_be_read_is_named_and_its_pods
             return await listing(resource, **options)
 
         monkeypatch.setattr(client, "list", refusing)
-        for each in installed():
-            await local.create(each)
+        for definition in installed():
+            await local.create(definition)
 
         async def named():
             return "cannot list localqueues.kueue.x-k8s.io: localqueues is forbidden" in local.plane.obstacles()
@@ -208,7 +208,7 @@ async def test_a_kind_that_comes_later_and_may_not_be_read_is_named_and_its_pods
         await all_placed(local, 1)
 
 
-def test_only_webhooks_that_name_the_group_show_that_a_system_is_at_work():
+def test_a_system_is_at_work_only_if_a_webhook_names_its_api_group():
     assert at_work([webhooks("policies", "*"), webhooks("jobs", "batch"), {}], "kueue.x-k8s.io") == ""
     assert "Kueue" in at_work([webhooks("k", "kueue.x-k8s.io")], "kueue.x-k8s.io")
     assert at_work([{"webhooks": [{"rules": [{"apiGroups": "kueue.x-k8s.io"}, 3]}, None]}], "kueue.x-k8s.io") == ""

@@ -42,7 +42,7 @@ async def test_a_gang_of_a_kind_that_was_just_installed_is_not_placed_in_part():
             await local.create(pod)
 
         async def told():
-            return [each["message"] for each in await local.list("Event") if each["reason"] == "FailedScheduling"]
+            return [event["message"] for event in await local.list("Event") if event["reason"] == "FailedScheduling"]
 
         (message, *_) = await local.eventually(told)
         assert "5 pods have to be placed at once, and there is a place for 4" in message
@@ -52,17 +52,17 @@ async def test_a_gang_of_a_kind_that_was_just_installed_is_not_placed_in_part():
 async def test_the_quota_of_a_queue_of_a_kind_that_was_just_installed_is_enforced():
     async with cluster() as local:
         await install(local, *KUEUE.values())
-        for each in KUEUE.values():
-            await served(local, each)
-        for each in (flavor(), cluster_queue("team", ("any", {GPU: nominal(1)})), local_queue("team", "team")):
-            await make(local, each)
+        for resource in KUEUE.values():
+            await served(local, resource)
+        for document in (flavor(), cluster_queue("team", ("any", {GPU: nominal(1)})), local_queue("team", "team")):
+            await make(local, document)
         for n in range(3):
             pod = gpus.pod(f"w{n}", templates=["one"])
             pod["metadata"]["labels"] = {QUEUE: "team"}
             await local.create(pod)
 
         async def told():
-            return len([each for each in await local.list("Event") if "ClusterQueue team" in each["message"]]) == 2
+            return len([event for event in await local.list("Event") if "ClusterQueue team" in event["message"]]) == 2
 
         await local.eventually(told)
         assert len(await placed(local)) == 1
@@ -81,10 +81,10 @@ async def test_a_class_of_nodes_of_a_kind_that_was_just_installed_is_acted_upon(
             )
             for n in range(6)
         ]
-        await asyncio.gather(*(local.create(each) for each in pods))
+        await asyncio.gather(*(local.create(pod) for pod in pods))
 
         async def all_placed():
-            found = [each["spec"].get("nodeName") for each in await local.list("Pod")]
+            found = [pod["spec"].get("nodeName") for pod in await local.list("Pod")]
             return found if all(found) else None
 
         assert set(await local.eventually(all_placed)) == {"a3"}

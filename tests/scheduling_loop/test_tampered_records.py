@@ -72,13 +72,13 @@ async def test_a_scheduler_survives_a_record_that_somebody_changed(content, virt
     async with VirtualCluster(1, nodes=1, gpu_count=4) as world:
         await world.create(objects.claim_template("gpu"))
         world.share("one")
-        for each in gpu_pods(2):
-            await world.create(each)
+        for pod in gpu_pods(2):
+            await world.create(pod)
         await world.until(lambda: all_bound(world, 2))
         await tamper(world, content)
         await asyncio.sleep(1)
-        for each in gpu_pods(2, first=2):
-            await world.create(each)
+        for pod in gpu_pods(2, first=2):
+            await world.create(pod)
         # Devices of a pool whose record is in doubt are not given away before every writer has come to an end.
         await world.until(lambda: all_bound(world, 4), within=5 * PATIENCE + 60)
         assert not world.checker.problems

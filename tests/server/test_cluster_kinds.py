@@ -97,7 +97,7 @@ def test_an_ingress_gets_the_default_class(api):
     assert api.create(path_of(INGRESS), INGRESS)["spec"]["ingressClassName"] == "front"
 
 
-def test_of_default_classes_of_the_same_second_the_lower_name_is_taken(api):
+def test_the_lower_name_wins_between_default_classes_of_the_same_second(api):
     classes = "/apis/networking.k8s.io/v1/ingressclasses"
     for name in ("zz2", "zz1"):
         ingress = {"name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}

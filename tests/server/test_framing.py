@@ -117,7 +117,9 @@ def test_chunks_may_have_extensions_and_requests_without_body_a_body(address: tu
     assert exchange(address, with_body + LAST) == [200, 200]
 
 
-@pytest.mark.parametrize("long", [b"X: " + b"a" * 200_000, b"\r\n".join(b"X%d: a" % each for each in range(20_000))])
+@pytest.mark.parametrize(
+    "long", [b"X: " + b"a" * 200_000, b"\r\n".join(b"X%d: a" % number for number in range(20_000))]
+)
 def test_a_head_without_end_is_cut_off(address: tuple[str, int], long: bytes) -> None:
     assert exchange(address, b"GET /livez HTTP/1.1\r\n" + HOST + long + b"\r\n\r\n") == []
     assert exchange(address, LAST) == [200]

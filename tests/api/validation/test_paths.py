@@ -13,13 +13,13 @@ PODINFO = {"fieldRef": {"fieldPath": "metadata.name"}}
 
 def volume(**source: Any) -> set[str]:
     problems = causes(create(changed(POD, {"spec.volumes": [{"name": "v", **source}]})))
-    return {each.removeprefix("spec.volumes[0].") for each in problems}
+    return {problem.removeprefix("spec.volumes[0].") for problem in problems}
 
 
 def mount(**members: Any) -> set[str]:
     mounted = {"name": "v", "mountPath": "/v", **members}
     members = {"spec.volumes": [{"name": "v", "emptyDir": {}}], "spec.containers.0.volumeMounts": [mounted]}
-    return {each.removeprefix("spec.containers[0].") for each in causes(create(changed(POD, members)))}
+    return {cause.removeprefix("spec.containers[0].") for cause in causes(create(changed(POD, members)))}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class Runc:
             (bundle / "rootfs/bin" / applet).symlink_to("busybox")
         linux = {
             "cgroupsPath": f"{self._cgroup}/kubepods/burstable/pod{pod}/{name}",
-            "namespaces": [{"type": each} for each in ("pid", "mount", "ipc", "uts")],
+            "namespaces": [{"type": namespace} for namespace in ("pid", "mount", "ipc", "uts")],
         }
         proc = {"destination": "/proc", "type": "proc", "source": "proc"}
         write_spec(bundle, environment or {}, command, linux=linux, mounts=[proc])
@@ -85,7 +85,7 @@ class Runc:
             shim.stdout.close()
             shim.wait(10)
         for group in Path("/sys/fs/cgroup").glob(f"*{self._cgroup}"):
-            below = (each for each in group.rglob("*") if each.is_dir())
+            below = (path for path in group.rglob("*") if path.is_dir())
             for directory in (*sorted(below, reverse=True), group):
                 directory.rmdir()
 
@@ -101,4 +101,4 @@ def allowed_cpus(pid):
 
 def environment_names(pid):
     entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return {each.partition(b"=")[0].decode() for each in entries}
+    return {entry.partition(b"=")[0].decode() for entry in entries}

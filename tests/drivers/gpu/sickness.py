@@ -18,15 +18,17 @@ CLAIMS = {
     "mps": ("gpu-0", [mps()]),
     "partition": (PARTITION, []),
 }
-"""By kind of claim: its device and its configuration."""
+"""The device and the configuration of each kind of claim."""
 
 
 def taints_of(device):
-    return {(each["key"].partition("/")[2], each.get("value", ""), each["effect"]) for each in device.get("taints", ())}
+    return {
+        (taint["key"].partition("/")[2], taint.get("value", ""), taint["effect"]) for taint in device.get("taints", ())
+    }
 
 
 def tracebacks(caplog):
-    return [each for each in caplog.records if each.exc_info and each.name.startswith("dray")]
+    return [record for record in caplog.records if record.exc_info and record.name.startswith("dray")]
 
 
 class SickWorld:
@@ -55,7 +57,7 @@ class SickWorld:
         await self.world.kubelet.end_pod(name, within=within)
 
     async def taints(self, device=None):
-        """None if the device is not published."""
+        """Returns the taints of the device; None if the device is not published."""
         found = (await self.world.devices()).get(device or self.device)
         return None if found is None else taints_of(found)
 
@@ -94,7 +96,9 @@ class SickWorld:
         try:
             await self.world.kubelet.eventually(holds, f"{what}: the machine is well", within)
         except AssertionError as error:
-            taints = {name: taints_of(each) for name, each in (await self.world.devices()).items() if taints_of(each)}
+            taints = {
+                name: taints_of(device) for name, device in (await self.world.devices()).items() if taints_of(device)
+            }
             raise AssertionError(f"{error}\ntaints {taints}, left {self.world.leftovers()}") from None
 
 

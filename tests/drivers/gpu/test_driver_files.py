@@ -60,7 +60,7 @@ def test_a_container_mounts_files_by_their_names_on_the_host(tmp_path):
 
 
 def test_links_are_followed_within_the_root(tmp_path):
-    """As packages of Debian have them: absolute ones, through /etc/alternatives."""
+    """Debian packages have absolute links through /etc/alternatives."""
     install(tmp_path, "usr/lib/nvidia/current", "usr/lib/nvidia/bin")
     place = tmp_path / "usr/lib/x86_64-linux-gnu"
     place.mkdir()

@@ -67,7 +67,7 @@ def test_a_root_without_a_loader_gives_its_own_libraries_alone(root, tmp_path):
     used = files_of(root, tmp_path)
     inside = {path for path in used if path.startswith(str(root))}
     assert {Path(path).name for path in inside} == {"nvidia-smi", "libnvidia-ml.so.1"}
-    assert [each.name for each in (tmp_path / "libraries").iterdir()] == ["libnvidia-ml.so.1"]
+    assert [path.name for path in (tmp_path / "libraries").iterdir()] == ["libnvidia-ml.so.1"]
 
 
 def test_scripts_and_links_that_are_not_right_any_more(root, tmp_path):

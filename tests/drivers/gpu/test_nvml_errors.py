@@ -48,7 +48,7 @@ WANTED = os.environ.get("DRAY_NVML_ERRORS", "4")
 
 
 async def functions(trial):
-    """All that a claim and the checks of the driver call."""
+    """Returns the NVML functions that a claim and the checks of the driver call."""
     trial.machine.called()
     await trial.start("seen")
     await trial.end("seen")
@@ -57,7 +57,7 @@ async def functions(trial):
         return {"nvmlSystemGetDriverVersion", "nvmlDeviceGetPerformanceState", "nvmlEventSetWait_v2"} <= names()
 
     def names():
-        return {each.name for each in (trial.machine.state / "called").iterdir()}
+        return {path.name for path in (trial.machine.state / "called").iterdir()}
 
     await trial.world.kubelet.eventually(checked, "a discovery and a check")
     return sorted(names() | OPENING)

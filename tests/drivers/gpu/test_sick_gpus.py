@@ -65,7 +65,7 @@ async def test_mig_mode_that_another_client_holds_does_not_hold_the_claim(gpu_ma
 
         async def told():
             events = await trial.world.cluster.list("Event")
-            return [each for each in events if each["reason"] == "CleanUpPending"]
+            return [event for event in events if event["reason"] == "CleanUpPending"]
 
         await trial.world.kubelet.eventually(told, "an event of the claim")
         trial.machine.remove("mig_busy")
@@ -252,7 +252,7 @@ async def test_a_vgpu_is_offered_whole_alone(gpu_machine):
     machine.write("virtualization", 2)
     async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
         devices = await _published(world)
-        assert [each for each in devices if each.startswith("gpu-0")] == ["gpu-0"]
+        assert [device for device in devices if device.startswith("gpu-0")] == ["gpu-0"]
         assert "gpu-1-mig-1g10gb-19-0" in devices
 
 

@@ -10,7 +10,7 @@ NOT_SUPPORTED = 3
 
 async def reported(world, name):
     claim = await world.cluster.get("ResourceClaim", name)
-    return {place[2]: (each.percent, each.memory_used) for place, each in reports_of(claim)}
+    return {place[2]: (report.percent, report.memory_used) for place, report in reports_of(claim)}
 
 
 async def test_claim_and_metrics_show_what_nvml_tells(gpu_machine):

@@ -76,7 +76,7 @@ class World:
         return content
 
     def edits(self, uid):
-        """What a container gets of each device of a claim by its CDI file: the device's own, then what all have."""
+        """Returns the edits in the CDI file of a claim, by device: its own edits first, then the shared edits."""
         content, prefix = self.cdi(uid), f"{uid}-"
         shared = content["containerEdits"]
         return {
@@ -89,7 +89,7 @@ class World:
         }
 
     async def devices(self):
-        """As they are published."""
+        """Returns the published devices by name."""
         slices = await self.cluster.list("ResourceSlice")
         return {each["name"]: each for found in slices for each in found["spec"].get("devices", ())}
 

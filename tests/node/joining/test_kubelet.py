@@ -54,7 +54,7 @@ class Kubelet:
         self.asked = []
 
     async def bootstrap(self):
-        """From the token to a client that is the node."""
+        """Obtains a client certificate with the bootstrap token, and makes the client of the node."""
         async with ApiClient(HttpTransport(Endpoint(self.server, ca=self.authority, token=self._token))) as client:
             mine = await self._certificate(client, "kubernetes.io/kube-apiserver-client-kubelet", "client auth", ())
         endpoint = Endpoint(self.server, ca=self.authority, certificate=mine.certificate, key=mine.key)
@@ -82,15 +82,17 @@ class Kubelet:
         made = await client.create(REQUESTS, {**kind, "metadata": {"generateName": "csr-"}, "spec": spec})
         async with asyncio.timeout(60):
             while not (found := await client.get(REQUESTS, made["metadata"]["name"]))["status"].get("certificate"):
-                failed = [each for each in found["status"].get("conditions") or () if each["type"] == "Failed"]
+                failed = [
+                    condition for condition in found["status"].get("conditions") or () if condition["type"] == "Failed"
+                ]
                 assert not failed, failed
                 await asyncio.sleep(0.02)
         return Credential(base64.b64decode(found["status"]["certificate"]), certificates.encode_key(key))
 
     async def logs(self, request):
-        """With authorization mode Webhook: it asks the server whether its client may."""
+        """Serves logs as in authorization mode Webhook: asks the server whether the client has the right."""
         certificate = request.transport.get_extra_info("ssl_object").getpeercert()
-        user = dict(each for part in certificate["subject"] for each in part)["commonName"]
+        user = dict(pair for part in certificate["subject"] for pair in part)["commonName"]
         attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node, "version": "v1"}
         review = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
         body = {**review, "spec": {"user": user, "resourceAttributes": attributes}}
@@ -174,7 +176,7 @@ async def test_addresses_that_are_not_in_the_status_of_the_node_wait_for_somebod
 
         async def events():
             found = (await lab.admin.list(kind_of("Event")))["items"]
-            return [each["message"] for each in found if each["reason"] == "AddressNotOfNode"]
+            return [event["message"] for event in found if event["reason"] == "AddressNotOfNode"]
 
         async with asyncio.timeout(60):
             while not (told := await events()):

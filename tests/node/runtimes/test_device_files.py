@@ -98,7 +98,7 @@ async def test_a_privileged_container_sees_all(runtime: ProcessRuntime, machine:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="device files are made by root")
 async def test_root_cannot_open_a_hidden_device_by_another_name(runtime: ProcessRuntime, machine: Path) -> None:
-    """Where control groups have rules for devices: version 1."""
+    """Device rules need control groups of version 1."""
     if not os.access("/sys/fs/cgroup/devices", os.W_OK):
         pytest.skip("no control groups of version 1 for devices")
     hidden, other = machine / "dev/lamp0", machine / "other"

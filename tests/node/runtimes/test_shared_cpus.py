@@ -65,9 +65,9 @@ async def test_containers_without_a_claim_leave_claimed_cpus_and_get_them_back(r
     await sees(before, online)
     await sees(after, online)
     assert seen(owner) == {two_cpus[0]}
-    for each in started:
-        await runtime.stop(each.id, 0)
-        await runtime.remove(each.id)
+    for container in started:
+        await runtime.stop(container.id, 0)
+        await runtime.remove(container.id)
 
 
 async def test_an_agent_that_starts_again_gives_cpus_back_whose_claims_are_gone(
@@ -85,7 +85,7 @@ async def test_an_agent_that_starts_again_gives_cpus_back_whose_claims_are_gone(
 
 
 @pytest.mark.parametrize("kind", ["process"])
-async def test_without_control_groups_affinity_holds_them_and_the_log_says_so(
+async def test_affinity_limits_containers_where_control_groups_are_missing_and_the_log_warns(
     kind, tmp_path, config, claim, two_cpus, caplog
 ):
     runtime = ProcessRuntime(tmp_path / "run", cdi_directories=[tmp_path / "cdi"], cgroups=Cgroups(Path("/none")))

@@ -134,7 +134,10 @@ async def test_clients_that_come_and_go_while_the_input_is_full_leave_nothing(ru
     before = descriptors()
     for _ in range(2):
         streams = [Recorder(*FOUR_MEBIBYTES, ends=False) for _ in range(20)]
-        found = [await attached(runtime, state, each, until=lambda s=each: len(s._inputs) < 64) for each in streams]
+        found = [
+            await attached(runtime, state, recorder, until=lambda s=recorder: len(s._inputs) < 64)
+            for recorder in streams
+        ]
         await asyncio.gather(*map(left, found))
     async with asyncio.timeout(20):
         while descriptors() > before + 1:
@@ -149,7 +152,7 @@ async def test_a_shim_refuses_more_clients_than_it_can_serve_and_goes_on(runtime
     supervisor, _ = shim(state)
     tasks = [asyncio.create_task(runtime.attach(state.id, Recorder(ends=False))) for _ in range(100)]
     async with asyncio.timeout(20):
-        while sum(each.done() for each in tasks) < 50:
+        while sum(task.done() for task in tasks) < 50:
             await asyncio.sleep(0.05)
     assert started_at(supervisor)
     assert len(os.listdir(f"/proc/{supervisor}/fd")) < 60
@@ -169,8 +172,8 @@ async def test_clients_that_do_not_read_do_not_delay_the_end(runtime, config, sh
     assert ended.signal == signal.SIGTERM
     # With a second for each of them it would be half a minute.
     assert time.monotonic() - began < 20
-    for each in tasks:
-        await left(each)
+    for task in tasks:
+        await left(task)
 
 
 @process_only
@@ -190,7 +193,7 @@ async def test_a_container_whose_shim_is_stopped_is_killed_without_it(tmp_path, 
     async with asyncio.timeout(30):
         ended = await runtime.stop(state.id, 0.2)
     assert (ended.exit_code, ended.signal) == (137, signal.SIGKILL)
-    assert not [each for each in (supervisor, pid, other) if started_at(each)]
+    assert not [process for process in (supervisor, pid, other) if started_at(process)]
     await runtime.remove_sandbox(UIDS["process"])
     assert await runtime.pods() == set()
 
@@ -203,7 +206,7 @@ async def test_a_stopped_shim_does_not_block_the_agent(runtime, config, shim, im
     waiting = [asyncio.create_task(runtime.wait(state.id)) for _ in range(200)]
     async with asyncio.timeout(30):
         assert (await runtime.stop(state.id, 0)).exit_code == 137
-        assert {each.exit_code for each in await asyncio.gather(*waiting)} == {137}
+        assert {ended.exit_code for ended in await asyncio.gather(*waiting)} == {137}
 
 
 @process_only
@@ -241,7 +244,7 @@ async def test_processes_without_control_groups_end_when_their_shim_was_killed(t
 
 
 async def test_commands_that_run_in_a_container_end_with_it(runtime, config, tmp_path):
-    """Also where such a command does not read its input, and its client does not read its output."""
+    """The command does not read its input, and its client does not read its output."""
     mark = f"{time.monotonic_ns()}"
     state = await runtime.start(config("sleep", "1000", environment={"MARK": mark}))
     streams = Recorder(*FOUR_MEBIBYTES, ends=False)
@@ -269,7 +272,7 @@ async def test_a_container_ends_although_the_client_of_a_command_in_it_does_not_
 
 
 def processes(command, mark):
-    """Those with that command and the variable MARK."""
+    """Returns the pids of processes with this command and this value of the variable MARK."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -313,7 +316,7 @@ async def test_a_removed_pod_leaves_no_control_groups(runtime, config):
     await asyncio.sleep(0.1)
     assert inner.running
     await runtime.remove_sandbox(UIDS["process"])
-    assert not [each for each in runtime._cgroups.find(UIDS["process"], "").directories if each.exists()]
+    assert not [directory for directory in runtime._cgroups.find(UIDS["process"], "").directories if directory.exists()]
 
 
 @process_only
@@ -327,10 +330,10 @@ async def test_containers_that_end_with_a_killed_cluster_leave_no_control_groups
     await runtime.create_sandbox(SandboxConfig(pod_uid=uid, namespace="default", name="p"))
     states = [await runtime.start(replace(config("sleep", "1000"), pod_uid=uid)) for _ in range(2)]
     groups = runtime._cgroups.find(uid).directories
-    assert all(each.is_dir() for each in groups)
+    assert all(group.is_dir() for group in groups)
     owner.kill()
     await owner.wait()
     async with asyncio.timeout(20):
-        assert [(await runtime.wait(each.id)).exit_code for each in states] == [137, 137]
-        while any(each.exists() for each in groups):
+        assert [(await runtime.wait(container.id)).exit_code for container in states] == [137, 137]
+        while any(group.exists() for group in groups):
             await asyncio.sleep(0.05)

@@ -47,9 +47,9 @@ def test_names_that_nodes_may_have(name):
 
 
 def test_one_spelling_for_an_address():
-    assert {normalized(each) for each in ("127.0.0.1", "127.1", "::ffff:127.0.0.1", "0x7f.1", "017700000001")} == {
-        "127.0.0.1"
-    }
+    assert {
+        normalized(address) for address in ("127.0.0.1", "127.1", "::ffff:127.0.0.1", "0x7f.1", "017700000001")
+    } == {"127.0.0.1"}
     assert normalized("fe80::1%eth0") == "fe80::1"
 
 
