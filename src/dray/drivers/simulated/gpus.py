@@ -92,7 +92,7 @@ class SimulatedGpus(Driver):
         return Prepared(prepared, state.document())
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
-        """Returns simulated values; `dray.drivers.simulated.utilization` has the rule. Claims that share a device add up."""
+        """Returns simulated values, added up over claims that share a device; `utilization` has the rule."""
         records = await asyncio.to_thread(self.context.recorded_claims)
         busy: dict[str, float] = {}
         memory: dict[str, float] = {}
