@@ -1,4 +1,4 @@
-"""Descriptors of this process: whether one can be read or written, and whether enough are left."""
+"""Descriptors of this process: pipes that the event loop owns, waiting for one, and whether enough are left."""
 
 from __future__ import annotations
 
@@ -15,6 +15,26 @@ _logger = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 2.0
 # Enough for the start of a container and an answer beside it.
 _NEEDED: Final = 16
+
+
+class LoopPipe:
+    """A pipe that is handed to the event loop (connect_read_pipe, connect_write_pipe), and is closed once.
+
+    The loops of asyncio leave closing to `close`. Uvloop calls it too, after it has closed the descriptor itself: by
+    then another thread may have opened a file with the same number, which must not be closed.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._closes = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        if self._closes:
+            self._closes = False
+            os.close(self._descriptor)
 
 
 async def readable(descriptor: int | socket.socket) -> None:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from dray.process.descriptors import LoopPipe
+
 _LINE_BYTES: Final = 2**20
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -35,18 +37,21 @@ class ForkedProcess:
         self.returncode: int | None = None
         self.stdout: asyncio.StreamReader | None = None
         """After `tell`."""
-        self._stdin = os.fdopen(stdin, "wb", buffering=0)
-        self._output = os.fdopen(stdout, "rb", buffering=0)
+        self._pipes: tuple[int, int] | None = (stdin, stdout)
+        """Until the event loop owns them."""
         self._reading: asyncio.BaseTransport | None = None
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def tell(self, orders: bytes) -> None:
         """All that it will read."""
+        assert self._pipes is not None
+        (stdin, stdout), self._pipes = self._pipes, None
         loop = asyncio.get_running_loop()
         self.stdout = asyncio.StreamReader(_LINE_BYTES)
         reading = asyncio.StreamReaderProtocol(self.stdout)
-        self._reading, _ = await loop.connect_read_pipe(lambda: reading, self._output)
-        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop), self._stdin)
+        self._reading, _ = await loop.connect_read_pipe(lambda: reading, LoopPipe(stdout))
+        flow = asyncio.streams.FlowControlMixin(loop)
+        transport, protocol = await loop.connect_write_pipe(lambda: flow, LoopPipe(stdin))
         writer = asyncio.StreamWriter(transport, protocol, None, loop)
         with suppress(ConnectionError):
             writer.write(orders)
@@ -62,9 +67,10 @@ class ForkedProcess:
         self.returncode = os.waitstatus_to_exitcode(status)
         if self._reading is not None:
             self._reading.close()
-        else:
-            self._stdin.close()
-            self._output.close()
+        elif self._pipes is not None:
+            for descriptor in self._pipes:
+                os.close(descriptor)
+            self._pipes = None
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import dray
+from dray.process.descriptors import LoopPipe
 
 _ANSWER_BYTES: Final = 65536
 
@@ -81,8 +82,8 @@ async def _read(descriptor: int) -> bytes:
     """All there is until the other end is closed."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(_ANSWER_BYTES)
-    file = os.fdopen(descriptor, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    pipe = LoopPipe(descriptor)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         return await reader.read()
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from dray.node.runtimes.process_end import ended
+from dray.process.descriptors import LoopPipe
 
 # Of the agent's own supervisor: the command would answer it in the agent's place.
 _WITHHELD: Final = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
@@ -54,8 +55,7 @@ class CleanCommand:
 
 async def _read(pipe: IO[bytes]) -> bytes:
     reader = asyncio.StreamReader()
-    # The pipe is closed with the transport, and by nobody else.
-    own = os.fdopen(os.dup(pipe.fileno()), "rb", buffering=0)
+    own = LoopPipe(os.dup(pipe.fileno()))
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), own)
     try:
         return await reader.read()
