@@ -41,7 +41,7 @@ def backup(file: Path, data: Path | None) -> None:
         backup_archive.write(file, place, store)
     except backup_archive.ArchiveError as error:
         _fail(str(error))
-    click.echo(f"wrote {file.absolute()} ({file.stat().st_size / 2**20:.1f} MiB); restore it with: dray restore {file}")
+    click.echo(f"wrote {file.absolute()} ({-(-file.stat().st_size // 1024)} KiB); restore it with: dray restore {file}")
 
 
 async def _of_running(kubeconfig: Path) -> bytes:

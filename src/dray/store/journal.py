@@ -149,7 +149,7 @@ class Journal:
     def snapshot(self) -> bytes:
         """Returns the database as a file would have it, with what is only in the write-ahead log.
 
-        Nothing else runs meanwhile: 100 MB take about 0.1 s. Raises StoreError.
+        Nothing else runs meanwhile: 100 MB take about 0.3 s. Raises StoreError.
         """
         try:
             return self._connection.serialize()
