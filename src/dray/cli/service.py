@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Any)
 def _unit_options(command: Command) -> Command:
     for option in (
         click.option("--name", default="dray", show_default=True, help="Name of the service."),
-        click.option("--user", "for_user", is_flag=True, help="A service of this user, without root."),
+        click.option("--user", "for_user", is_flag=True, help="Install for this user only, without root."),
     ):
         command = option(command)
     return command
@@ -48,7 +48,7 @@ def service() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Data directory. Default: /var/lib/dray, with --user ~/.local/share/dray.",
 )
-@click.option("--no-start", is_flag=True, help="Write the unit only.")
+@click.option("--no-start", is_flag=True, help="Write the unit, but do not start it.")
 @click.argument("up_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF dray up]")
 def install(name: str, for_user: bool, data: Path | None, no_start: bool, up_options: tuple[str, ...]) -> None:
     """Write a systemd unit for `dray up --node --data DIR`, and start it.
@@ -90,6 +90,10 @@ def install(name: str, for_user: bool, data: Path | None, no_start: bool, up_opt
 def remove(name: str, for_user: bool) -> None:
     """Stop the service and delete its unit. The data directory stays.
 
+    \b
+    Examples:
+      dray service remove
+
     Exit status: 0 removed, 2 not.
     """
     unit = _unit(name, for_user)
@@ -107,7 +111,12 @@ def remove(name: str, for_user: bool) -> None:
 @service.command()
 @_unit_options
 def status(name: str, for_user: bool) -> None:
-    """Say whether the service is installed, enabled and running.
+    """Show whether the service is installed, enabled and running.
+
+    \b
+    Examples:
+      dray service status
+      dray service status --user
 
     Exit status: 0 running, 1 installed and not running, 2 not installed.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from dray.api.times import text_of
 from dray.cli import durations
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import table
+from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:
     from dray.controllers.device_usage.totals import Consumer, Seconds
@@ -42,10 +42,12 @@ def _since(ctx: click.Context, param: click.Parameter, value: str) -> float:
 
 
 @click.command()
-@click.option("--since", default="7d", show_default=True, metavar="DURATION|DATE", callback=_since)
-@click.option("--by", type=click.Choice(_BY), default="namespace", show_default=True, help="Sum up by this.")
-@click.option("--class", "classes", multiple=True, metavar="NAME", help="Only this DeviceClass; repeatable.")
-@click.option("--output", "-o", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.option(
+    "--since", default="7d", show_default=True, metavar="DURATION|DATE", callback=_since, help="Start of the period."
+)
+@click.option("--by", type=click.Choice(_BY), default="namespace", show_default=True, help="Group the hours by this.")
+@click.option("--class", "classes", multiple=True, metavar="NAME", help="Show this DeviceClass only; repeatable.")
+@output_option("table", "json", "yaml")
 @reaching
 def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
     """Show the device hours that users, namespaces or queues have requested, been allocated, and used.
@@ -60,7 +62,7 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
       dray usage --since 30d --by user
       dray usage --since 2026-11-01 --by queue --class gpu.nvidia.com -o json
 
-    Exit status: 0 shown, 1 the server refused or has no totals, 2 it cannot be asked.
+    Exit status: 0 printed, 1 the server refused or has no totals, 2 the server cannot be reached.
     """
 
     async def work(cluster: Cluster) -> int:
@@ -68,8 +70,8 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
 
         totals = Totals.parse(await _stored(cluster))
         found = _summed(totals.since(since), by, classes)
-        if output == "json":
-            click.echo(json.dumps([_document(by, key, each) for key, each in found], indent=2, ensure_ascii=False))
+        if output != "table":
+            click.echo(structured([_document(by, key, each) for key, each in found], output), nl=False)
             return 0
         columns = (by.capitalize(), "Class", "Requested", "Allocated", "Used", "Measured")
         for line in table(columns, [_row(*key, each) for key, each in found]) or ["no device was requested"]:
