@@ -172,6 +172,8 @@ def test_no_kubeconfig(run: Dray, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    # No cluster of another test is found.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     result = run("get", "pods")
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: no kubeconfig at {tmp_path}/.kube/config; give --kubeconfig FILE")

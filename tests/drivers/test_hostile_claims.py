@@ -128,7 +128,7 @@ HOSTILE_ALLOCATIONS = {
     "names CPUs too often": ([result()], [opaque(CPUSET)]),
     "v1 ../../etc is not known": ([result()], [opaque({"apiVersion": "v1", "kind": "../../etc"})]),
     "Expected `object`": ([result()], [opaque({"apiVersion": "v1alpha1", "cpuConfig": ["cpuset"]})]),
-    "unknown field": ([result()], [opaque({"apiVersion": "v1alpha1", "x" * 300: None})] * 32),
+    "unknown field": ([result()], [opaque({"apiVersion": "v1alpha1", "x" * 300: 1})] * 32),
 }
 
 

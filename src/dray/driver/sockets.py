@@ -41,6 +41,7 @@ class ServedSocket:
         try:
             server.add_insecure_port(f"unix:{hidden}")
         except RuntimeError as error:
+            await server.stop(None)
             raise DriverError(f"cannot listen on {self.path}: does its directory exist? ({error})") from error
         await server.start()
         os.chmod(hidden, 0o600)
