@@ -47,7 +47,7 @@ class DeviceState:
     taints: tuple[Object, ...] = ()
     blocked: bool = False
     utilization: Utilization | None = None
-    """The utilization that the driver reported in the status of a claim that holds the device."""
+    """The driver reports it in the status of the claims that hold the device."""
 
     @property
     def state(self) -> str:

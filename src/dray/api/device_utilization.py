@@ -23,7 +23,7 @@ IDLE_PERCENT: Final = 5
 class Utilization:
     percent: int | None = None
     memory_used: int | None = None
-    """Memory in use, in bytes."""
+    """The memory that is in use, in bytes."""
     observed_at: str = ""
     idle_since: str = ""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NOTIFICATION_OPTIONS: Final = ("notify_url", "notify_command", "notify_waiting_minutes")
-"""What `notifying` gives a command, and `notification_options` takes."""
+"""The names of the options that `notifying` adds to a command, for `notification_options`."""
 
 
 def notifying(command: Command) -> Command:

@@ -43,10 +43,17 @@ def _since(ctx: click.Context, param: click.Parameter, value: str) -> float:
 
 @click.command()
 @click.option(
-    "--since", default="7d", show_default=True, metavar="DURATION|DATE", callback=_since, help="Start of the period."
+    "--since",
+    default="7d",
+    show_default=True,
+    metavar="DURATION|DATE",
+    callback=_since,
+    help="Count the hours since then: 36h, 7d, or a date like 2026-11-01 in UTC.",
 )
-@click.option("--by", type=click.Choice(_BY), default="namespace", show_default=True, help="Group the hours by this.")
-@click.option("--class", "classes", multiple=True, metavar="NAME", help="Show this DeviceClass only; repeatable.")
+@click.option("--by", type=click.Choice(_BY), default="namespace", show_default=True, help="Add up the hours by this.")
+@click.option(
+    "--class", "classes", multiple=True, metavar="NAME", help="Show devices of this DeviceClass only; repeatable."
+)
 @output_option("table", "json", "yaml")
 @reaching
 def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
@@ -70,7 +77,7 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
 
         totals = Totals.parse(await _stored(cluster))
         found = _summed(totals.since(since), by, classes)
-        if output != "table":
+        if output in ("json", "yaml"):
             click.echo(structured([_document(by, key, each) for key, each in found], output), nl=False)
             return 0
         columns = (by.capitalize(), "Class", "Requested", "Allocated", "Used", "Measured")

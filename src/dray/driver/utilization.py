@@ -70,7 +70,7 @@ class UtilizationReports:
         self._low_since: dict[Place, datetime] = {}
 
     async def run(self) -> None:
-        """Reports the utilization periodically until the task is cancelled."""
+        """Samples and reports until it is cancelled."""
         while True:
             await asyncio.sleep(self._options.utilization_seconds)
             try:

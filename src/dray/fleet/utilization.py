@@ -62,7 +62,7 @@ class FleetUtilization:
         self._metrics = DriverMetrics(DRIVER)
         self._log = ThrottledLog(_logger)
         self._claims: dict[tuple[str, str], _Followed] = {}
-        """By node and uid of the claim."""
+        """The key is the node and the uid of the claim."""
         self._by_pod: dict[str, list[tuple[str, str]]] = {}
         self._ended: list[_Followed] = []
 
@@ -93,7 +93,7 @@ class FleetUtilization:
                     self._ended.append(followed)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Reports until it is cancelled."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             await self.sweep()

@@ -10,7 +10,7 @@ from tests.cli.simulated.conftest import Up
 
 
 def told(up: Up, name: str) -> dict[str, Any] | None:
-    """What the command has read about the pod."""
+    """Returns the notification about the pod that the command has read."""
     for path in up.folder.glob("told.*"):
         try:
             found = json.loads(path.read_text())

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
 from dray.allocation.device_states import DeviceState, amounts, device_states
 from dray.api import pod_queues
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, key_of, labels_of, mapping, mappings, metadata_of, spec_of, uid_of
+from dray.api.objects import Object, key_of, labels_of, mapping, mappings, metadata_of, spec_of, uid_of, version_of
 from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.resource_claims import allocation_of
 from dray.api.times import seconds_of
@@ -59,7 +59,9 @@ class DeviceUsage:
         """No time before this moment is added."""
         self._owners: dict[str, Consumer] = {}
         """By uid of the claim, since its pods may be gone before it."""
-        self._metrics = DeviceMetrics(self._states, lambda: [*self._classes.cache], environment.gates)
+        self._metrics = DeviceMetrics(
+            self._states, lambda: [*self._classes.cache], self._published_version, environment.gates
+        )
 
     async def run(self) -> None:
         await self._restore()
@@ -167,6 +169,11 @@ class DeviceUsage:
                 if device.get("name") == name:
                     return amounts(device)
         return {}
+
+    def _published_version(self) -> Hashable:
+        """Differs if a slice or a class has changed."""
+        caches = self._slices.cache, self._classes.cache
+        return tuple(frozenset((uid_of(each), version_of(each)) for each in cache) for cache in caches)
 
     def _states(self) -> list[DeviceState]:
         caches = (self._slices.cache, self._claims.cache, self._pods.cache, self._rules.cache)

@@ -26,7 +26,7 @@ _MOST_NAME: Final = 253
 
 
 class Consumer(NamedTuple):
-    """Whose device time it is, and of which DeviceClass."""
+    """The namespace, user and queue that have used devices, and the DeviceClass of the devices."""
 
     namespace: str
     user: str

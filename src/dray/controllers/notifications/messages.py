@@ -67,7 +67,7 @@ def job_ended(job: Object) -> Notification | None:
 
 
 def pod_ended(pod: Object) -> Notification | None:
-    """None for a pod that has not ended, or that a controller looks after."""
+    """Returns None for a pod that has not ended, or that has a controller."""
     if not is_terminal(pod) or controller_of(pod) is not None:
         return None
     ends = [mapping(mapping(each.get("state")).get("terminated")) for each in container_statuses(pod)]
@@ -83,14 +83,14 @@ def pod_ended(pod: Object) -> Notification | None:
 
 
 def waits(pod: Object) -> bool:
-    """Whether it is a pod of a Job, or one without controller, that has no node."""
+    """Returns True for a pod without a node, if it has no controller or belongs to a Job."""
     owner = controller_of(pod)
     is_ours = owner is None or owner.get("kind") == "Job"
     return is_ours and not (node_of(pod) or is_terminal(pod) or is_deleting(pod))
 
 
 def pod_waiting(pod: Object) -> Notification:
-    """About the Job of the pod if it has one: a Job with many pods is told once."""
+    """Returns a notification about the pod, or about its Job if it has one: a Job with many pods is told once."""
     condition = condition_of(pod, "PodScheduled", "False") or {}
     made = replace(
         _about(pod, "Pod", WAITING),

@@ -92,7 +92,7 @@ class SimulatedGpus(Driver):
         return Prepared(prepared, state.document())
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
-        """Returns simulated values, added up over claims that share a device; `utilization` has the rule."""
+        """Follows the rule of `ClaimRule`. Claims that share a device add up their memory."""
         records = await asyncio.to_thread(self.context.recorded_claims)
         busy: dict[str, float] = {}
         memory: dict[str, float] = {}
@@ -143,7 +143,7 @@ class SimulatedGpus(Driver):
 
 
 def _memory(device: Device) -> int:
-    """Returns the memory of the device in bytes."""
+    """Returns the memory of a device in bytes."""
     memory = device.capacity["memory"]
     return Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory)).value()
 
