@@ -44,7 +44,7 @@ class ChosenDriver:
         pairs = [pair.partition("=") for pair in rest.split(",") if pair]
         if not name or not all(key and equals for key, equals, _ in pairs):
             raise click.UsageError(
-                f"--driver {text}: write NAME or NAME:KEY=VALUE,KEY=VALUE, as in gpu:dynamicMIG=true"
+                f"--driver {text}: write NAME or NAME:KEY=VALUE,KEY=VALUE, as in gpu:DynamicMIG=true"
             )
         return cls(name, {key: value for key, _, value in pairs})
 

@@ -55,3 +55,16 @@ async def test_a_gpu_that_hangs_keeps_no_other_from_telling(gpu_machine):
             return await reported(world, "both") == {"gpu-1": (40, 0)}
 
         await world.kubelet.eventually(shown, "gpu-1 is shown")
+
+
+async def test_partitions_tell_their_memory(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.write("memory_used_mib", 64, 0)
+    device = "gpu-0-mig-1g10gb-19-6"
+    async with gpu_world(machine) as world, world.driver(options=PROMPT, DynamicMIG=True):
+        await world.start("part", device)
+
+        async def shown():
+            return await reported(world, "part") == {device: (None, 64 << 20)}
+
+        await world.kubelet.eventually(shown, "the partition tells its memory")

@@ -1,19 +1,21 @@
 """Utilization of GPUs and their memory in use, by NVML. It blocks.
 
 The share of time in which a kernel ran, over the last second or less, is what NVML calls utilization. A GPU in MIG mode
-does not tell it, and neither do its partitions; what a GPU does not tell is left out. A GPU that is sick is left to
-the health checks.
+does not tell it, and neither do its partitions: these tell their memory alone. What a GPU does not tell is left out. A
+GPU that is sick is left to the health checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from dray.driver import DeviceUtilization
+from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.binding import pynvml
-from dray.drivers.gpu.discovery import Found
-from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, optional
-from dray.drivers.gpu.nvml_session import Nvml
+from dray.drivers.gpu.discovery import Found, FoundGpu
+from dray.drivers.gpu.nvml import uuid_of
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call, optional
+from dray.drivers.gpu.nvml_session import Handle, Nvml
 
 
 def read_utilization(nvml: Nvml, found: Found, lost: Collection[str], pool: str) -> list[DeviceUtilization]:
@@ -21,23 +23,54 @@ def read_utilization(nvml: Nvml, found: Found, lost: Collection[str], pool: str)
     made: list[DeviceUtilization] = []
     try:
         with nvml.opened():
-            for found_gpu in found.gpus:
-                if found_gpu.is_offered_whole and found_gpu.gpu.uuid not in lost:
-                    made += _read(nvml, found_gpu.gpu.uuid, pool, found_gpu.gpu.name)
+            for each in found.gpus:
+                if each.gpu.uuid not in lost:
+                    made += _read(nvml, each, pool)
     except NvmlError:
         # The health checks say why NVML cannot be used.
         return made
     return made
 
 
-def _read(nvml: Nvml, uuid: str, pool: str, device: str) -> list[DeviceUtilization]:
+def _read(nvml: Nvml, found: FoundGpu, pool: str) -> list[DeviceUtilization]:
+    """Returns nothing for a GPU that fails."""
     try:
         with CALLS.within(CALLS.seconds):
-            handle = nvml.find(uuid)
-            rates = optional(f"utilization of GPU {uuid}", pynvml.nvmlDeviceGetUtilizationRates, handle)
-            memory = optional(f"memory of GPU {uuid}", pynvml.nvmlDeviceGetMemoryInfo, handle)
+            handle = nvml.find(found.gpu.uuid)
+            if found.partitions and nvml_mig.mig_mode(handle):
+                return list(_partitions(handle, found, pool))
+            return list(_whole(handle, found, pool)) if found.is_offered_whole else []
     except NvmlError:
         return []
+
+
+def _whole(handle: Handle, found: FoundGpu, pool: str) -> Iterator[DeviceUtilization]:
+    rates = optional(f"utilization of GPU {found.gpu.uuid}", pynvml.nvmlDeviceGetUtilizationRates, handle)
     ratio = None if rates is None else min(int(rates.gpu), 100) / 100
-    used = None if memory is None else int(memory.used)
-    return [] if ratio is None and used is None else [DeviceUtilization(pool, device, ratio, used)]
+    used = _memory_used(handle)
+    if ratio is not None or used is not None:
+        yield DeviceUtilization(pool, found.gpu.name, ratio, used)
+
+
+def _partitions(handle: Handle, found: FoundGpu, pool: str) -> Iterator[DeviceUtilization]:
+    places = {each.id: (each.profile_id, each.start) for each in nvml_mig.instances(handle)}
+    for part in nvml_mig.part_handles(handle):
+        uuid = uuid_of(part)
+        number = int(call("GPU instance of a partition", pynvml.nvmlDeviceGetGpuInstanceId, part))
+        name, used = _name(found, uuid, places.get(number)), _memory_used(part)
+        if name and used is not None:
+            yield DeviceUtilization(pool, name, None, used)
+
+
+def _name(found: FoundGpu, uuid: str, place: tuple[int, int] | None) -> str:
+    """Returns the device of a partition; empty if it is not offered. A partition that is made for a claim is found by
+    its place, any other by its UUID."""
+    for name, each in found.partitions.items():
+        if each.uuid == uuid or (not each.uuid and (each.profile.id, each.start) == place):
+            return name
+    return ""
+
+
+def _memory_used(handle: Handle) -> int | None:
+    memory = optional("memory", pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return None if memory is None else int(memory.used)
