@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dray.node.runtimes.device_files import can_hide
-from tests.cli.running import DRAY, PATIENCE, running
+from tests.cli.running import DRAY, PATIENCE, eventually, running
 from tests.cli.test_up import wait
 from tests.drivers.gpu.conftest import nvml_library
 from tests.drivers.gpu.machines import GpuMachine, gpus_of
@@ -43,6 +44,12 @@ class Box:
             [*DRAY, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
+    def utilization(self) -> dict[str, tuple[int | None, int | None]]:
+        """Returns percent and memory in use of each GPU that has a report, as `dray devices` shows them."""
+        out, _ = self.start("devices", "--driver", "gpu.nvidia.com", "-o", "json").communicate(timeout=PATIENCE)
+        reports = {each["device"]: each["utilization"] for each in json.loads(out)}
+        return {name: (each.get("percent"), each.get("memoryUsedBytes")) for name, each in reports.items() if each}
+
 
 @pytest.fixture
 def box(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
@@ -52,6 +59,8 @@ def box(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_two_jobs_open_one_gpu_each_and_not_that_of_the_other(box: Box) -> None:
+    box.machine.write("utilization", 37, 0)
+    box.machine.write("memory_used_mib", 1024, 0)
     with running("up", "--port", "0", "--node", *box.options, cwd=box.folder) as up:
         lines = wait(up)
         assert "gpu: 2 × NVIDIA L4 (22 GiB) (class gpu.nvidia.com)" in lines
@@ -62,6 +71,7 @@ def test_two_jobs_open_one_gpu_each_and_not_that_of_the_other(box: Box) -> None:
         for job in jobs:
             assert job.stderr is not None
             assert "on node" in job.stderr.readline()
+        eventually(lambda: box.utilization() == {"gpu-0": (37, 1 << 30), "gpu-1": (0, 0)})
         go.touch()
         found = []
         for job in jobs:
