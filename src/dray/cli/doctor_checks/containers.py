@@ -1,4 +1,7 @@
-"""Checks of the podman runtime: the programs that it needs, and the network of its containers."""
+"""Checks of the podman runtime: the programs that it needs, and the network of its containers.
+
+All problems are warnings: --runtime process, the default, needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from dray.cli.doctor_checks.check import Check, error, info, ok, warning
+from dray.cli.doctor_checks.check import Check, info, ok, warning
 from dray.node.runtimes.podman.command import why_not
 
 _SECONDS: Final = 30.0
@@ -41,10 +44,12 @@ def _podman() -> Check:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return error("podman", f"podman info has not ended within {_SECONDS:g} s", "podman system migrate")
+        return warning("podman", f"podman info has not ended within {_SECONDS:g} s", "podman system migrate")
     if done.returncode:
         said = done.stderr.strip().splitlines()
-        return error("podman", said[-1] if said else f"podman info ended with status {done.returncode}", "podman info")
+        return warning(
+            "podman", said[-1] if said else f"podman info ended with status {done.returncode}", "podman info"
+        )
     version, _, rest = done.stdout.strip().partition(" ")
     return ok("podman", f"version {version} ({rest.replace(' ', ', storage ')})")
 
@@ -56,7 +61,7 @@ def _supervisor() -> Check:
     conmon = shutil.which("conmon") or shutil.which("conmon", path=places)
     missing = [name for name, path in (("runc", runtime), ("conmon", conmon)) if path is None]
     if missing:
-        return error("container programs", f"{' and '.join(missing)} not found", _INSTALL)
+        return warning("container programs", f"{' and '.join(missing)} not found", _INSTALL)
     return ok("container programs", f"{runtime}, {conmon}")
 
 
@@ -67,4 +72,4 @@ def _network() -> Check:
     found = next((each for each in _CNI if (each / "bridge").exists()), None)
     if found is not None:
         return ok("container network", f"CNI plugins in {found}")
-    return error("container network", "neither netavark nor CNI plugins: podman pods get no network", _INSTALL)
+    return warning("container network", "neither netavark nor CNI plugins: podman pods get no network", _INSTALL)

@@ -127,5 +127,5 @@ def _kubectl() -> Check:
 def _clusters() -> Check:
     found = up_state.running()
     if not found:
-        return info("clusters", "no cluster of this user is running", "dray up --node starts one")
+        return info("clusters", "no cluster of this user is running; dray up --node starts one")
     return ok("clusters", ", ".join(f"{each.url} (process {each.pid}, since {each.since})" for each in found))
