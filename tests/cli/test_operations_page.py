@@ -60,6 +60,6 @@ def test_commands_of_the_page_work_and_print_what_it_says(home: Path) -> None:
 
 
 def _same(text: str, home: Path) -> str:
-    """Without what differs from machine to machine."""
+    """Returns the text without what differs from machine to machine."""
     text = text.replace(str(home), "/home/ann").replace(f"node {socket.gethostname().lower()}", "node vm")
     return _CHANGING.sub("0", text)

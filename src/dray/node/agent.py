@@ -105,8 +105,8 @@ class NodeAgent:
             self._start(group, self._events.run, "recording of events")
             self._start(group, self.runtime.run, "runtime")
             self._start(group, watch_descriptors, "watch of descriptors")
-            # Claims that an earlier agent prepared.
-            await _retried(self._follow_claims, "shared CPUs are not known")
+            # Containers of an earlier agent stay off the CPUs of claims that it prepared.
+            self._start(group, self._follow_claims, "shared CPUs")
             self._start_static(group)
             self._start(group, registration.run, "registration of the node")
             await registration.registered.wait()

@@ -73,6 +73,16 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
     return replace(merged, environment={**merged.environment, **lists}, sandbox_hooks=tuple(sandbox))
 
 
+def environments(ids: Iterable[str], directories: Sequence[Path] = DIRECTORIES) -> dict[str, Mapping[str, str]]:
+    """Returns the variables that each device sets in a container; devices that cannot be found are left out."""
+    found, _ = _devices(directories, [])
+    specs = {each: found[each] for each in ids if each in found}
+    return {
+        each: _merged([spec.container_edits, device.container_edits]).environment
+        for each, (spec, device) in specs.items()
+    }
+
+
 def _devices(
     directories: Iterable[Path], unreadable: list[str]
 ) -> tuple[dict[str, tuple[Spec, SpecDevice]], dict[str, str]]:

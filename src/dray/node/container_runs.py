@@ -36,12 +36,12 @@ class ContainerRuns:
 
     def is_over(self, records: PodRecords) -> bool:
         """Returns True if containers have run and none of them runs or will run again."""
-        if any(each.running for each in records):
+        if any(record.running for record in records):
             return False
         if self._state.initialized:
-            return all(each.state is not None and not self._again(each) for each in records.containers)
-        failed = [each for each in records.inits if not each.sidecar and each.exit_code]
-        return any(not self._again(each) for each in failed)
+            return all(record.state is not None and not self._again(record) for record in records.containers)
+        failed = [record for record in records.inits if not record.sidecar and record.exit_code]
+        return any(not self._again(record) for record in failed)
 
     async def _run(self, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> None:
         sidecars: list[asyncio.Task[None]] = []

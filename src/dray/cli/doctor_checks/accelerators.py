@@ -53,13 +53,13 @@ def _gpu_checks(settings: Mapping[str, str]) -> Iterator[Check]:
     yield _device_files(options.dev, report.gpus)
     yield _persistence(report.gpus)
     yield _mig(report.gpus)
-    yield _compute_mode(report.gpus)
-    yield _mps(Path("/proc"))
+    yield _compute_mode(report.gpus, options.proc)
+    yield _mps(options.proc)
 
 
 def _gpus_on_bus(sysfs: Path) -> int:
     """Returns how many display controllers of NVIDIA the PCI bus has."""
-    functions = (each.address for each in pci_functions(sysfs, _NVIDIA))
+    functions = (function.address for function in pci_functions(sysfs, _NVIDIA))
     files = (sysfs / "bus/pci/devices" / address / "class" for address in functions)
     return sum(path.exists() and path.read_text().startswith("0x03") for path in files)
 
@@ -147,13 +147,13 @@ def _mig(gpus: Iterable[ProbedGpu]) -> Check:
     return ok("mig", f"on for {', '.join(on)}" if on else "off" if found else "these GPUs have no MIG")
 
 
-def _compute_mode(gpus: Iterable[ProbedGpu]) -> Check:
+def _compute_mode(gpus: Iterable[ProbedGpu], proc: Path) -> Check:
     prohibited = [gpu.index for gpu in gpus if gpu.compute_mode == _PROHIBITED]
     exclusive = [gpu.index for gpu in gpus if gpu.compute_mode == _EXCLUSIVE_PROCESS]
     if prohibited:
         text = f"GPU {_listed(prohibited)} is prohibited: no CUDA program can use it"
         return error("compute mode", text, f"nvidia-smi -c 0 -i {_listed(prohibited)}")
-    if exclusive and not _mps_processes(Path("/proc")):
+    if exclusive and not _mps_processes(proc):
         text = f"GPU {_listed(exclusive)} takes one process at a time, and no MPS daemon runs: sharing fails"
         return warning("compute mode", text, f"nvidia-smi -c 0 -i {_listed(exclusive)}")
     return ok("compute mode", "exclusive, with MPS" if exclusive else "default")
@@ -183,7 +183,7 @@ def _mps_processes(proc: Path) -> dict[int, str]:
             variables = read_start(proc / entry / "environ", PROCESS_BYTES).split(b"\0")
         except OSError:
             variables = []
-        place = next((each for each in variables if each.startswith(_MPS_VARIABLE)), b"")
+        place = next((variable for variable in variables if variable.startswith(_MPS_VARIABLE)), b"")
         found[int(entry)] = place.removeprefix(_MPS_VARIABLE).decode(errors="replace")
     return found
 

@@ -69,7 +69,7 @@ def _network() -> Check:
     netavark = shutil.which("netavark") or shutil.which("netavark", path=":".join(_PLACES))
     if netavark:
         return ok("container network", netavark)
-    found = next((each for each in _CNI if (each / "bridge").exists()), None)
+    found = next((folder for folder in _CNI if (folder / "bridge").exists()), None)
     if found is not None:
         return ok("container network", f"CNI plugins in {found}")
     return warning("container network", "neither netavark nor CNI plugins: podman pods get no network", _INSTALL)

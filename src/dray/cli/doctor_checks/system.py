@@ -13,7 +13,6 @@ from typing import Final
 
 from dray.cli import up_state
 from dray.cli.doctor_checks.check import Check, error, info, ok, warning
-from dray.node.cgroups import Cgroups
 from dray.node.cpusets.cgroups import find_hierarchy
 from dray.node.eviction.signals import observe
 from dray.node.eviction.thresholds import DEFAULT_HARD, DISK, INODES, parse_hard
@@ -42,11 +41,18 @@ def _cgroups() -> Check:
     if not _ROOT.exists():
         return error(name, f"{_ROOT} is not mounted: limits are not enforced", "mount -t cgroup2 none /sys/fs/cgroup")
     version = "v2" if (_ROOT / "cgroup.controllers").exists() else "v1"
-    if not Cgroups().usable:
+    if not _is_writable():
         text = f"{version}, not writable by this user: limits of cpu and memory are not enforced"
         return warning(name, text, "run the node as root")
     cpusets = "with" if find_hierarchy() is not None else "without"
     return ok(name, f"{version}, writable, {cpusets} cpusets")
+
+
+def _is_writable() -> bool:
+    """Returns True if this user may make groups for containers; makes none."""
+    if (_ROOT / "cgroup.controllers").exists():
+        return os.access(_ROOT, os.W_OK)
+    return all(os.access(_ROOT / name, os.W_OK) for name in ("cpu", "memory"))
 
 
 def _namespaces() -> Check:
@@ -84,9 +90,9 @@ def _clock() -> Check:
 
 
 def _disk(data: Path) -> Iterator[Check]:
-    place = next(each for each in (data.absolute(), *data.absolute().parents) if each.exists())
+    place = next(folder for folder in (data.absolute(), *data.absolute().parents) if folder.exists())
     seen = observe(place)
-    thresholds = {each.signal: each for each in parse_hard(DEFAULT_HARD)}
+    thresholds = {threshold.signal: threshold for threshold in parse_hard(DEFAULT_HARD)}
     for name, signal, unit in (("disk space", DISK, 2**30), ("inodes", INODES, 1)):
         if (found := seen.get(signal)) is None:
             continue
@@ -108,7 +114,7 @@ def _port(port: int) -> Check:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as problem:
-            own = next((each for each in up_state.running() if each.url.endswith(f":{port}")), None)
+            own = next((state for state in up_state.running() if state.url.endswith(f":{port}")), None)
             if own is not None:
                 return ok("port", f"{port} belongs to the cluster that process {own.pid} runs")
             return warning(
@@ -128,4 +134,4 @@ def _clusters() -> Check:
     found = up_state.running()
     if not found:
         return info("clusters", "no cluster of this user is running; dray up --node starts one")
-    return ok("clusters", ", ".join(f"{each.url} (process {each.pid}, since {each.since})" for each in found))
+    return ok("clusters", ", ".join(f"{state.url} (process {state.pid}, since {state.since})" for state in found))

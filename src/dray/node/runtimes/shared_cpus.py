@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,20 +55,15 @@ class SharedCpus:
         """Takes the CDI devices of all prepared claims; returns True if other CPUs are shared than before."""
         ids = set(cdi_ids)
         self._by_device = {device_id: cpus for device_id, cpus in self._by_device.items() if device_id in ids}
-        self._by_device |= {device_id: self._cpus_of(device_id) for device_id in ids - self._by_device.keys()}
+        if new := ids - self._by_device.keys():
+            told = cdi.environments(new, self._directories)
+            self._by_device |= {device_id: _cpus_of(told.get(device_id, {})) for device_id in new}
         before = self._before
         self._claimed = frozenset().union(*self._by_device.values())
         if self._claimed >= self._online:
             self._warn(_ALL_CLAIMED, format_cpuset(self._online))
         self._before = self.cpus
         return self.cpus != before
-
-    def _cpus_of(self, cdi_id: str) -> Cpuset:
-        try:
-            return claimed_cpus(cdi.resolve([cdi_id], self._directories).environment)
-        except (cdi.CdiError, PinningError):
-            # The container that uses it reports what is wrong with it.
-            return frozenset()
 
     def group(self, path: str) -> CpusetGroup | None:
         """Returns the cpuset group at a path; None if there is none, or the path is empty."""
@@ -98,3 +93,11 @@ class SharedCpus:
         if message not in self._warned:
             self._warned.add(message)
             _logger.warning(message, *arguments)
+
+
+def _cpus_of(environment: Mapping[str, str]) -> Cpuset:
+    try:
+        return claimed_cpus(environment)
+    except PinningError:
+        # The container that uses the device reports what is wrong with it.
+        return frozenset()
