@@ -238,6 +238,7 @@ def test_what_the_claim_controller_said_is_shown(server: Server) -> None:
         kind: Event
         metadata: {name: e, namespace: default}
         involvedObject: {kind: Pod, namespace: default, name: p}
+        type: Warning
         reason: FailedResourceClaimCreation
         message: "PodResourceClaim t: exceeded quota"
         """

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
-from dray.cli.suggestions import did_you_mean, suggestion
+from dray.api.suggestions import did_you_mean, suggestion
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from dray.cli.suggestions import did_you_mean, suggestion
         ("gpu.nvidea.com", ["gpu.nvidia.com", "dra.net"], "did you mean gpu.nvidia.com?"),
         ("productname", ["productName", "uuid"], "did you mean productName?"),
         ("xyzzy", ["b", "a"], "there are: a, b"),
-        ("xyzzy", [], "there are: none"),
+        ("xyzzy", [], "there are none"),
         ("xyzzy", list("abcdefghij"), "there are: a, b, c, d, e, f, g, h and 2 more"),
     ],
 )

@@ -17,13 +17,13 @@ import click
 
 from dray.api.objects import Object, mapping, mappings, text, walk
 from dray.api.quantity import Quantity
+from dray.api.suggestions import did_you_mean
 from dray.cel import COST_LIMIT, CompileError, CostLimitExceeded, Device, EvaluationError, Program, compile_derived
 from dray.cel.selector import compile_device_expression
 from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, decode_key
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import read
 from dray.cli.output_formats import output_option, structured
-from dray.cli.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,7 @@ _ADVICE: Final = {
 }
 # The same status has other causes than missing rights; the message says which.
 _CAUSES: Final = {
+    "error looking up service account": "create the ServiceAccount, or correct serviceAccountName",
     "exceeded quota": "delete something in the namespace, or ask for a higher quota",
     "no PriorityClass with name": "`dray get priorityclasses` lists the names",
     "violates PodSecurity": "change the securityContext of the pod, or the pod-security label of the namespace",

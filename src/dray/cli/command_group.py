@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.suggestions import did_you_mean
+from dray.api.suggestions import did_you_mean
 from dray.process.memory import loading
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import click
 
 from dray.allocation.device_states import STATES, DeviceState, device_states
+from dray.api.catalogue import built_in
 from dray.api.objects import Object
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
 from dray.cli.output_formats import output_option, structured
-from dray.cli.suggestions import suggestion
 from dray.cli.utilization_text import busy, idle, memory_used
 
 
@@ -45,14 +47,16 @@ def devices(
       dray devices --state free --node p4d-24xlarge-0
       dray devices -o json
 
-    Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached.
+    Exit status: 0 printed, 1 the server refused or there is no such node or driver, 2 the server cannot be reached.
     """
 
     async def work(cluster: Cluster) -> int:
-        everything = await listed(cluster)
+        every = await listed(cluster)
+        await _check_nodes(cluster, nodes, {each.node for each in every})
+        _check_drivers(drivers, {each.place[0] for each in every})
         found = [
             each
-            for each in everything
+            for each in every
             if (not nodes or each.node in nodes)
             and (not drivers or each.place[0] in drivers)
             and (not states or each.state in states)
@@ -63,12 +67,31 @@ def devices(
         for line in lines(found, wide=output == "wide"):
             click.echo(line)
         click.echo(summary(found), err=True)
-        for name in nodes:
-            if name not in (known := {each.node for each in everything}):
-                click.echo(f"note: no devices on node {name}; {suggestion(name, known)}", err=True)
         return 0
 
     ask(Where(kubeconfig, context, ""), work)
+
+
+async def _check_nodes(cluster: Cluster, wanted: Iterable[str], known: set[str]) -> None:
+    """Raises ClickException for a node that does not exist; one without devices is fine."""
+    from dray.client.errors import ApiError, NotFound
+
+    for name in wanted:
+        if name in known:
+            continue
+        try:
+            await cluster.client.get(built_in("v1", "Node"), name)
+        except NotFound:
+            raise click.ClickException(f"node {name} not found; {suggestion(name, filter(None, known))}") from None
+        except ApiError:
+            # The user may not read nodes.
+            continue
+
+
+def _check_drivers(wanted: Iterable[str], known: set[str]) -> None:
+    for name in wanted:
+        if name not in known:
+            raise click.ClickException(f"no ResourceSlice of driver {name} exists; {suggestion(name, known)}")
 
 
 async def listed(cluster: Cluster) -> list[DeviceState]:

@@ -18,8 +18,10 @@ from dray.cli.placement import Cluster
 from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
+from dray.cli.workload_explanations import WORKLOADS
 
 _KINDS: Final = {
+    **{word: kind for kind, (_, words) in WORKLOADS.items() for word in words},
     **dict.fromkeys(("podgroup", "podgroups", "pg", "compositepodgroup", "compositepodgroups"), "podgroup"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
@@ -27,7 +29,7 @@ _KINDS: Final = {
 
 
 @click.command()
-@click.argument("target", metavar="CLAIM|POD|GROUP")
+@click.argument("target", metavar="CLAIM|POD|GROUP|WORKLOAD")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--node", default="", metavar="NAME", help="Consider this node only.")
 @policy_option
@@ -47,8 +49,12 @@ def explain(
 ) -> None:
     """Explain why a pod or claim got its devices, or why it is pending.
 
-    The target is a name, NAMESPACE/NAME, pod/NAME, claim/NAME or podgroup/NAME. The first line is the conclusion. Then
-    follow the reasons of each node, the nearest node first; nodes with the same reasons are grouped.
+    The target is a name, NAMESPACE/NAME, pod/NAME, claim/NAME, podgroup/NAME, or a workload such as job/NAME or
+    deployment/NAME. The first line is the conclusion. Then follow the reasons of each node, the nearest node first;
+    nodes with the same reasons are grouped.
+
+    A pod whose container fails is explained by the message and the last line of its log, and a workload by its pods,
+    or by what keeps it from creating any.
 
     Without PATH the target is looked up in the running cluster. If its scheduler uses plugins, name them with --plugin.
     With PATH, as in `dray allocate`, the target is looked up in files, and everything before it in the files is placed
@@ -97,7 +103,7 @@ def _live_target(target: str, paths: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _kind(word: str) -> str:
-    """pod, claim or podgroup, the last with an API group where it has one; empty for anything else."""
+    """Returns pod, claim, podgroup (with an API group where it has one) or a workload's kind; else empty."""
     name, dot, group = word.lower().partition(".")
     known = _KINDS.get(name, "")
     return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")

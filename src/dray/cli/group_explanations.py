@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dray.allocation.text import Tree
+from dray.allocation.text import Tree, summary
 from dray.api.objects import Object
 from dray.cli.explanations import Explanation
 from dray.scheduling.group_explainer import GroupExplanation, GroupSize
@@ -35,8 +35,13 @@ def conclusion(found: GroupExplanation) -> str:
         return status_text(found.obstacle)
     if found.queue is not None and found.queue.problem is not None:
         return reason_text(found.queue.problem)
-    # What the next pod lacks is told below.
-    return group_text(replace(found.diagnosis, following=None)) if found.diagnosis is not None else ""
+    if found.diagnosis is None:
+        return ""
+    # The reasons of all nodes for the next pod are told below.
+    text, next_pod = group_text(replace(found.diagnosis, following=None)), found.diagnosis.following
+    if next_pod is None or next_pod.nearest is None:
+        return text
+    return f"{text.removesuffix('.')}; the next pod lacks {summary(next_pod.nearest)}"
 
 
 def group_trees(found: GroupExplanation) -> list[Tree]:

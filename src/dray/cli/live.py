@@ -16,6 +16,7 @@ from dray.allocation.text import Tree
 from dray.api.objects import Object, condition_of, is_deleting, key_of
 from dray.api.pods import claims_used, entries_without_claim, extended_claim, is_terminal, node_of, phase_of
 from dray.api.resource_claims import allocation_of
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
@@ -23,14 +24,16 @@ from dray.cli.group_explanations import conclusion, group_row, group_trees, say_
 from dray.cli.listing import Listed, listed
 from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
-from dray.cli.suggestions import suggestion
 from dray.cli.wanted import claim as wanted_claim
+from dray.cli.workload_explanations import WORKLOADS
 from dray.scheduling.front_ends import FRONT_ENDS, group_of, topologies
 from dray.scheduling.group_explainer import GroupExplainer
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
 GROUP: Final = "podgroup"
+_MOST_EXPLAINED: Final = 5
+"""Pods of a workload that are explained."""
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
 
 
@@ -56,30 +59,42 @@ async def explain_live(
         explanation = world.group(name, kind.removeprefix(GROUP).removeprefix("."))
         show(explanation)
         return 0 if explanation.good else 1
+    if kind in WORKLOADS:
+        explanation = await _workload(cluster, world, kind, name, node)
+        show(explanation)
+        return 0 if explanation.good else 1
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
-    explanation = world.pod(name, node) if found[0] == "pod" else world.claim(name, node)
-    if explanation.unmade and (why := await _complaint(cluster, world.namespace, name)):
-        explanation.trees.append(Tree(why))
+    explanation = await _pod(cluster, world, name, node) if found[0] == "pod" else world.claim(name, node)
     show(explanation)
     return 0 if explanation.good else 1
 
 
-async def _complaint(cluster: Cluster, namespace: str, pod: str) -> str:
-    """What the claim controller said last about a pod whose claims it could not make."""
-    from dray.api.catalogue import find
-    from dray.client.errors import ApiError
-    from dray.client.interface import Selection
+async def _pod(cluster: Cluster, world: World, name: str, node: str) -> Explanation:
+    """The pod with what only the server knows: events, and the last line of a container that fails."""
+    from dray.cli.pod_failures import last_warning, problem_of
 
-    resource = find("v1", "Event")
-    assert resource is not None
-    selection = Selection(fields=f"involvedObject.name={pod},reason={_CREATION_FAILED}")
+    made, document = world.pod(name, node), world.get("pod", name)
+    assert document is not None
+    if made.unmade and (why := await last_warning(cluster, world.namespace, name, reason=_CREATION_FAILED)):
+        made.trees.append(Tree(why))
+    if (node_of(document) or is_terminal(document)) and (problem := await problem_of(cluster, document)):
+        made.conclusion, made.good = problem, False
+    return made
+
+
+async def _workload(cluster: Cluster, world: World, kind: str, name: str, node: str) -> Explanation:
+    """The workload by its pods."""
+    from dray.cli.workload_explanations import explain_workload, find_workload
+    from dray.client.errors import NotFound
+
     try:
-        found = (await cluster.client.list_all(resource, namespace=namespace, selection=selection)).get("items") or []
-    except ApiError:
-        return ""
-    return str(found[-1].get("message") or "") if found else ""
+        workload = await find_workload(cluster, kind, world.namespace, name, world.pods())
+    except NotFound:
+        raise Unfindable(f"there is no {kind} {name} in namespace {world.namespace}; -n chooses another") from None
+    explained = [await _pod(cluster, world, each["metadata"]["name"], node) for each in workload.pods[:_MOST_EXPLAINED]]
+    return await explain_workload(cluster, workload, explained)
 
 
 def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
@@ -103,6 +118,10 @@ class World:
         listed = self._listed["Pod" if kind == "pod" else "ResourceClaim"]
         wanted = (self.namespace, name)
         return next((each for each in listed if key_of(each) == wanted), None)
+
+    def pods(self) -> list[Object]:
+        """The pods of the namespace."""
+        return [each for each in self._listed["Pod"] if key_of(each)[0] == self.namespace]
 
     def scheduler(self, name: str, *, adopting: bool = False) -> Scheduler:
         """The core of the scheduler of that name; `adopting` if pods of all schedulers count as its own."""

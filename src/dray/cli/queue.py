@@ -10,6 +10,7 @@ import click
 
 from dray.allocation import KUBERNETES
 from dray.api.objects import condition_of, mapping, text
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import table
 from dray.cli.listing import Listed, listed
@@ -17,7 +18,6 @@ from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
-from dray.cli.suggestions import suggestion
 from dray.scheduling.messages import amount_text
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.api.objects import metadata_of
-from dray.cli.suggestions import suggestion
+from dray.api.suggestions import suggestion
 
 if TYPE_CHECKING:
     from dray.cli.cluster import Cluster

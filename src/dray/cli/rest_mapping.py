@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from dray.api.catalogue import RESOURCE_GROUP, find, split_api_version
+from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find, split_api_version
 from dray.api.conversion import wrong_types
-from dray.api.errors import ErrorType
+from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import check
 from dray.cli.cluster import Cluster, advice_on
-from dray.cli.hints import hint_for, hint_for_selector, without_source
+from dray.cli.hints import hint_for, without_source
 from dray.cli.manifests import Manifest
 from dray.cli.reports import one_line
 from dray.cli.resource_names import is_name
@@ -103,7 +103,7 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
     from dray.client.errors import ApiError
 
     if isinstance(error, ApiError):
-        for field, message in _unreadable(manifest, error) or _causes(error):
+        for field, message in _unreadable(manifest, error) or _causes(manifest, error):
             _say(manifest, field, message)
         if advice := advice_on(error):
             click.echo(advice, err=True)
@@ -124,21 +124,24 @@ def _unreadable(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
     return [(field, f"{field}: {message}{f' ({hint})' if hint else ''}") for field, message, hint in found]
 
 
-def _causes(error: ApiError) -> list[tuple[str, str]]:
+def _causes(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
     from dray.client.errors import Conflict
 
     if isinstance(error, Conflict) and error.causes:
         advice = "; --force-conflicts takes the field over"
         return [(field, f"{field}: {message}{advice}") for field, _, message in error.causes]
     if error.is_invalid and error.causes:
-        return [(field, _with_hint(f"{field}: {message}", field)) for field, _, message in error.causes]
+        entry = find(manifest.api_version, manifest.kind)
+        return [(field, _with_hint(field, reason, message, entry)) for field, reason, message in error.causes]
     return [("", str(error))]
 
 
-def _with_hint(message: str, field: str) -> str:
-    hint = hint_for_selector(message) if field.endswith(".expression") else ""
-    message = without_source(message)
-    return f"{message} ({hint})" if hint else message
+def _with_hint(field: str, reason: str, message: str, entry: KindVersion | None) -> str:
+    """What the server says of a field, with what to do about it."""
+    kinds = [each for each in ErrorType if each.value == reason]
+    hint = hint_for(FieldError(kinds[0], field, message), entry) if kinds else ""
+    text = f"{field}: {without_source(message)}"
+    return f"{text} ({hint})" if hint else text
 
 
 def _say(manifest: Manifest, field: str, message: str) -> None:

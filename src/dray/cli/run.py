@@ -16,12 +16,12 @@ import click
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of, spec_of, walk
 from dray.api.quantity import Quantity, QuantityError
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.durations import seconds
 from dray.cli.queue_labels import queue_label
 from dray.cli.run_objects import CPU_CLASS, CPUS, GPUS, DeviceRequest, Run, attribute
 from dray.cli.status_line import StatusLine
-from dray.cli.suggestions import suggestion
 
 _NVIDIA: Final = "gpu.nvidia.com"
 _PROCESSES: Final = "process://"

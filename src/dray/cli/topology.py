@@ -10,10 +10,10 @@ import click
 
 from dray.allocation.device_states import DeviceState, device_states
 from dray.api.objects import Object, key_of
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.devices import listed
 from dray.cli.output_formats import output_option, structured
-from dray.cli.suggestions import suggestion
 from dray.cli.topology_model import Spot, node_spots
 
 

@@ -88,6 +88,8 @@ class ContainerControl:
         self.state.waiting.discard(record.name)
         parts.events.normal(pod, "Created", f"Container created: {record.name}")
         parts.events.normal(pod, "Started", f"Container started: {record.name}")
+        if state.warning and previous is None:
+            parts.events.warning(pod, "ImageNotUsed", f"Container {record.name}: {state.warning}")
         self.changed()
         if previous is not None:
             await parts.runtime.remove(previous.id)

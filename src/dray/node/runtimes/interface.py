@@ -48,6 +48,8 @@ class ContainerState:
     oom_killed: bool = False
     image: str = ""
     image_id: str = ""
+    warning: str = ""
+    """What whoever started it should know, for an event of the pod."""
 
     @property
     def running(self) -> bool:

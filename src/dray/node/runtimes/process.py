@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
@@ -187,7 +188,8 @@ class ProcessRuntime:
         self._starting.add(container_id)
         try:
             with shim_lock.held(directory) as lock:
-                return await self._start(config, argv, edits, directory, lock)
+                started = await self._start(config, argv, edits, directory, lock)
+                return replace(started, warning=process_images.warning(config.image, config.command))
         finally:
             self._starting.discard(container_id)
 

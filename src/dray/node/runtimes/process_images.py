@@ -22,6 +22,9 @@ _SHELLS: Final = {
     "cuda": ("bash",),
 }
 
+_PLAIN: Final = ("pause", "agnhost", "scratch", "none", "host")
+"""Images of which nothing but the command is wanted."""
+
 
 def argv(image: str, command: Sequence[str], args: Sequence[str], *, unknown_wait: bool = False) -> list[str]:
     """Raises StartError where nobody can know what the image runs, unless such containers are to wait."""
@@ -39,6 +42,15 @@ def argv(image: str, command: Sequence[str], args: Sequence[str], *, unknown_wai
         f"image {image}: processes of this machine run without images; give the container a command that this "
         "machine has, or start the node with --runtime podman",
     )
+
+
+def warning(image: str, command: Sequence[str]) -> str:
+    """What to tell of an image that is not used; empty for images that mean nothing, or no more than their command."""
+    name = _name(image)
+    if name in _SHELLS or name in _PLAIN:
+        return ""
+    runs = "its command runs on this machine without it" if command else "the container only waits"
+    return f"image {image} is not pulled, and may not exist: {runs}. --runtime podman on a node runs images"
 
 
 def _name(image: str) -> str:

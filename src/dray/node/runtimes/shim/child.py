@@ -87,8 +87,9 @@ def become(spec: Spec, parent: int = 0) -> NoReturn:
     try:
         os.execvpe(argv[0], argv, environment)
     except FileNotFoundError:
-        looked = "" if "/" in argv[0] else f" in {environment.get('PATH', '')}"
-        raise SetupError("RunContainerError", f"exec {argv[0]}: no such file{looked}") from None
+        looked = "" if "/" in argv[0] else " in the PATH of the container"
+        advice = "correct the command, or install it on this machine"
+        raise SetupError("RunContainerError", f"exec {argv[0]}: no such file{looked}; {advice}") from None
     except OSError as error:
         raise SetupError("RunContainerError", f"exec {argv[0]}: {error.strerror}") from None
 

@@ -1,0 +1,107 @@
+"""`dray explain` of a workload (Job, Deployment and so on): what its pods wait for, or why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.allocation.text import Tree
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, controller_uid, key_of, metadata_of, spec_of, status_of
+from dray.api.pods import phase_of
+from dray.cli.cluster import Cluster
+from dray.cli.explanations import Explanation
+
+WORKLOADS: Final = {
+    "Deployment": ("apps/v1", ("deployment", "deployments", "deploy")),
+    "ReplicaSet": ("apps/v1", ("replicaset", "replicasets", "rs")),
+    "StatefulSet": ("apps/v1", ("statefulset", "statefulsets", "sts")),
+    "DaemonSet": ("apps/v1", ("daemonset", "daemonsets", "ds")),
+    "Job": ("batch/v1", ("job", "jobs")),
+    "CronJob": ("batch/v1", ("cronjob", "cronjobs", "cj")),
+}
+"""The kinds, with their versions and the words for them."""
+_BETWEEN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+"""Kinds that create their pods through objects of another kind."""
+
+
+class Workload:
+    """A workload, the objects that it creates pods through, and its pods."""
+
+    def __init__(self, kind: str, document: Object, between: Sequence[Object], pods: Sequence[Object]) -> None:
+        self.kind, self.document = kind, document
+        uid = metadata_of(document).get("uid")
+        self.between = [each for each in between if controller_uid(each) == uid]
+        owners = {uid, *(metadata_of(each).get("uid") for each in self.between)}
+        self.pods = sorted((each for each in pods if controller_uid(each) in owners), key=_is_well)
+        """Those that wait or failed come first."""
+
+    def idle(self) -> str:
+        """Returns why the workload wants no pods; empty if it wants some."""
+        spec, status = spec_of(self.document), status_of(self.document)
+        if spec.get("suspend"):
+            return "is suspended: set spec.suspend to false to start it"
+        if spec.get("replicas") == 0:
+            return "has 0 replicas: set spec.replicas to start some"
+        if self.kind == "Job" and status.get("completionTime"):
+            return "has completed"
+        if self.kind == "DaemonSet" and status.get("desiredNumberScheduled") == 0:
+            return "fits no node: check spec.template.spec.nodeSelector, and taints of the nodes"
+        return ""
+
+    def failure(self) -> str:
+        """Returns why the workload was given up, as its conditions say."""
+        for each in status_of(self.document).get("conditions") or ():
+            failed = each.get("type") == "Failed" and each.get("status") == "True"
+            if failed or (each.get("type") == "ReplicaFailure" and each.get("status") == "True"):
+                return str(each.get("message") or each.get("reason") or "")
+        return ""
+
+
+async def find_workload(cluster: Cluster, kind: str, namespace: str, name: str, pods: Sequence[Object]) -> Workload:
+    """Raises ApiError if there is no such workload."""
+    resource = built_in(WORKLOADS[kind][0], kind)
+    document = await cluster.client.get(resource, name, namespace=namespace)
+    between: list[Object] = []
+    if kind in _BETWEEN:
+        through = _BETWEEN[kind]
+        listed = await cluster.client.list_all(built_in(WORKLOADS[through][0], through), namespace=namespace)
+        between = listed.get("items") or []
+    return Workload(kind, document, between, pods)
+
+
+async def explain_workload(cluster: Cluster, workload: Workload, explained: Sequence[Explanation]) -> Explanation:
+    """`explained` are the first of its pods."""
+    namespace, name = key_of(workload.document)
+    made = Explanation(workload.kind.lower(), namespace, name, "", good=True)
+    if not explained:
+        why = workload.idle()
+        made.outcome, made.good = why or "has created no pod", bool(why)
+        made.conclusion = "" if why else workload.failure() or await _warning(cluster, workload)
+        return made
+    bad = [each for each in explained if not each.good]
+    ready = sum(_is_well(pod) for pod in workload.pods)
+    made.outcome, made.good = f"{ready} of {len(workload.pods)} pods run or have succeeded", not bad
+    if bad:
+        made.conclusion = bad[0].headline
+    elif failure := workload.failure():
+        made.conclusion, made.good = failure, False
+    made.trees = [Tree(each.headline, each.trees) for each in bad]
+    made.data = lambda: {"pods": [{"name": each.name, "fits": each.good, **each.data()} for each in explained]}
+    return made
+
+
+def _is_well(pod: Object) -> bool:
+    return phase_of(pod) in ("Running", "Succeeded")
+
+
+async def _warning(cluster: Cluster, workload: Workload) -> str:
+    """What its controller said last, of the workload or of what it creates pods through."""
+    from dray.cli.pod_failures import last_warning
+
+    objects = [(workload.document, workload.kind)]
+    objects += [(each, _BETWEEN[workload.kind]) for each in workload.between]
+    for each, kind in objects:
+        if message := await last_warning(cluster, *key_of(each), kind):
+            return message
+    return ""
