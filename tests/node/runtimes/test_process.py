@@ -16,6 +16,7 @@ import pytest
 
 from dray.node.runtimes import shim_lock, shim_server
 from dray.node.runtimes.configs import Mount, Security
+from dray.node.runtimes.device_files import can_hide
 from dray.node.runtimes.interface import StartError
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, lines
@@ -186,3 +187,22 @@ async def test_no_setuid_program_helps_where_escalation_is_not_allowed(runtime, 
     said = Recorder()
     await runtime.exec(sleeping.id, ["grep", "NoNewPrivs", "/proc/self/status"], said)
     assert said.outputs[1] == b"NoNewPrivs:\t1\n"
+
+
+@pytest.mark.skipif(not can_hide(), reason="this user may make no mount namespaces")
+async def test_a_volume_keeps_what_is_written_beside_mount_points_in_it(runtime, config, tmp_path):
+    for name in ("data", "settings"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "settings/one").write_text("1")
+    mounts = (
+        Mount(str(tmp_path / "data"), "/mnt/data"),
+        Mount(str(tmp_path / "settings"), "/mnt/data/etc/settings", read_only=True),
+        Mount(str(tmp_path / "settings/one"), "/mnt/data/etc/one", read_only=True),
+        Mount(str(tmp_path / "settings"), "/mnt/data/etc/settings/two/three", read_only=True),
+    )
+    script = "cd /mnt/data && cat etc/settings/one etc/one etc/settings/two/three/one && echo kept > result"
+    given = config("sh", "-c", script, mounts=mounts)
+    ended = await runtime.wait((await runtime.start(given)).id)
+    assert (ended.exit_code, [text for _, _, text in lines(given.log_path)]) == (0, ["111"])
+    assert (tmp_path / "data/result").read_text() == "kept\n"
+    assert os.listdir(tmp_path / "settings") == ["one"]

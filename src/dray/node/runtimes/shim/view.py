@@ -2,8 +2,10 @@
 
 Where a mount point does not exist on the host it is not made there: its nearest directory that exists is replaced, in
 this namespace, by a directory in memory that holds the same entries and the mount point. If that directory is the
-root, the process gets another root. A device file that the host does not have is made in memory, and mounted. Device
-files of other containers are hidden behind a socket, which nobody can open as a file, wherever a mount shows them.
+root, the process gets another root. A mount point in a volume of the container is made in the volume: what the
+container writes beside it must not end in memory. A device file that the host does not have is made in memory, and
+mounted. Device files of other containers are hidden behind a socket, which nobody can open as a file, wherever a mount
+shows them.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class _View:
     def __init__(self, stage: str) -> None:
         self._stage = stage
         self._replaced: set[str] = set()
+        self._volumes: set[str] = set()
+        """Directories that were mounted for the container to write to."""
         self._devices = 0
         self.root = ""
 
@@ -90,6 +94,8 @@ class _View:
             kinds = "a directory over a file" if is_directory else "a file over a directory"
             raise OSError(f"mount {source} at {target}: it would put {kinds}")
         system.bind(source, place, read_only=read_only)
+        if is_directory and not read_only:
+            self._volumes.add(place)
 
     def _place(self, target: str) -> str:
         """Where the target is, symbolic links followed within the root."""
@@ -103,6 +109,9 @@ class _View:
         nearest = os.path.dirname(place)
         while not os.path.isdir(nearest):
             nearest = os.path.dirname(nearest)
+        volume = self._volume_of(nearest)
+        if volume and _made_in(volume, place[len(volume) + 1 :], is_directory):
+            return place
         if nearest == "/":
             self.root = self._copy("/", "root")
             place = self.root + place
@@ -112,6 +121,13 @@ class _View:
         if not is_directory:
             os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
         return place
+
+    def _volume_of(self, directory: str) -> str:
+        """Returns the volume that the directory is in; empty if it is in none."""
+        places = self._volumes | self._replaced
+        holders = [place for place in places if directory == place or directory.startswith(f"{place}/")]
+        deepest = max(holders, key=len, default="")
+        return deepest if deepest in self._volumes else ""
 
     def _replace(self, directory: str) -> None:
         copy = self._copy(directory, f"copy{len(self._replaced)}")
@@ -137,3 +153,20 @@ class _View:
                 os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
                 system.bind(source, target)
         return copy
+
+
+def _made_in(volume: str, path: str, is_directory: bool) -> bool:
+    """Makes a mount point beneath the volume; whether it could. Other containers may write to the volume meanwhile."""
+    # Few containers need it, and every shim would take longer to start.
+    from dray.process import beneath
+
+    parent, _, name = path.rpartition("/")
+    try:
+        with beneath.opened(volume) as root, beneath.closing(beneath.make_directories(root, parent, 0o755)) as holder:
+            if is_directory:
+                os.mkdir(name, 0o755, dir_fd=holder)
+            else:
+                beneath.write_new(holder, name, b"", 0o644)
+    except OSError:
+        return False
+    return True
