@@ -20,7 +20,7 @@ from typing import Final
 from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
-from dray.node.environment import environment, expanded, service_variables
+from dray.node.environment import arguments, environment, expanded, service_variables
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
@@ -146,8 +146,8 @@ class PodSetup:
             name=str(container["name"]),
             attempt=attempt,
             image=str(container.get("image") or ""),
-            command=tuple(expanded(str(each), values) for each in container.get("command") or ()),
-            args=tuple(expanded(str(each), values) for each in container.get("args") or ()),
+            command=arguments(container.get("command") or (), values),
+            args=arguments(container.get("args") or (), values),
             log_path=log,
             environment=values,
             mounts=self._mounts(pod, container, attempt, values, pod_ip),

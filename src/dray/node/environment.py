@@ -1,12 +1,14 @@
 """Environment of a container: from values, fields, ConfigMaps and Secrets, with $(NAME) expanded as Kubernetes does.
 
-It begins with the variables of the Service `kubernetes`, by which clients in pods find the API server.
+It begins with the variables of the Service `kubernetes`, by which clients in pods find the API server. Variables that
+name each other can grow without limit, and so can ConfigMaps that are named often: no more is made of them than Linux
+would take.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,6 +19,9 @@ from dray.node.pod_objects import PodObjects
 
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]+)\)")
 _FROM: Final = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
+# Linux takes 128 KiB of one variable or argument, and 6 MiB of all together.
+_LONGEST: Final = 128 << 10
+_LONGEST_TOGETHER: Final = 6 << 20
 _KEYS: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
 
 
@@ -31,17 +36,37 @@ async def environment(
     """Raises SetupError where something it names is missing and not optional; `services` are there in any case."""
     namespace = key_of(pod)[0]
     found = dict(services)
+    size = 0
     for source in mappings(container.get("envFrom")):
         for member, kind in _FROM:
             if reference := mapping(source.get(member)):
                 given = await objects.data(kind, namespace, reference["name"], optional=bool(reference.get("optional")))
                 prefix = str(source.get("prefix") or "")
+                size = _checked(size + sum(len(prefix) + len(key) + len(value) for key, value in (given or {}).items()))
                 found |= {f"{prefix}{key}": _text(value) for key, value in (given or {}).items()}
     for each in mappings(container.get("env")):
         value = await _value(pod, container, each, objects, facts, node)
         if value is not None:
             found[each["name"]] = expanded(value, found) if each.get("value") else value
+            size = _checked(size + len(each["name"]) + len(found[each["name"]]))
     return found
+
+
+def arguments(given: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Arguments of a command, expanded; raises SetupError where they are longer than Linux takes."""
+    found: list[str] = []
+    size = 0
+    for text in given:
+        found.append(expanded(str(text), values))
+        size = _checked(size + len(found[-1]))
+    return tuple(found)
+
+
+def _checked(size: int) -> int:
+    if size > _LONGEST_TOGETHER:
+        problem = f"environment or arguments have more than {_LONGEST_TOGETHER} bytes, which Linux does not take"
+        raise SetupError("CreateContainerConfigError", problem)
+    return size
 
 
 def service_variables(server: str) -> dict[str, str]:
@@ -65,10 +90,20 @@ def service_variables(server: str) -> dict[str, str]:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """$(NAME) becomes the value of NAME where there is one, $$ becomes $."""
+    """$(NAME) becomes the value of NAME where there is one, $$ becomes $.
+
+    Raises SetupError where the values make it longer than Linux takes.
+    """
+    size = 0
 
     def replaced(match: re.Match[str]) -> str:
-        return "$" if match[0] == "$$" else values.get(match[1], match[0])
+        nonlocal size
+        found = "$" if match[0] == "$$" else values.get(match[1], match[0])
+        size += len(found)
+        if size > _LONGEST:
+            problem = f"{text[:100]!r} expands to more than {_LONGEST} bytes, which Linux does not take"
+            raise SetupError("CreateContainerConfigError", problem)
+        return found
 
     return _REFERENCE.sub(replaced, text)
 
