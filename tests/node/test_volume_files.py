@@ -130,3 +130,13 @@ def test_links_that_are_swapped_all_the_time_lead_nowhere(volume, outside):
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a", "kept")]
     write_files(volume, NEW)
     assert (volume / "a").read_text() == "3"
+
+
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("n" * 300,), ("a/",)])
+def test_paths_that_cannot_be_written_leave_nothing_at_every_try(volume, paths):
+    write_files(volume, OLD)
+    before = set(os.listdir(volume))
+    with pytest.raises(OSError):
+        write_files(volume, {path: File(b"1", 0o644) for path in paths})
+    assert set(os.listdir(volume)) == before
+    assert (volume / "a").read_bytes() == b"1"

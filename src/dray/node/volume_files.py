@@ -38,11 +38,7 @@ def write_files(volume: Path, files: Mapping[str, File]) -> None:
     with beneath.opened(volume) as place:
         if _is_current(place, files):
             return
-        made = f"..{secrets.token_hex(8)}"
-        os.mkdir(made, 0o755, dir_fd=place)
-        with beneath.opened(made, parent=place) as directory:
-            os.fchmod(directory, 0o755)
-            _write(directory, files)
+        made = _made(place, files)
         _link(place, _NEW_DATA, made)
         if not _target(place, _DATA):
             beneath.remove_tree(_DATA, parent=place)
@@ -52,6 +48,20 @@ def write_files(volume: Path, files: Mapping[str, File]) -> None:
             if _target(place, top) != f"{_DATA}/{top}":
                 _link(place, top, f"{_DATA}/{top}")
         _remove_others(place, {made, _DATA, *tops})
+
+
+def _made(place: int, files: Mapping[str, File]) -> str:
+    """Makes a directory with the files and returns its name; leaves nothing where that fails."""
+    made = f"..{secrets.token_hex(8)}"
+    os.mkdir(made, 0o755, dir_fd=place)
+    try:
+        with beneath.opened(made, parent=place) as directory:
+            os.fchmod(directory, 0o755)
+            _write(directory, files)
+    except BaseException:
+        beneath.remove_tree(made, parent=place)
+        raise
+    return made
 
 
 def _check(name: str) -> None:
