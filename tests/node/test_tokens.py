@@ -56,7 +56,8 @@ async def test_the_file_is_for_whoever_runs_the_containers(tmp_path, context, mo
     if os.geteuid() == 0:
         assert stat.S_IMODE(found.st_mode) == mode
         assert owner is None or found.st_uid == owner
-    assert stat.S_IMODE((tmp_path / "pods").stat().st_mode) == 0o700
+    for directory in ("pods", "persistent-volumes"):
+        assert stat.S_IMODE((tmp_path / directory).stat().st_mode) == 0o700
 
 
 def test_the_variables_of_the_server():

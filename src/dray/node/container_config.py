@@ -28,7 +28,7 @@ from dray.node.runtimes.configs import ContainerConfig, HostPort, Mount, Sandbox
 from dray.node.runtimes.interface import ContainerState
 from dray.node.security_context import groups_of, security_context, security_of
 from dray.node.subpath_mounts import SubpathMounts
-from dray.node.volumes import Volumes
+from dray.node.volumes import PERSISTENT, Volumes
 from dray.process import beneath
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
@@ -61,9 +61,11 @@ class PodSetup:
         self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
         self._subpaths = SubpathMounts(self._pods)
         self._logs.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._pods.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Other users of the machine have no business with the tokens and Secrets in it, nor have those of root's group.
-        self._pods.chmod(0o700)
+        # Other users of the machine have no business with tokens, Secrets and files of pods, nor has the group of root.
+        # A container may leave a setuid program of root in its volume.
+        for directory in (self._pods, root / PERSISTENT):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
 
     async def prepare(self, pod: Object) -> None:
         """Makes and fills the volumes of the pod; may be called again. Raises SetupError."""

@@ -23,6 +23,7 @@ from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.interface import PatchType, WriteOptions
 from dray.node.eviction.signals import memory
 from dray.node.runtimes.interface import Image
+from dray.node.volumes import PERSISTENT
 from dray.process import beneath
 
 _logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class NodeFacts:
     @property
     def volumes(self) -> Path:
         """The directory with the volumes that are made for claims."""
-        return self.root.absolute() / "persistent-volumes"
+        return self.root.absolute() / PERSISTENT
 
     def node(self) -> Object:
         labels = {

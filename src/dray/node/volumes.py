@@ -24,6 +24,8 @@ from dray.node.security_context import common_user
 from dray.node.volume_files import File, write_files
 from dray.process import beneath
 
+PERSISTENT: Final = "persistent-volumes"
+"""Below the root of the agent: the directories of volumes that were made for claims."""
 _FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
 _FAILED: Final = "FailedMount"
 _REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
