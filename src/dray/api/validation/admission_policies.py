@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
+from dray.api.repeats import repeats
 from dray.api.rules import Rules
 from dray.api.validation import fields, metadata, resource_rules
 from dray.api.validation.fields import Errors
@@ -138,9 +139,9 @@ def validate_binding(binding: Object, rules: Rules) -> Errors:
     actions = binding["spec"].get("validationActions") or []
     if not actions:
         yield errors.required("spec.validationActions")
-    for index, action in enumerate(actions):
+    for index, (action, is_repeated) in enumerate(zip(actions, repeats(actions), strict=True)):
         yield from fields.enum(action, _ACTIONS, f"spec.validationActions[{index}]", required=True)
-        if action in actions[:index]:
+        if is_repeated:
             yield errors.duplicate(f"spec.validationActions[{index}]", action)
     if {"Deny", "Warn"} <= set(actions):
         yield errors.invalid("spec.validationActions", actions, _BOTH)

@@ -9,6 +9,7 @@ from typing import Final
 from dray.api import certificate_requests, errors, names
 from dray.api.certificate_requests import APPROVED, DENIED, FAILED, RequestError
 from dray.api.objects import Object
+from dray.api.repeats import repeats
 from dray.api.rules import Rules
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors
@@ -53,10 +54,10 @@ def validate(obj: Object, rules: Rules) -> Errors:
     usages = spec.get("usages") or []
     if not usages:
         yield errors.required("spec.usages")
-    for index, usage in enumerate(usages):
+    for index, (usage, is_repeated) in enumerate(zip(usages, repeats(usages), strict=True)):
         if usage not in _USAGES:
             yield errors.not_supported(f"spec.usages[{index}]", usage, _USAGES)
-        if usage in usages[:index]:
+        if is_repeated:
             yield errors.duplicate(f"spec.usages[{index}]", usage)
     signer = spec.get("signerName") or ""
     if signer == _LEGACY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object
+from dray.api.repeats import repeats
 from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors
 
@@ -57,7 +58,8 @@ def _label_keys(holder: Object, path: str) -> Errors:
 
 def validate_spread(constraints: list[Object], path: str) -> Errors:
     """spec.topologySpreadConstraints."""
-    for index, constraint in enumerate(constraints):
+    repeated = repeats((each["topologyKey"], each["whenUnsatisfiable"]) for each in constraints)
+    for index, (constraint, is_repeated) in enumerate(zip(constraints, repeated, strict=True)):
         at = f"{path}[{index}]"
         key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]
         if constraint["maxSkew"] <= 0:
@@ -66,7 +68,7 @@ def validate_spread(constraints: list[Object], path: str) -> Errors:
             yield errors.required(f"{at}.topologyKey", "can not be empty")
         if action not in _UNSATISFIABLE:
             yield errors.not_supported(f"{at}.whenUnsatisfiable", action, _UNSATISFIABLE)
-        if any((other["topologyKey"], other["whenUnsatisfiable"]) == (key, action) for other in constraints[:index]):
+        if is_repeated:
             yield errors.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         yield from _spread_options(constraint, at)
 

@@ -13,6 +13,7 @@ from typing import Any
 from dray.api import errors, pod_queues
 from dray.api.objects import Object, mapping, walk
 from dray.api.pods import is_terminal
+from dray.api.repeats import contains_all
 from dray.api.rules import Rules
 from dray.api.validation import pods
 from dray.api.validation.fields import Errors
@@ -105,4 +106,4 @@ def _terms(affinity: Object) -> list[Object]:
 
 
 def _contains(larger: list[Any] | None, smaller: list[Any] | None) -> bool:
-    return all(item in (larger or ()) for item in smaller or ())
+    return contains_all(larger or (), smaller or ())

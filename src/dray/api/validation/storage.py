@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
+from dray.api.repeats import repeats
 from dray.api.rules import Rules
 from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors
@@ -85,9 +86,9 @@ def validate_driver(driver: Object, rules: Rules) -> Errors:
             yield errors.not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLES)
     yield from fields.enum(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy", required=True)
     audiences = [request["audience"] for request in spec.get("tokenRequests") or []]
-    for index, audience in enumerate(audiences):
-        if audience in audiences[:index]:
-            yield errors.duplicate(f"spec.tokenRequests[{index}].audience", audience)
+    for index, is_repeated in enumerate(repeats(audiences)):
+        if is_repeated:
+            yield errors.duplicate(f"spec.tokenRequests[{index}].audience", audiences[index])
 
 
 def validate_driver_update(driver: Object, old: Object, rules: Rules) -> Errors:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from dray.api import errors, names
 from dray.api.objects import Object
+from dray.api.repeats import repeats
 from dray.api.rules import Rules
 from dray.api.validation import fields, metadata, resource_rules
 from dray.api.validation.fields import Errors
@@ -59,9 +60,9 @@ def _reviews(versions: list[str], path: str) -> Errors:
     if not versions:
         yield errors.required(path, f"must specify one of {known}")
         return
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield errors.invalid(f"{path}[{index}]", version, "duplicate version")
+    for index, is_repeated in enumerate(repeats(versions)):
+        if is_repeated:
+            yield errors.invalid(f"{path}[{index}]", versions[index], "duplicate version")
     if not set(versions) & set(_REVIEWS):
         yield errors.invalid(path, versions, f"must include at least one of {known}")
 

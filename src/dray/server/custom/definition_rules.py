@@ -9,6 +9,7 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
+from dray.api.repeats import repeats
 from dray.api.validation.webhooks import client_config
 from dray.cel import patterns
 from dray.server.custom import json_path, rule_costs, rules, structural
@@ -96,8 +97,8 @@ def _check_reviews(reviews: list[Any], former: list[Any]) -> Errors:
     if not reviews:
         yield errors.required(path)
         return
-    for index, review in enumerate(reviews):
-        if review in reviews[:index]:
+    for index, (review, is_repeated) in enumerate(zip(reviews, repeats(reviews), strict=True)):
+        if is_repeated:
             yield errors.invalid(f"{path}[{index}]", review, "duplicate version")
         elif not _is_name(text(review)):
             yield errors.invalid(f"{path}[{index}]", review, _NAME_DETAIL)

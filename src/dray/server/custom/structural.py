@@ -13,6 +13,7 @@ from typing import Any
 
 from dray.api import errors, schema
 from dray.api.errors import ErrorType, FieldError
+from dray.api.repeats import repeats
 from dray.cel import patterns
 from dray.cel.patterns import PatternError
 from dray.server.custom import defaults, schema_check
@@ -171,9 +172,9 @@ def _check_keys(items: Schema, keys: list[str], path: str) -> Errors:
         )
         return
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
+    for index, (key, is_repeated) in enumerate(zip(keys, repeats(keys), strict=True)):
         at = f"{path}.x-kubernetes-list-map-keys[{index}]"
-        if key in keys[:index]:
+        if is_repeated:
             yield errors.duplicate(at, key)
         elif key not in properties:
             yield errors.invalid(at, key, "entries must all be names of item properties")
