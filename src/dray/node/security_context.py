@@ -20,10 +20,13 @@ def security_context(pod: Object, container: Object) -> Object:
 
 
 def security_of(context: Object, profiles: Path) -> Security:
-    """`profiles` is the directory of seccomp profiles of the machine."""
+    """`profiles` is the directory of seccomp profiles of the machine. Raises SetupError for a profile outside it."""
     capabilities = mapping(context.get("capabilities"))
     profile = mapping(context.get("seccompProfile"))
-    seccomp = {"Unconfined": "unconfined", "Localhost": str(profiles / str(profile.get("localhostProfile")))}
+    file = Path(str(profile.get("localhostProfile") or ""))
+    if file.is_absolute() or ".." in file.parts:
+        raise SetupError("CreateContainerConfigError", f"seccomp profile {file} is not below {profiles}")
+    seccomp = {"Unconfined": "unconfined", "Localhost": str(profiles / file)}
     return Security(
         privileged=bool(context.get("privileged")),
         added_capabilities=tuple(map(str, capabilities.get("add") or ())),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dray.api import errors
 from dray.api.objects import Object
-from dray.api.validation import amounts, fields, paths
+from dray.api.validation import amounts, fields, paths, security_contexts
 from dray.api.validation.fields import Errors
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
@@ -50,6 +50,8 @@ def validate(container: Object, path: str, around: PodContext, *, ephemeral: boo
         yield from _environment(container["env"], f"{path}.env")
     if container.get("volumeMounts") or container.get("volumeDevices"):
         yield from _mounts(container, path, around.volumes)
+    if container.get("securityContext"):
+        yield from security_contexts.validate_container(container["securityContext"], f"{path}.securityContext")
     resources = container["resources"]
     if ephemeral:
         for member in _NOT_EPHEMERAL:

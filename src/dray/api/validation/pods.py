@@ -18,6 +18,7 @@ from dray.api.validation import (
     node_selectors,
     paths,
     pod_affinity,
+    security_contexts,
     tolerations,
     volumes,
 )
@@ -55,6 +56,8 @@ def validate_template_metadata(template: Object, path: str) -> Errors:
 def validate_spec(spec: Object, path: str) -> Errors:
     yield from paths.no_nul(spec, path)
     yield from _containers(spec, path)
+    if spec.get("securityContext"):
+        yield from security_contexts.validate_pod(spec["securityContext"], f"{path}.securityContext")
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
     yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
     if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
