@@ -97,7 +97,7 @@ def test_users_are_listed_and_a_removed_user_is_locked_out(box: Box, ann: str) -
         (["Ann"], "use lower-case letters, digits and '-'"),
         (["kube-system"], "is a namespace of the cluster itself"),
         (["bob", "--queue", "none"], "ClusterQueue none not found"),
-        (["bob", "--queue", "q", "--gpus", "2"], "give one of both"),
+        (["bob", "--queue", "q", "--gpus", "2"], "give either --gpus"),
     ],
 )
 def test_mistakes_are_told_and_change_nothing(box: Box, arguments: list[str], said: str) -> None:
