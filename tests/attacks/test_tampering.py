@@ -66,7 +66,7 @@ def test_a_scheduler_starts_whatever_somebody_wrote_into_its_records(tmp_path: P
         assert status == 0
         said = log.read_text()
         assert "Traceback" not in said
-        assert "it is no record of a pool" in said
+        assert "it is not the record of a pool" in said
         assert f"the record of {POOL[0]}/{POOL[1]}" in said
         assert "what queues had in the past is not known" in said
 

@@ -135,7 +135,7 @@ def test_a_right_that_is_missing_is_named_and_waited_for(run: Dray, tmp_path: Pa
             assert scheduler.process.stderr is not None
             log = scheduler.process.stderr.read()
     assert log.count("refuses: pods is forbidden") == 1
-    assert log.count("answers as it should, after ") == 1
+    assert log.count("allows the requests now, after ") == 1
 
 
 def test_a_kubeconfig_that_cannot_be_used_ends_the_component_at_once(tmp_path: Path) -> None:

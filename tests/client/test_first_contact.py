@@ -42,7 +42,7 @@ async def test_a_server_that_is_away_and_then_refuses_is_asked_until_it_agrees(c
     assert reaching.trouble == ""
     refused, agreed = [record.getMessage() for record in caplog.records]
     assert refused.startswith("https://server:6443 refuses: /version: clusterrole system:discovery not found")
-    assert agreed.startswith("https://server:6443 answers as it should, after ")
+    assert agreed.startswith("https://server:6443 allows the requests now, after ")
 
 
 async def test_the_trouble_names_what_the_server_said_last():

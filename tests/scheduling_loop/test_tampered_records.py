@@ -118,4 +118,4 @@ async def test_a_map_in_place_of_a_record_that_was_there_before_is_replaced(virt
         assert not world.checker.problems
         record = await world.client.get(MAPS, record_name(POOL), namespace="kube-system")
         assert (record["data"]["driver"], record["data"]["pool"]) == POOL
-    assert "it is no record of a pool" in caplog.text
+    assert "it is not the record of a pool" in caplog.text

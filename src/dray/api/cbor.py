@@ -90,7 +90,7 @@ class _Reader:
         if low < 24:
             return low
         if low > 27:
-            raise CborError(f"a length of form {low} has no meaning")
+            raise CborError(f"the length code {low} is reserved")
         return int.from_bytes(self._take(1 << (low - 24)))
 
     def _ends(self) -> bool:
@@ -153,7 +153,7 @@ class _Reader:
         if low in _SIMPLE:
             return _SIMPLE[low]
         if low not in _FLOATS:
-            raise CborError("a simple value is none of true, false and null")
+            raise CborError("a simple value must be true, false or null")
         form = _FLOATS[low]
         (number,) = struct.unpack(form, self._take(struct.calcsize(form)))
         if not math.isfinite(number):

@@ -254,7 +254,9 @@ def own_name(given: str = "") -> str:
     """The name of this machine as a node: the given one, or the host name. Raises UsageError."""
     name = given or socket.gethostname().lower()
     if not is_subdomain(name):
-        advice = "" if given else "; the name of this machine is not: dray node --node-name gives the node another"
+        advice = (
+            "" if given else "; the host name of this machine is not: choose another name with dray node --node-name"
+        )
         raise click.UsageError(f"the node name {name!r} must be {SUBDOMAIN_DETAIL}{advice}")
     return name
 

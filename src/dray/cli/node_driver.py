@@ -38,7 +38,7 @@ class NodeDriver:
             except Exception as error:
                 if str(error) != said:
                     said = str(error)
-                    _logger.error("driver %s failed and is tried again: %s", self._name, error)
+                    _logger.error("driver %s failed and is restarted: %s", self._name, error)
             self.tried.set()
             await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
             failures += 1

@@ -92,7 +92,7 @@ def add(
     Exit status: 0 created, 1 the server refused, 2 it cannot be reached.
     """
     if queue and gpus is not None:
-        raise click.UsageError("--gpus creates a queue and --queue names one that exists: give one of both")
+        raise click.UsageError("give either --gpus, which creates a queue, or --queue, which names an existing one")
     where = Where(kubeconfig, context, "")
     path = output or Path(f"{name}.kubeconfig")
     account = _account(unix_account) if unix_account else None

@@ -40,7 +40,7 @@ class FirstContact:
                 await self._retries.pause(failures, error.retry_after if isinstance(error, ApiError) else 0)
         self.trouble = ""
         if refused:
-            _logger.warning("%s answers as it should, after %.0f s", self._server, monotonic() - began)
+            _logger.warning("%s allows the requests now, after %.0f s", self._server, monotonic() - began)
 
     async def _attempt(self, question: Question) -> ClientError | None:
         try:
@@ -57,5 +57,7 @@ class FirstContact:
             self.trouble = f"{self._server} does not answer: {error.cause}"
             return False
         self.trouble = f"{self._server} refuses: {error}"
-        self._throttled.warning(cause_of(error), "%s refuses: %s; asking again until it does not", self._server, error)
+        self._throttled.warning(
+            cause_of(error), "%s refuses: %s; retrying until it allows the request", self._server, error
+        )
         return True

@@ -134,7 +134,7 @@ class HealthCache:
             replace_file(self._path, msgspec.json.encode(document))
         except OSError as error:
             # What is known is in memory, and drivers report anew after a restart.
-            _logger.warning("device health is not kept in %s: %s", self._path, error.strerror)
+            _logger.warning("device health cannot be saved in %s: %s", self._path, error.strerror)
 
     def _load(self, path: Path) -> None:
         try:

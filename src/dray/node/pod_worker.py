@@ -135,7 +135,7 @@ class PodWorker:
             await end_tasks((writing,))
 
     async def pause(self, seconds: float) -> None:
-        """Before the next run; cut short when the pod is to go."""
+        """Waits before the next run. The wait ends early when the pod is to be removed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -290,10 +290,10 @@ class PodWorker:
             except (NodeError, ClientError, OSError):
                 pass
             except Exception:
-                _logger.exception("Pod %s/%s: its volumes are not refreshed", *key_of(self.pod))
+                _logger.exception("Pod %s/%s: its volumes cannot be refreshed", *key_of(self.pod))
 
     async def _trying(self, reason: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Tries until it succeeds. Whatever goes wrong is told in an event; no pod ends its worker by what it asks."""
+        """Retries until it succeeds. Writes an event for each failure, so that no pod can end its worker."""
         delay = _FIRST_RETRY
         while True:
             try:

@@ -60,16 +60,14 @@ async def writable(descriptor: int | socket.socket) -> None:
 
 
 async def watch_descriptors() -> None:
-    """Says in the log when hardly any descriptors are left, and when there are enough again. Until cancelled."""
+    """Logs when few descriptors are left, and when there are enough again, until the task is cancelled."""
     was_enough = True
     while True:
         is_enough = _are_left(_NEEDED)
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if was_enough and not is_enough:
-            text = (
-                "too many open files: of %d that are allowed (ulimit -n) fewer than %d are left; what needs more fails"
-            )
-            _logger.error(text, limit, _NEEDED)
+            text = "too many open files: fewer than %d of %d (ulimit -n) are left; operations that need more will fail"
+            _logger.error(text, _NEEDED, limit)
         elif is_enough and not was_enough:
             _logger.warning("enough files can be opened again")
         was_enough = is_enough

@@ -21,7 +21,7 @@ async def end_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 
 async def lasting(work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Does work that should not end before it is cancelled. Where it fails it is begun again after a pause."""
+    """Runs work until it is cancelled. Work that fails is restarted after a pause."""
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -29,8 +29,8 @@ async def lasting(work: Callable[[], Awaitable[None]], name: str) -> None:
             return
         except OSError as error:
             # Such as a lack of descriptors or of space, which may be over soon.
-            _logger.error("%s failed and is begun again in %g s: %s", name, pause, error)
+            _logger.error("%s failed and is restarted in %g s: %s", name, pause, error)
         except Exception:
-            _logger.exception("%s failed and is begun again in %g s", name, pause)
+            _logger.exception("%s failed and is restarted in %g s", name, pause)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

@@ -109,7 +109,7 @@ class IntentLog:
         self._void: set[str] = set()
         """Ids of intents that cannot be carried out, as the server said when it was asked for their claims."""
         self._strays: dict[str, str] = {}
-        """By name, ConfigMaps with our label that are no records, with their versions."""
+        """Versions of ConfigMaps that have our label but are not records, by name."""
         self._untidy: set[PoolKey] = set()
         self._next_clearing = 0.0
         self._informer.add_handler(self._record_changed)
@@ -233,7 +233,7 @@ class IntentLog:
                 record.version, record.epoch = "", record.epoch + 1
             return
         if name not in self._strays:
-            _logger.warning("ConfigMap %s/%s is left out of account: it is no record of a pool", self._namespace, name)
+            _logger.warning("ConfigMap %s/%s is ignored: it is not the record of a pool", self._namespace, name)
         self._strays[name] = version
         for record in self._named(name):
             self._spoil(record, version, "it names another pool")

@@ -159,7 +159,7 @@ def record_name(pool: PoolKey) -> str:
 def number(version: str) -> int:
     """Resource versions of one kind are compared as numbers. Raises ValueError."""
     if not (isinstance(version, str) and version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS):
-        raise ValueError(f"{str(version)[:40]!r} is no resource version")
+        raise ValueError(f"{str(version)[:40]!r} is not a resource version")
     return int(version)
 
 

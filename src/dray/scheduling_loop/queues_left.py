@@ -39,7 +39,7 @@ class QueuesLeft:
         """The last message of an event about a queue, and its time, by queue uid."""
 
     async def leave(self, name: str, why: str, resource: ServedResource | None = None) -> None:
-        """Queues of the kind are not acted on. Raises ClientError."""
+        """Stops enforcing queues of the kind, and says why in the log and in events. Raises ClientError."""
         resource = resource or QUEUES.get(name)
         if resource is None or not why or self._why.get(name) == why:
             return
@@ -48,12 +48,12 @@ class QueuesLeft:
         try:
             await self._client.list(resource, limit=1)
         except ApiError as error:
-            _logger.warning("no event tells it: %s", error)
+            _logger.warning("events about this cannot be written: %s", error)
             return
         self._follow(name, resource)
 
     def also_at_work(self, name: str, why: str) -> None:
-        """Another system has come to act on queues that dray acts on; empty if it has gone."""
+        """Reports that another system enforces the same queues as dray. `why` is empty if that has ended."""
         if not why:
             self._why.pop(name, None)
         elif name not in self._why:
@@ -62,7 +62,7 @@ class QueuesLeft:
             self._follow(name, QUEUES[name])
 
     def take(self, name: str) -> None:
-        """Queues of the kind are acted on."""
+        """Notes that dray enforces queues of the kind."""
         if self._why.pop(name, None) is not None:
             _logger.warning("%s.%s: quota is enforced from now on", QUEUES[name].plural, QUEUES[name].group)
 
@@ -102,7 +102,7 @@ class QueuesLeft:
 
 
 async def _other_version(client: ApiClient, resource: ServedResource) -> ServedResource | None:
-    """In which version the server has the kind, if not in that of the resource."""
+    """Returns the resource in another served version; None if the wanted version, or no version, is served."""
     try:
         group = await client.request("GET", f"/apis/{resource.group}")
     except NotFound:

@@ -96,8 +96,8 @@ class Connections:
             self._tight = False
 
     def malformed(self, why: str) -> None:
-        """A client sent what is no request."""
-        self._throttled.warning("malformed", "a client sent what is not HTTP: %s", why)
+        """Logs that a client sent data that is not HTTP."""
+        self._throttled.warning("malformed", "a client sent data that is not HTTP: %s", why)
 
     def paused(self, connection: Connection) -> None:
         self.resumed(connection)

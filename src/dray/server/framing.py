@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""Names in lower case."""
+"""Header names in lower case, with their values."""
 
 
 def problem(version: str, headers: Headers) -> str:
     """Returns what is wrong with the head of a request; an empty string if it is valid."""
     if version not in ("1.0", "1.1"):
-        return "the version of HTTP is none of 1.0 and 1.1"
+        return "the HTTP version must be 1.0 or 1.1"
     hosts = sum(name == b"host" for name, _ in headers)
     if hosts > 1 or (hosts == 0 and version == "1.1"):
-        return "a request has one Host header"
+        return "a request must have exactly one Host header"
     codings = [value for name, value in headers if name == b"transfer-encoding"]
     if codings and (version == "1.0" or [coding.strip().lower() for coding in codings] != [b"chunked"]):
-        return "the only Transfer-Encoding is chunked, in HTTP 1.1"
+        return "Transfer-Encoding must be chunked, and needs HTTP 1.1"
     return ""
 
 

@@ -52,7 +52,7 @@ class DeviceFiles:
 
     def _make(self, path: Path) -> None:
         needed = "the kernel modules nvidia and nvidia-uvm must be loaded, and nvidia-modprobe run"
-        problem = f"{path} is no device file: {needed}"
+        problem = f"{path} is not a device file: {needed}"
         number = self._number(path.name)
         if number is None and path.name == "nvidia-uvm":
             self._load_module()
@@ -98,7 +98,7 @@ class DeviceFiles:
 
 
 def _make_node(path: Path, number: int, parameters: dict[str, int]) -> None:
-    """Under another name first: nobody sees a file that is not ready."""
+    """Creates the file under a temporary name first, so that no process sees an incomplete file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         os.mknod(beside, stat.S_IFCHR | parameters["DeviceFileMode"], number)

@@ -285,7 +285,7 @@ class GpuDriver(Driver):
             try:
                 await work()
             except (DriverError, OSError) as error:
-                self._log.warning(work, "the GPUs cannot be looked after: %s", error)
+                self._log.warning(work, "a periodic check of the GPUs failed: %s", error)
 
 
 def _gpu_of(left_out: str) -> str:

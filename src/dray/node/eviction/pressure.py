@@ -147,7 +147,7 @@ async def _consumption(pod: Evictable) -> PodConsumption | None:
     try:
         return await pod.consumption()
     except Exception:
-        _logger.exception("what pod %s/%s uses is not known", *key_of(pod.pod))
+        _logger.exception("the resource usage of pod %s/%s cannot be read", *key_of(pod.pod))
         return None
 
 
