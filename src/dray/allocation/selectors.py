@@ -40,7 +40,7 @@ _COMPILATION: Final = 500
 _EVALUATION: Final = 4
 _COST: Final = 0.12
 _COST_COUNTED: Final = 0.8
-# For compiling an instruction of a pattern.
+# Units of work to compile one instruction of a pattern.
 _INSTRUCTION: Final = 0.4
 
 Compile = Callable[..., cel.Program]

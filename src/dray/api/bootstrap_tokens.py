@@ -43,7 +43,7 @@ def secret_name(token_id: str) -> str:
 def secret(
     token_id: str, token_secret: str, *, expiration: str, description: str, groups: Iterable[str] = ()
 ) -> Object:
-    """The Secret that makes a token good for joining; who joins with it is in further groups."""
+    """Returns the Secret that makes a token valid for joining. Nodes that use it are in the further groups."""
     extra = {"auth-extra-groups": ",".join(groups)}
     return {
         "apiVersion": "v1",

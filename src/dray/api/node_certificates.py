@@ -56,7 +56,7 @@ def node_of(found: Mapping[str, Any]) -> str:
 
 
 def refusal(node: str, found: Mapping[str, Any] | None, *, node_exists: bool, key_hash: str, now: datetime) -> str:
-    """Why a machine that holds a token does not get the name of the node; empty where it does."""
+    """Returns why a machine with a token does not get the name of the node; empty if it gets the name."""
     if found is not None and is_for(found, key_hash):
         return ""
     if node_exists:

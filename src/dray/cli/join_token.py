@@ -24,7 +24,7 @@ _DRIVERS: Final = ("dra.cpu",)
 
 
 class PlainServer(click.ClickException):
-    """Nodes could do nothing with a token."""
+    """The server speaks plain HTTP, so nodes cannot join it with a token."""
 
     exit_code = 2
 
@@ -72,7 +72,7 @@ def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: 
 
 @dataclass(frozen=True, slots=True)
 class JoinToken:
-    """A token and where it is good; `authority` is the server's certificate authority, as PEM."""
+    """A token and its server; `authority` is the server's certificate authority, as PEM."""
 
     server: str
     token: str
@@ -80,7 +80,7 @@ class JoinToken:
 
     @property
     def command(self) -> str:
-        """The line of shell that uses it."""
+        """Returns the shell command that joins a node with the token."""
         from dray.client import cluster_info
 
         return f"dray node --join {self.server} --token {self.token} --ca-hash {cluster_info.key_hash(self.authority)}"

@@ -60,7 +60,7 @@ class PodWatch:
             await self._changed.wait()
 
     def stir(self) -> None:
-        """Has `until` ask its question again."""
+        """Makes `until` check its condition again."""
         self._changed.set()
 
     def forget(self) -> None:

@@ -179,7 +179,7 @@ class Preparation:
         method: str,
         work: Callable[[ClaimReference], Awaitable[Outcome]],
     ) -> dict[str, Outcome]:
-        """Each claim in a task of its own: one that is interrupted or fails does not disturb the others."""
+        """Handles each claim in its own task, so that a claim that fails does not affect the others."""
 
         async def attempt(reference: ClaimReference) -> Outcome:
             with self.metrics.operation(method):

@@ -35,7 +35,7 @@ _REFRESH_SECONDS: Final = 600.0
 _logger = logging.getLogger(__name__)
 
 Place = tuple[str, str]
-"""Pool and device."""
+"""Identifies a device by its pool and its name."""
 Reports = Mapping[Place, device_utilization.Utilization]
 
 

@@ -203,7 +203,7 @@ class NodeAgent:
         return self._admission.refusal(worker.pod, await registration.read(), others)
 
     async def _work(self, worker: PodWorker) -> None:
-        """A worker that fails is started again; the other pods go on. One whose pod is to go ends it then."""
+        """Restarts a worker that fails; other pods keep running. The new worker ends a pod that is to be removed."""
         for delay in _RESTARTS.delays():
             stopping = worker.is_stopping
             try:

@@ -133,7 +133,7 @@ def remove_below(path: str, root: Path = _ROOT) -> bool:
 
 
 async def removed(remove: Callable[[], bool]) -> None:
-    """Tries until nothing is left, for some seconds: a process leaves its group a moment after it has ended."""
+    """Retries for some seconds, because a process leaves its group a moment after it has ended."""
     for _ in range(_REMOVALS):
         if remove():
             return

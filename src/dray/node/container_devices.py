@@ -49,7 +49,7 @@ def pod_cdi_ids(cache: ClaimCache, pod: Object) -> list[str]:
 
 
 def prepared_cdi_ids(cache: ClaimCache) -> list[str]:
-    """Returns the CDI ids of the devices of all claims of the node, without those that are only looked into."""
+    """Returns the CDI ids of the devices of all claims of the node, without devices with admin access."""
     used = (each for info in cache for driver, each in info.devices if info.uses(driver, each.pool, each.device))
     return list(dict.fromkeys(cdi_id for device in used for cdi_id in device.cdi_ids))
 

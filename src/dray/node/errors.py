@@ -49,7 +49,7 @@ class SetupError(NodeError):
 
 
 def described(error: BaseException) -> str:
-    """The text of a failure for events and statuses. One that nobody foresaw is told with its type."""
+    """Returns the text of a failure for events and statuses. An unexpected failure includes its type."""
     known = isinstance(error, (NodeError, OSError)) or hasattr(error, "reason")
     text = str(error) if known else f"{type(error).__name__}: {error}"
     return text.replace("\0", "\\0")

@@ -259,7 +259,7 @@ def _open_directory(parent: int, path: str) -> int:
 
 
 def remove_tree(path: Path | str, *, parent: int | None = None) -> bool:
-    """Removes a file, a link, or a directory with all in it; whether nothing is left of it."""
+    """Removes a file, a link, or a directory tree. Returns True if nothing is left."""
     place = Path(path)
     if parent is None:
         try:
@@ -302,7 +302,7 @@ def _moved(name: str, directory: int, top: int) -> bool:
 
 
 def _removed(name: str, directory: int) -> bool:
-    """Whether the file, the link or the empty directory is gone."""
+    """Removes a file, a link or an empty directory. Returns True if it is gone."""
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:

@@ -24,7 +24,7 @@ class GateReports:
         self._not_before = 0.0
 
     def put(self, uid: str, status: Status, now: float) -> None:
-        """The pod is gated. The API server itself reports the gates of its spec."""
+        """Records that the pod is gated. Gates of the spec are skipped: the API server itself reports them."""
         if status.plugin == SchedulingGates.name:
             self._gated.pop(uid, None)
             return

@@ -207,7 +207,7 @@ class Queues:
         return is_any_going and not policy.has_room(queue, kept)
 
     def admit(self, pod: Pod) -> None:
-        """The pod is on its node: it stays in the queues that it is charged to."""
+        """Notes that the pod is on its node, and stays in the queues that it is charged to."""
         if pod.joins and not pod.admitted:
             pod.admitted = self.charged(pod)
 

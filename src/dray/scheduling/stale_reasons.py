@@ -31,7 +31,7 @@ class StaleReasons:
         self._not_before = 0.0
 
     def released(self, claim: Key, now: float) -> None:
-        """The claim holds no devices any more, or is gone."""
+        """Records that the claim holds no devices any more, or is gone."""
         if not self._gone and not self._left:
             # Pods that fit now are tried at once; their reasons need no refresh.
             self._not_before = max(self._not_before, now + _PAUSE / 2)
@@ -41,7 +41,7 @@ class StaleReasons:
         return self._not_before if self._gone or self._left else None
 
     def pop(self, now: float) -> list[QueuedPod]:
-        """Returns pods to try again; none before it is time."""
+        """Returns the pods to try again; an empty list if none is due yet."""
         due = self.due()
         if due is None or now < due:
             return []

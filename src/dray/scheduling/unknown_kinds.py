@@ -63,9 +63,9 @@ def _asked_labels(spec: Object) -> set[str]:
 class UnknownKinds:
     def __init__(self) -> None:
         self.wanted: Callable[[], None] | None = None
-        """Is called when a pod waits for the answer of the server; without it, no pod does."""
+        """Callback for when a pod waits for the answer of the server. If None, no pod waits."""
         self.known: set[str] = set()
-        """Kinds of which it is known that the server has them, or that nobody asks for."""
+        """Kinds that the server is known to have, and kinds that need no question."""
         self._came: dict[str, int] = {}
         """Number of questions that had begun when the pod came, by pod uid."""
         self._begun = 0

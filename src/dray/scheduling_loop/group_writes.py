@@ -53,7 +53,7 @@ class GroupWriter:
         self._events = events
         self._now = now
         self._disrupted_groups: dict[str, GroupKey] = {}
-        """By uid, the groups that were said to be disrupted, which the cache may not show yet."""
+        """Groups whose disruption was written, by uid. The cache may not show it yet."""
 
     async def scheduled(self, pods: Iterable[Pod]) -> None:
         """Pods are on nodes: their groups say so that have as many there now as must start together."""

@@ -64,7 +64,7 @@ class OptionalFeed:
         self._own: set[str] = set()
         """The kinds whose status no other system writes."""
         self._refused: dict[str, str] = {}
-        """By name, kinds that were installed later and may not be read, and why."""
+        """Errors of kinds that were installed later and cannot be listed, by kind name."""
         self._started = False
         self._wanted = asyncio.Event()
         """Set when a pod names an object of a kind that is not known."""
@@ -157,7 +157,7 @@ class OptionalFeed:
         return {text(each.get("name")) for each in mappings(answer.get("groups"))}
 
     async def _webhooks(self) -> Iterable[Object]:
-        """Returns when they are known; at the start that is never, where a right is wanting."""
+        """Returns the webhook configurations once they are known. At the start it waits for the right to read them."""
         if not await serves(self._client, WEBHOOKS):
             return ()
         informer = self._informers.of(WEBHOOKS)

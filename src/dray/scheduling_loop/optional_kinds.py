@@ -41,7 +41,7 @@ class OptionalKind:
     ignored: Ignored = lambda _: ()
     """Returns the members of an object that dray ignores."""
     told_everywhere: bool = False
-    """Whether an object is told so also where another system serves the kind."""
+    """Whether events about ignored members are also written if another system serves the kind."""
 
 
 def _foreign(

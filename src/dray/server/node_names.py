@@ -42,7 +42,7 @@ class NodeNames:
         await end_tasks(self._tasks)
 
     def refusal(self, node: str, key_hash: str) -> str:
-        """Why a machine with this key does not get the name; empty where it does."""
+        """Returns why a machine with this key does not get the name; empty if it gets the name."""
         return node_certificates.refusal(
             node,
             self._find(node),

@@ -44,7 +44,7 @@ class Ballast:
 
     @property
     def enough(self) -> int:
-        """The bytes that make a disk not full."""
+        """Number of free bytes from which on a disk does not count as full."""
         return min(_ENOUGH, self._size)
 
     def release(self) -> None:

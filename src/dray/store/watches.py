@@ -164,7 +164,7 @@ class Watches:
                     watch.push(event)
 
     def wake(self, watch: BufferedWatch) -> None:
-        """In this turn of the event loop, or in one that follows soon."""
+        """Wakes the reader in this turn of the event loop, or in one that follows soon."""
         if self._woken < _MOST_WOKEN:
             self._woken += 1
             watch.wake()

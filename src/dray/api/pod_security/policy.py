@@ -49,7 +49,7 @@ class Policy:
 
     @property
     def is_privileged(self) -> bool:
-        """Whether every pod is allowed, and nothing said about it."""
+        """Whether every pod is allowed without warnings or audit entries."""
         levels = {self.enforce.level, self.audit.level, self.warn.level}
         return levels == {PRIVILEGED} and not self.problems
 

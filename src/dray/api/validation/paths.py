@@ -17,14 +17,14 @@ def no_backsteps(value: str, path: str) -> Errors:
 
 
 def descending(value: str, path: str) -> Errors:
-    """Relative, and never up."""
+    """Checks that the path is relative and has no `..`."""
     if value.startswith("/"):
         yield errors.invalid(path, value, "must be a relative path")
     yield from no_backsteps(value, path)
 
 
 def non_reserved(value: str, path: str) -> Errors:
-    """Descending, and none of the names that a volume with files of the API keeps for itself."""
+    """Checks that the path is relative, and does not start with `..`, which the volume itself uses."""
     yield from descending(value, path)
     if value.startswith("..") and not value.startswith("../"):
         yield errors.invalid(path, value, "must not start with '..'")

@@ -113,7 +113,7 @@ class CertificateApprover(QueueController[str]):
         return mapping(answer.get("status")).get("allowed") is True
 
     async def _refusal(self, request: Request) -> str:
-        """Why a machine with a token does not get the name it asks for; empty where it does."""
+        """Returns why a machine with a token does not get the requested name; empty if it gets the name."""
         node, place = request.node, (node_certificates.record_name(request.node), node_certificates.NAMESPACE)
         return node_certificates.refusal(
             node,
@@ -124,7 +124,7 @@ class CertificateApprover(QueueController[str]):
         )
 
     def _foreign_address(self, request: Request) -> str:
-        """Why an address that a node asks for is not its own; empty where all are."""
+        """Returns why a requested address does not belong to the node; empty if all addresses do."""
         of_nodes = {metadata_of(node)["name"]: _addresses(node) for node in self._nodes.cache}
         for address in request.addresses:
             if address not in of_nodes.get(request.node, ()):

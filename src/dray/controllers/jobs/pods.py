@@ -65,7 +65,7 @@ def is_disrupted(pod: Object) -> bool:
 
 
 def is_preempted(pod: Object) -> bool:
-    """Whether the scheduler removed the pod, for another or since its queue is stopped."""
+    """Whether the scheduler evicted the pod, for another pod or because its queue is stopped."""
     return _disruption(pod) in _BY_SCHEDULER
 
 

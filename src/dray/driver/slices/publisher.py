@@ -227,7 +227,7 @@ class Publisher:
             _logger.error("driver %s: %s", self._driver.name, DroppedFields(declared.pool, index, fields))
 
     async def _limited(self, work: Callable[..., Awaitable[None]], calls: Iterable[tuple[Any, ...]]) -> None:
-        """A few calls at a time, each with its arguments; after a failure the others are still done."""
+        """Runs the calls, a few at a time. A failed call does not stop the others."""
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def one(arguments: tuple[Any, ...]) -> None:

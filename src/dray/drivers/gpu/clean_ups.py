@@ -92,7 +92,7 @@ class CleanUps:
             yield
 
     async def release(self, uid: str, about: str, state: ClaimState) -> ClaimState:
-        """Undoes what the claim has changed, as far as that is possible now. Returns what is left for later."""
+        """Undoes the changes of the claim that can be undone now. Returns the changes that are left for later."""
         if state.is_clean:
             return ClaimState()
         self._released.add(uid)

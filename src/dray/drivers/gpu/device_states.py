@@ -23,7 +23,7 @@ class DeviceStates:
         self._recovery = recovery
 
     def taints(self, found: Found) -> dict[str, tuple[Taint, ...]]:
-        """By name of the device."""
+        """Returns the taints of all offered devices, by device name."""
         return {device: self._taints(gpu, device) for gpu, device in _offered(found)}
 
     def tainted(self, devices: Sequence[Device], found: Found) -> list[Device]:
@@ -49,7 +49,7 @@ class DeviceStates:
 
 
 def _offered(found: Found) -> list[tuple[FoundGpu, str]]:
-    """GPUs and names of devices."""
+    """Returns each offered device: its GPU and its name."""
     return [
         (gpu, name)
         for gpu in found.gpus

@@ -68,7 +68,7 @@ class GpuEvents:
         self._silent = self._silent - {uuid} if wanted else self._silent | {uuid}
 
     def forget(self, uuid: str) -> None:
-        """The GPU was away: it has to be registered again."""
+        """Forgets that the GPU is registered, because the GPU was lost."""
         self._registered.discard(uuid)
 
     def come_from(self, uuid: str) -> bool:

@@ -102,7 +102,7 @@ class HealthMonitor:
             time.sleep(self._wait_seconds)
 
     def failed(self, part: str, error: NvmlError | None) -> None:
-        """A part of the driver cannot use NVML at all, or can use it again (None)."""
+        """Records that a part of the driver cannot use NVML at all, or can use it again (None)."""
         with self._lock:
             before = self._failures.get(part)
             others = {name: each for name, each in self._failures.items() if name != part}
@@ -114,7 +114,7 @@ class HealthMonitor:
             _logger.warning("%s: NVML can be used again", part)
 
     def refused(self, uuids: Iterable[str], error: NvmlError) -> None:
-        """A GPU has refused a call that a claim needed."""
+        """Records that a GPU has refused a call that a claim needed."""
         for uuid in uuids:
             self._refusals[uuid] = error, self._now()
 

@@ -105,7 +105,7 @@ class Leftovers:
         return leftover
 
     def put(self, leftover: Leftover) -> None:
-        """Durable when it returns."""
+        """Writes the leftover to disk, and returns when it is durable."""
         stored = msgspec.structs.replace(leftover, boot_id=self._boot_id)
         with self._lock:
             self._directory.mkdir(mode=0o700, exist_ok=True)

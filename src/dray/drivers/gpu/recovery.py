@@ -143,5 +143,5 @@ class Recovery:
 
 
 def cut_gpus(gpus: Sequence[FoundGpu]) -> list[FoundGpu]:
-    """GPUs whose partitions are made for claims."""
+    """Returns the GPUs whose partitions are created for claims."""
     return [each for each in gpus if each.is_cut]

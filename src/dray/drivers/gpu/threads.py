@@ -17,5 +17,5 @@ _THREADS: Final = ThreadPoolExecutor(64, "gpu")
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Runs what may block for seconds."""
+    """Runs functions that may block for seconds."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, partial(work, *arguments))

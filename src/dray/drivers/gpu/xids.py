@@ -62,7 +62,7 @@ class XidErrors:
         return xid in self.harmless or xid in _CONTAINED
 
     def forget_all(self) -> list[tuple[str, int]]:
-        """The GPU has recovered: it was reset or its driver reloaded."""
+        """Forgets the errors of a GPU that was reset or whose driver was reloaded."""
         over = list(self.times)
         self.times.clear()
         return over

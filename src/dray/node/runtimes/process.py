@@ -229,7 +229,7 @@ class ProcessRuntime:
         return hidden_files(self._plugins, _device_files(edits))
 
     async def _forget(self, directory: Path) -> None:
-        """A container that was not started leaves nothing."""
+        """Removes everything of a container that could not be started."""
         await removed(self._cgroup(directory).remove)
         # A container may have made many files in its working directory.
         await asyncio.to_thread(beneath.remove_tree, directory)

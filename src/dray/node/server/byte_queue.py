@@ -23,7 +23,7 @@ class ByteQueue(asyncio.Queue[bytes]):
         return data
 
     def end(self) -> None:
-        """Drops what is there; whoever reads is at the end."""
+        """Discards all pieces. Readers get end of file."""
         while not self.empty():
             self.get_nowait()
         self.put_nowait(b"")

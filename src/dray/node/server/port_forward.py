@@ -98,7 +98,7 @@ class PortForwarding:
         task.add_done_callback(self._tasks.discard)
 
     def _paired(self, request: str) -> Stream | None:
-        """The stream of the request that waits, which it does no longer."""
+        """Returns the waiting stream of the request, and stops its timeout."""
         stream, timer = self.waiting.pop(request, (None, None))
         if timer is not None:
             timer.cancel()

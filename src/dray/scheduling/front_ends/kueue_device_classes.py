@@ -21,11 +21,11 @@ class CoveredClasses:
         """Cache by queue and class of the reason to reject; it is looked up for every pod of a queue."""
 
     def clear(self) -> None:
-        """Queues or classes changed."""
+        """Clears the cache, because queues or classes changed."""
         self._excluded.clear()
 
     def excludes(self, queue: ClusterQueue, class_name: str) -> Reason | None:
-        """Why pods of the queue may have no devices of a class."""
+        """Returns why pods of the queue may not use devices of a class; None if they may."""
         key = queue.name, class_name
         if key not in self._excluded:
             covered = not self.limits(queue) or self._covers(queue, class_name)

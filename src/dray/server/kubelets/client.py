@@ -204,7 +204,7 @@ class Endpoint:
 
 
 def why(error: Exception, endpoint: Endpoint) -> str:
-    """Why a node was not reached; for a certificate that is not trusted, also what to do."""
+    """Returns why a node was not reached. For an untrusted certificate it also says what to do."""
     text = told(error)
     if not isinstance(getattr(error, "certificate_error", error), ssl.SSLCertVerificationError):
         return text

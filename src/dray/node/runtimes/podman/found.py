@@ -37,7 +37,7 @@ class FoundContainer:
     tty: bool
     stdin_once: bool
     shares_cpus: bool = False
-    """Whether no claim of it has CPUs."""
+    """Whether the container has no claimed CPUs, and runs on the shared CPUs."""
 
     @property
     def id(self) -> str:

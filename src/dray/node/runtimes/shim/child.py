@@ -65,7 +65,7 @@ def join(cgroups: list[str]) -> None:
 
 
 def become(spec: Spec, parent: int = 0) -> NoReturn:
-    """User, directory, signals, exec. Ends with its parent; at once where another process is its parent by now."""
+    """Sets user, directory and signals, and executes the command. Ends with its parent, or at once if that is gone."""
     environment: dict[str, str] = spec["environment"]
     os.umask(0o022)
     if spec.get("enters_as_agent", True):

@@ -14,7 +14,7 @@ READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 Handler = Callable[[int], object]
-"""Gets the mask of what happened."""
+"""A handler is called with the mask of events."""
 
 
 class Poll:

@@ -32,7 +32,7 @@ class Supervisor:
         self._poll = Poll()
         self._control = Control(self._poll, tty=spec["tty"], stdin_once=spec["stdin_once"])
         self._stdin = -1
-        """Our end of the container's input."""
+        """Descriptor with which the shim writes the input of the container."""
         self._outputs: dict[int, int] = {}
         self._pid = 0
         self._wakeups: tuple[int, int] = (-1, -1)
