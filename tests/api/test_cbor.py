@@ -50,7 +50,7 @@ DOCUMENTS = st.recursive(
 
 
 @given(DOCUMENTS)
-def test_what_is_written_is_read(document: Any) -> None:
+def test_decoding_returns_the_document_that_was_encoded(document: Any) -> None:
     assert decode(encode(document)) == document
 
 
@@ -76,7 +76,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
         ("c074323031332d30332d32315432303a30343a30305a", "2013-03-21T20:04:00Z"),
     ],
 )
-def test_other_forms(body: str, value: Any) -> None:
+def test_other_cbor_encodings_are_read(body: str, value: Any) -> None:
     assert decode(bytes.fromhex(body)) == value
 
 
@@ -99,7 +99,7 @@ def test_other_forms(body: str, value: Any) -> None:
         ("7f4161ff", "parts of another type"),
     ],
 )
-def test_what_json_cannot_say_is_refused(body: str, why: str) -> None:
+def test_values_without_a_json_form_are_refused(body: str, why: str) -> None:
     with pytest.raises(CborError, match=why):
         decode(bytes.fromhex(body))
 

@@ -40,7 +40,7 @@ async def test_it_is_started_again_when_it_is_killed():
         await running
 
 
-async def test_one_that_was_ready_is_started_again_soon_however_often_it_is_killed(monkeypatch):
+async def test_a_child_that_was_ready_is_restarted_soon_however_often_it_is_killed(monkeypatch):
     monkeypatch.setattr(child_module, "_BACKOFF", Backoff(first=1000.0, longest=1000.0))
     monkeypatch.setattr(child_module, "_LONGEST_AFTER_WORK", 0.02)
     async with LocalCluster() as cluster:

@@ -67,7 +67,7 @@ async def test_pods_that_their_node_ends_and_those_that_a_rule_counts_do_count(r
         assert condition(done, "Failed") == "BackoffLimitExceeded"
 
 
-async def test_an_index_whose_pod_is_preempted_is_not_given_up():
+async def test_an_index_whose_pod_is_preempted_does_not_fail():
     async with cluster() as local:
         wanted = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
         await local.create(job(parallelism=2, completions=2, **wanted))

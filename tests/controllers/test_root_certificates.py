@@ -88,7 +88,7 @@ async def logged(caplog, client, root):
 
 
 @pytest.mark.parametrize("given", [False, True])
-async def test_a_server_that_writes_none_gets_that_of_the_kubeconfig_or_the_given_one(tmp_path, given):
+async def test_the_certificate_of_the_kubeconfig_or_a_given_one_is_published_if_the_server_has_none(tmp_path, given):
     kubeconfig, file = tmp_path / "config", tmp_path / "ca.crt"
     file.write_bytes(Authority.ephemeral().certificate)
     async with foreign_server(kubeconfig=kubeconfig) as (server, client):

@@ -40,7 +40,7 @@ def test_pods_of_one_kind_are_all_refreshed():
     assert not any("default/old" in message for message in messages.values())
 
 
-def test_a_reason_that_names_others_stays():
+def test_a_reason_that_does_not_name_the_released_claim_stays():
     core = waiting_behind("old", "other")
     core.put(holding("elsewhere", "gpu-9", users=["old-pod"]))
     wants(core, "big")

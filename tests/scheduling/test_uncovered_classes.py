@@ -73,13 +73,13 @@ def test_a_pod_is_let_in_once_its_queue_covers_or_allows_the_class(changed):
     assert held(player) == ["gpu", "net"]
 
 
-def test_what_is_allowed_is_not_counted():
+def test_devices_of_allowed_classes_use_no_quota():
     player = world(NET_REQUEST, of=queue(number=0, annotations=ALLOWED))
     assert place(player) == "n"
 
 
 @pytest.mark.parametrize("value", ["", "Allow", "true"])
-def test_no_other_value_of_the_annotation_allows_it(value):
+def test_other_values_of_the_annotation_do_not_allow_uncovered_classes(value):
     player = world(NET_REQUEST, of=queue(annotations={"dray.dev/uncovered-device-classes": value}))
     assert place(player) is None
 
@@ -130,7 +130,7 @@ def test_a_pod_is_tried_again_when_its_claim_is_replaced():
     assert place(player) == "n"
 
 
-def test_a_gang_says_the_same():
+def test_a_gang_also_names_the_uncovered_class():
     player = world(GPU_REQUEST)
     group = {"schedulingGroup": {"podGroupName": "g"}}
     player.put(objects.pod_group("g", minCount=2))

@@ -26,7 +26,7 @@ def test_an_object_is_applied(api):
     assert (code, applied["data"]) == (200, {"b": "c"})
 
 
-def test_answers_are_not_written_in_it(api):
+def test_responses_are_never_cbor(api):
     assert api.refusal("GET", MAPS, accept=CBOR)[0] == 406
     assert api.get(MAPS, accept="application/json;q=0.9,application/cbor;q=1")["kind"] == "ConfigMapList"
 
@@ -34,7 +34,7 @@ def test_answers_are_not_written_in_it(api):
 @pytest.mark.parametrize(
     "body", [b"", b"\xff", b"\x01", b"{}", encode(MAP)[:-1], encode(MAP) + b"\0", b"\x9f" * 100_000]
 )
-def test_bodies_that_are_none_are_refused(api, body):
+def test_bodies_that_are_not_cbor_objects_are_refused(api, body):
     for method, path, media in (("POST", MAPS, CBOR), ("PATCH", f"{MAPS}/m?fieldManager=f", APPLY_CBOR)):
         code, document = api.ask(method, path, body, content_type=media)
         assert (code, document["reason"]) == (400, "BadRequest"), document

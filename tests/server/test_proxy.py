@@ -163,7 +163,7 @@ def test_headers_that_nobody_can_write_again_are_left_out(api, backend):
     assert (answer.code, answer.content_type, answer.headers) == (302, "text/plain; charset=utf-8", {"etag": "plain"})
 
 
-def test_what_is_packed_is_passed_on_packed(api, backend):
+def test_compressed_responses_are_passed_on_compressed(api, backend):
     address, port = backend
     running(api, address, port)
     answer = api.raw("GET", f"{PODS}/p:{port}/proxy/packed")

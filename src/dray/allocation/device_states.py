@@ -75,7 +75,7 @@ def amounts(device: Object) -> dict[str, str]:
 def device_states(
     slices: Iterable[Object], claims: Iterable[Object], pods: Iterable[Object], rules: Iterable[Object] = ()
 ) -> list[DeviceState]:
-    """By node, driver and pool, in the order in which devices are published."""
+    """Returns the states of all devices by node, driver and pool, in the order in which they are published."""
     newest, claims = list(_newest(slices)), list(claims)
     holders = _holders(claims, pods)
     utilization = _utilization(claims)
@@ -148,7 +148,7 @@ def _utilization(claims: Iterable[Object]) -> dict[Place, Utilization]:
 
 
 class _CountersLeft:
-    """What is left of the counter sets of pools."""
+    """The remaining counters of each counter set, after all allocated devices are subtracted."""
 
     def __init__(self, slices: list[Object], holders: Mapping[Place, list[Holder]]) -> None:
         self._left: dict[tuple[str, str, str, str], Quantity] = {}

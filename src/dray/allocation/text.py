@@ -264,7 +264,7 @@ def _main_causes(reasons: r.RequestReasons) -> str:
 
 
 def _of_driver(reasons: r.RequestReasons) -> list[r.Fallen]:
-    """What the class does not take, without devices of other drivers than the one it asks for."""
+    """Returns the rejected devices with their causes, and leaves out devices of other drivers."""
     found = []
     for each in reversed(reasons.fallen):
         devices = tuple(device for device in each.devices if reasons.driver in ("", device[0]))

@@ -103,17 +103,17 @@ _SELECTORS: Final = tuple(
 
 
 def without_source(message: str) -> str:
-    """What the CEL compiler says, without the selector that it repeats and the arrow below it."""
+    """Returns the message of the CEL compiler without the repeated selector and the arrow below it."""
     return _SOURCE.sub("", message)
 
 
 def hint_for_selector(message: str) -> str:
-    """What to do about a selector that does not compile."""
+    """Returns a hint for a selector that does not compile; empty if there is none."""
     return next((hint for pattern, hint in _SELECTORS if pattern.search(message)), "")
 
 
 def hint_for(error: FieldError, entry: KindVersion | None) -> str:
-    """What to do about it; `entry` is the kind that the object claims to be, if there is one."""
+    """Returns a hint for the error; `entry` is the kind that the object claims to be, if there is one."""
     if error.type is ErrorType.WRONG_TYPE:
         return _quote(error.detail)
     if entry is None:

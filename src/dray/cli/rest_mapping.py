@@ -27,7 +27,7 @@ FOUNDATIONS: Final = ("Namespace", DEFINITION)
 
 _PAUSE: Final = 0.2
 _UNKNOWN_FIELD: Final = ("unknown field", "field not declared in schema")
-"""What a server says of a field that the kind does not have."""
+"""Words in the message of a server about a field that the kind does not have."""
 
 
 class Misplaced(Exception):

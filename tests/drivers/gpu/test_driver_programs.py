@@ -70,7 +70,7 @@ def test_a_root_without_a_loader_gives_its_own_libraries_alone(root, tmp_path):
     assert [path.name for path in (tmp_path / "libraries").iterdir()] == ["libnvidia-ml.so.1"]
 
 
-def test_scripts_and_links_that_are_not_right_any_more(root, tmp_path):
+def test_scripts_run_directly_and_stale_library_links_are_replaced(root, tmp_path):
     (root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\necho $LD_LIBRARY_PATH\n")
     (tmp_path / "libraries").mkdir()
     (tmp_path / "libraries/libcuda.so.1").symlink_to("/nowhere")

@@ -38,7 +38,7 @@ def leftover(state):
     ],
     ids=["time slice", "MPS", "MPS elsewhere", "partition", "MIG mode"],
 )
-def test_devices_that_are_affected(state, expected):
+def test_a_leftover_names_its_problem_for_each_affected_device(state, expected):
     assert {device: leftover(state).problem(FOUND, device) for device in expected} == expected
 
 
@@ -47,7 +47,7 @@ def test_a_mig_mode_that_stays_on_hinders_the_whole_gpu_alone():
     assert (left.hinders(FOUND, "gpu-0"), left.hinders(FOUND, LOW)) == (True, False)
 
 
-def test_claims_that_must_wait():
+def test_a_leftover_blocks_only_claims_on_the_same_or_overlapping_devices():
     whole = ClaimState(sharing={GPU.uuid: "none"})
     low = ClaimState(partitions=(PartitionState(LOW, GPU.uuid, 9, 0, 4),))
     assert leftover(partition()).blocks(whole)

@@ -87,11 +87,13 @@ async def test_a_container_sees_the_files_of_its_claim_alone(runtime: ProcessRun
 
 
 @NAMESPACES
-async def test_a_container_without_claim_sees_none(runtime: ProcessRuntime, machine: Path) -> None:
+async def test_a_container_without_a_claim_sees_no_device_files_of_drivers(
+    runtime: ProcessRuntime, machine: Path
+) -> None:
     assert await seen(runtime, config(machine)) == ["other"]
 
 
-async def test_a_privileged_container_sees_all(runtime: ProcessRuntime, machine: Path) -> None:
+async def test_a_privileged_container_sees_all_device_files(runtime: ProcessRuntime, machine: Path) -> None:
     privileged = config(machine, security=Security(privileged=True))
     assert await seen(runtime, privileged) == ["lamp0", "lamp1", "lamp2", "other"]
 

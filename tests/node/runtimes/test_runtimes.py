@@ -125,7 +125,7 @@ async def test_a_device_that_is_not_found_names_the_files_that_cannot_be_read(ru
         await runtime.start(config("true", cdi_devices=("example.com/gpu=gpu0",)))
 
 
-async def test_what_no_system_call_takes_is_said(runtime, config):
+async def test_zero_bytes_and_long_arguments_are_refused_with_the_reason(runtime, config):
     before = {each.id for each in await runtime.containers()}
     for more in ({"args": ("a\0b",)}, {"environment": {"A": "b\0"}}, {"working_dir": "/tmp/a\0"}):
         with pytest.raises(StartError, match="null") as caught:

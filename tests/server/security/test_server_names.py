@@ -35,18 +35,18 @@ OWN = ("api.example.com", "192.0.2.9", "2001:DB8::1", "MACHINE", "*.wild.example
         "kubernetes.default.svc.cluster.local",
     ],
 )
-def test_names_that_stand_for_the_server(name):
+def test_names_of_the_server_are_recognised_in_every_spelling(name):
     assert server_name_in(["n1", name], OWN) == name
 
 
 @pytest.mark.parametrize(
     "name", ["n1", "example.com", "node.example.com", "api.example.org", "192.0.2.90", "10", "svc", "a.svc.example.com"]
 )
-def test_names_that_nodes_may_have(name):
+def test_names_that_are_not_of_the_server_are_allowed(name):
     assert server_name_in([name], OWN) == ""
 
 
-def test_one_spelling_for_an_address():
+def test_all_spellings_of_an_address_are_normalized_to_one():
     assert {
         normalized(address) for address in ("127.0.0.1", "127.1", "::ffff:127.0.0.1", "0x7f.1", "017700000001")
     } == {"127.0.0.1"}

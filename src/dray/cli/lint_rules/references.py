@@ -95,7 +95,7 @@ def missing_template(manifest: Manifest, given: Given) -> Iterator[Finding]:
 
 
 def _instead(kind: str, name: str, given: Given) -> str:
-    """What may be meant by an object that is not in the namespace of the pod."""
+    """Returns a hint for an object that is missing in the namespace of the pod."""
     elsewhere = given.find(kind, name)
     if elsewhere is not None:
         return f"it is in namespace {elsewhere.namespace}; a pod uses objects of its own namespace only"

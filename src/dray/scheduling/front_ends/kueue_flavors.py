@@ -111,7 +111,7 @@ class Flavors:
         return False
 
     def similar(self, name: str) -> str:
-        """Which flavor may be meant by one that does not exist."""
+        """Returns a suggestion for the name of a flavor that does not exist."""
         return suggestion(name, self._known)
 
     def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
