@@ -101,7 +101,7 @@ def test_asks_one_node(run: Callable[..., Result], write: Write) -> None:
     assert "on node b" in run(path, "--node", "b").output
     missing = run(path, "--node", "c")
     assert missing.exit_code == 2
-    assert "there is no node c" in missing.output
+    assert "error: node c not found" in missing.output
 
 
 def test_packs(run: Callable[..., Result], write: Write) -> None:

@@ -137,7 +137,7 @@ def test_which_controllers(run: Dray) -> None:
     assert chosen("-job") == ()
     result = run("controllers", "--controllers", "jobs")
     assert result.exit_code == 2
-    assert "jobs: there are resourceclaim, " in result.stderr
+    assert "unknown: jobs; there are: resourceclaim, " in result.stderr
     assert run("controllers", "--controllers", "-job").exit_code == 2
 
 

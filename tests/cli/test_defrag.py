@@ -103,7 +103,7 @@ async def test_a_plan_changes_nothing_and_is_carried_out_when_asked(lab: Lab) ->
     status, told = await lab.defrag("--apply", stdin="y\n")
     assert status == 0, told
     assert f"pod default/{move['pod']} evicted" in told
-    assert "Pod default/large has its place" in told
+    assert "Pod default/large is placed" in told
     await lab.cluster.eventually(lambda: lab.bound(3))
     after = await lab.places()
     assert after["large"] == move["from"]
@@ -154,6 +154,6 @@ async def test_without_a_scheduler_that_keeps_the_place_nobody_is_evicted(
     before = await lab.places()
     status, told = await lab.defrag("--apply", "--yes", "--scheduler-name", "other")
     assert status == 1
-    assert "nobody was evicted" in told
+    assert "error: no pod was evicted" in told
     assert await lab.places() == before
     assert await lab.marks() == []

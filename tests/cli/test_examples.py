@@ -49,7 +49,7 @@ def test_changed_files_are_not_replaced_unless_asked(run: Callable[..., Result],
     (here / "examples/lab/cut.yaml").unlink()
     result = run("examples")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "examples/lab/big.yaml is there and differs" in result.stderr
+    assert "error: examples/lab/big.yaml exists and differs" in result.stderr
     assert not (here / "examples/lab/cut.yaml").exists()
     assert run("examples", "--force").exit_code == 0
     assert tree(here / "examples") == tree(EXAMPLES)
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_written_is_named(run: Callable[..., Result],
     (here / "file").write_text("")
     result = run("examples", "file")
     assert result.exit_code == 2
-    assert result.stderr.startswith("cannot write file")
+    assert result.stderr.startswith("error: cannot write file")
 
 
 def test_the_wheel_has_the_examples_where_they_are_looked_for() -> None:

@@ -60,7 +60,7 @@ def test_the_target_must_be_one(write: Write) -> None:
     assert run("claim/same", path).exit_code == 0
     other = run("other", path)
     assert other.exit_code == 2
-    assert "there is no claim or pod other" in other.output
+    assert "error: no claim or pod other" in other.output
 
 
 def test_a_missing_claim_is_named(write: Write) -> None:

@@ -91,7 +91,7 @@ def _read_cluster(
         problems += map(str, unusable.problems)
         return None
     if node and not cluster.size:
-        problems.append(f"there is no node {node}: give a Node, or a ResourceSlice that names it")
+        problems.append(f"error: node {node} not found; give a Node, or a ResourceSlice that names it")
         return None
     return cluster
 

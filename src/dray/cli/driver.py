@@ -350,7 +350,7 @@ async def _make_classes(client: ApiClient, driver: str) -> None:
         if not await make_classes(client, [driver]):
             await make_plain_class(client, driver)
     except ApiError as error:
-        click.echo(f"the DeviceClasses of {driver} cannot be created: {error}", err=True)
+        click.echo(f"warning: cannot create the DeviceClasses of {driver}: {error}", err=True)
 
 
 def _unregistered(runner: DriverRunner) -> str:

@@ -52,7 +52,7 @@ def examples(directory: Path, force: bool) -> None:
     files = sorted(path.relative_to(source) for path in source.rglob("*") if _belongs(path))
     differing = [path for path in files if _differs(source / path, directory / path)]
     if differing and not force:
-        _leave(f"{directory / differing[0]} is there and differs; --force replaces it, or give another directory")
+        _leave(f"{directory / differing[0]} exists and differs; use --force to overwrite it, or another directory")
     try:
         for path in files:
             target = directory / path
@@ -88,5 +88,5 @@ def _differs(source: Path, target: Path) -> bool:
 
 
 def _leave(message: str) -> NoReturn:
-    click.echo(message, err=True)
+    click.echo(f"error: {message}", err=True)
     sys.exit(2)

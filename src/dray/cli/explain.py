@@ -118,7 +118,7 @@ def _find(cluster: Cluster, target: str) -> Wanted:
     else:
         known = ", ".join(each.title for each in cluster.wanted) or "none"
         problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
-    click.echo(one_line(problem), err=True)
+    click.echo(one_line(f"error: {problem}"), err=True)
     sys.exit(2)
 
 

@@ -44,7 +44,7 @@ class Mover:
             for move in self._found.moves:
                 await self._mark(move.pod)
             if not await self._until(self._is_kept, _KEPT_WITHIN):
-                click.echo("nobody was evicted: no scheduler kept the place for the one that waits", err=True)
+                click.echo("error: no pod was evicted: no scheduler reserved the place for the pending pod", err=True)
                 return 1
             for move in self._found.moves:
                 if not await self._evict(move.pod):
@@ -53,9 +53,9 @@ class Mover:
             # Also when it is interrupted.
             await asyncio.shield(self._unmark())
         if await self._until(self._is_bound, _BOUND_WITHIN):
-            click.echo(f"{self._found.waiting.title} has its place")
+            click.echo(f"{self._found.waiting.title} is placed")
             return 0
-        click.echo(f"{self._found.waiting.title} has no place yet: see dray explain", err=True)
+        click.echo(f"error: {self._found.waiting.title} is still pending; see dray explain", err=True)
         return 1
 
     async def _mark(self, pod: Pod) -> None:
@@ -83,7 +83,7 @@ class Mover:
         except NotFound:
             pass
         except ApiError as error:
-            click.echo(f"pod {namespace}/{name} stays, and so do the others: {error}", err=True)
+            click.echo(f"error: pod {namespace}/{name} and the pods after it were not evicted: {error}", err=True)
             return False
         click.echo(f"pod {namespace}/{name} evicted")
         return True

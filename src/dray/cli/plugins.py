@@ -55,9 +55,9 @@ def asked_scheduler(options: Options, plugins: tuple[str, ...]) -> Scheduler:
 
     chosen = with_plugins(options, plugins)
     for each in chosen.unloaded_plugins:
-        click.echo(one_line(f"plugin {each.name} cannot be used: {each.why}"), err=True)
+        click.echo(one_line(f"warning: plugin {each.name} cannot be used: {each.why}"), err=True)
     return Scheduler(chosen, plugin_fault=_tell, watchdog=PluginWatchdog())
 
 
 def _tell(fault: Fault) -> None:
-    click.echo(one_line(f"plugin {fault.plugin}: {fault.method} {fault.text}"), err=True)
+    click.echo(one_line(f"warning: plugin {fault.plugin}: {fault.method} {fault.text}"), err=True)

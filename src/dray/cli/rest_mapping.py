@@ -106,7 +106,7 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
         for field, message in _unreadable(manifest, error) or _causes(manifest, error):
             _say(manifest, field, message)
         if advice := advice_on(error):
-            click.echo(advice, err=True)
+            click.echo(f"hint: {advice}", err=True)
     else:
         _say(manifest, getattr(error, "field", ""), str(error))
 
