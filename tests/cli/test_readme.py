@@ -32,6 +32,19 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors of the headings: lower case, spaces as dashes, other marks left out."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_to_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text())
+    targets = [((page.parent / path) if path else page, anchor) for path, anchor in links]
+    assert [anchor for target, anchor in targets if target.suffix == ".md" and anchor not in anchors(target)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_shown_commands_parse(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
