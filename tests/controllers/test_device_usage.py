@@ -3,6 +3,8 @@
 import contextlib
 from datetime import UTC, datetime, timedelta
 
+from dray.client.discovery import serves
+from dray.client.foreign_kinds import KUEUE, definitions
 from dray.controllers.device_usage.controller import DeviceUsage
 from dray.controllers.device_usage.totals import CONFIG_MAP, OTHERS, Consumer, Seconds, Totals
 from dray.store.memory import MemoryStore
@@ -11,7 +13,7 @@ from dray.testing.objects import allocation, claim, consumer, device, device_cla
 
 HOUR = 3600
 START = datetime(2026, 11, 18, 3, 30, tzinfo=UTC)
-ANN = Consumer("default", "ann", "team", "gpu")
+ANN = Consumer("default", "ann", "default/team", "gpu")
 
 
 class Clock:
@@ -123,6 +125,36 @@ async def test_waiting_allocated_and_used_time_of_a_claim():
         assert late[ANN].rounded() == [2 * 15 * 60] * 3 + [15 * 60]
 
 
+async def test_the_queue_is_the_cluster_queue_also_while_the_pod_waits():
+    clock = Clock()
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": "default", "namespace": "default"},
+        "spec": {"clusterQueue": "research"},
+    }
+    store = MemoryStore()
+    async with LocalCluster(store=store) as cluster:
+        (definition,) = (each for each in definitions() if each["spec"]["names"]["kind"] == "LocalQueue")
+        await cluster.create(definition)
+
+        async def served():
+            return await serves(cluster.client, KUEUE["LocalQueue"])
+
+        await cluster.eventually(served)
+        await cluster.client.create(KUEUE["LocalQueue"], queue)
+    async with counting(store, clock) as cluster:
+        await cluster.create(pod("p", claims=["c"], labels={"kueue.x-k8s.io/queue-name": "default"}))
+        await cluster.create(claim("c", request("gpu")))
+        await seen(cluster, "c", ["p"])
+
+        async def counted():
+            clock.pass_(minutes=1)
+            return [each.queue for each in await totals(cluster)] == ["research"]
+
+        await cluster.eventually(counted)
+
+
 async def test_a_claim_that_is_gone_counts_no_more_and_one_that_nobody_waits_for_never():
     clock = Clock()
     async with counting(clock=clock) as cluster:
@@ -229,7 +261,7 @@ def test_totals_are_bounded_however_many_consumers_there_are():
 
 
 def test_damaged_data_is_left_out():
-    good = '[["default", "ann", "team", "gpu", 1, 1, 0, 0]]'
+    good = '[["default", "ann", "default/team", "gpu", 1, 1, 0, 0]]'
     found = Totals.parse({"2026-11-18T03": good, "2026-11-18T04": "[[", "nonsense": "[]", "until": "x"})
     assert {each: seconds.rounded() for each, seconds in found.since(0).items()} == {ANN: [1, 1, 0, 0]}
     assert found.until is None

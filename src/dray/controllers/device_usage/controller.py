@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from dray.allocation.device_states import DeviceState, amounts, device_states
@@ -20,7 +21,9 @@ from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.resource_claims import allocation_of
 from dray.api.times import seconds_of
 from dray.client.cache import Change
+from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError, NotFound
+from dray.client.foreign_kinds import KUEUE
 from dray.client.interface import WriteOptions
 from dray.controllers.device_taints.rules import follow_rules, taint_rules
 from dray.controllers.device_usage.claim_rates import Place, claim_rates
@@ -37,6 +40,7 @@ _WRITER: Final = WriteOptions("dray-device-usage", force=True)
 _BY_CLAIM: Final = "device-usage: claim"
 _BY_POOL: Final = "device-usage: pool"
 _LARGE: Final = 64 * 1024
+_QUEUES_SECONDS: Final = 5.0
 _LONGEST_GAP: Final = 7 * 24 * 3600.0
 _logger = logging.getLogger("dray.controllers")
 
@@ -54,6 +58,8 @@ class DeviceUsage:
         self._namespaces = informers.of(NAMESPACES)
         self._classes = informers.of(_CLASSES)
         self._rules = taint_rules(environment)
+        kind = KUEUE["LocalQueue"]
+        self._local_queues = OptionalInformer(environment.client, informers, kind.group, kind.plural, version=kind)
         self._meter = Meter(Totals())
         self._floor = 0.0
         """No time before this moment is added."""
@@ -69,6 +75,11 @@ class DeviceUsage:
         try:
             async with asyncio.TaskGroup() as group:
                 await follow_rules(self._rules, self._environment, group)
+                # Without the right to list queues it works all the same.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_QUEUES_SECONDS):
+                        await self._local_queues.start()
+                group.create_task(self._local_queues.run())
                 self._claims.add_handler(self._claim_changed)
                 self._pods.add_handler(self._pod_changed)
                 group.create_task(self._store_again_and_again())
@@ -152,15 +163,26 @@ class DeviceUsage:
         self._meter.set(uid_of(claim), named, since, self._now())
 
     def _owner(self, claim: Object, pods: list[Object]) -> Consumer:
-        """Returns the consumer without its class. It stays the same once a pod has told the queue."""
+        """Returns the consumer without its class. It stays the same when the pods of the claim are gone."""
         known = self._owners.get(uid_of(claim))
-        if known is not None and known.queue:
+        if known is not None and not pods:
             return known
         namespace = key_of(claim)[0]
         user = labels_of(self._namespaces.cache.get(namespace) or {}).get(USER_LABEL, "")
-        queue = next(filter(None, map(queue_of, pods)), "")
+        queue = next(filter(None, map(self._queue, pods)), "")
         owner = self._owners[uid_of(claim)] = Consumer(namespace, user, queue, "")
         return owner
+
+    def _queue(self, pod: Object) -> str:
+        """Returns the queue that the pod is charged to, or will be: a ClusterQueue of Kueue, or a queue of KAI."""
+        admission = pod_queues.recorded(pod)
+        if admission is not None and admission.queues:
+            return next(iter(admission.queues.values()))
+        labels, (namespace, _) = pod_queues.words_of(pod).labels, key_of(pod)
+        if not (name := labels.get("kueue.x-k8s.io/queue-name")):
+            return labels.get("kai.scheduler/queue") or ""
+        local = self._local_queues.cache.get(name, namespace=namespace)
+        return str(spec_of(local or {}).get("clusterQueue") or f"{namespace}/{name}")
 
     def _capacity(self, place: Place) -> Mapping[str, str]:
         driver, pool, name = place
@@ -178,15 +200,6 @@ class DeviceUsage:
     def _states(self) -> list[DeviceState]:
         caches = (self._slices.cache, self._claims.cache, self._pods.cache, self._rules.cache)
         return device_states(*(list(each) for each in caches))
-
-
-def queue_of(pod: Object) -> str:
-    """Returns the queue that the pod is charged to, or else the queue that it names."""
-    admission = pod_queues.recorded(pod)
-    if admission is not None and admission.queues:
-        return next(iter(admission.queues.values()))
-    labels = pod_queues.words_of(pod).labels
-    return labels.get("kueue.x-k8s.io/queue-name") or labels.get("kai.scheduler/queue") or ""
 
 
 def _claims_of(pod: Object) -> Iterator[str]:
