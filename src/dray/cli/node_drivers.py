@@ -130,7 +130,7 @@ def _look_for_gpus(chosen: ChosenDriver, *, insists: bool) -> tuple[bool, str]:
         find_driver_files(chosen.settings.get("driverRoot", ""))
     except DriverError as error:
         # The vendor's driver may be installed later; a driver that was asked for waits for it.
-        return insists, f"none: {error}"
+        return insists, f"none: {error}" if insists else "none, NVIDIA's driver is not installed"
     found, problem = _inspected(chosen)
     if found is None:
         return True, f"not offered yet: {problem}; the driver keeps trying"
@@ -182,6 +182,7 @@ def _look_for_tpus(*, insists: bool) -> tuple[bool, str]:
 
     hardware = find_chips(Path("/sys"), Path("/dev"))
     if not hardware.chips:
-        return insists, f"none: {hardware.problem}"
+        found_on_bus = "have neither" in hardware.problem
+        return insists, f"none: {hardware.problem}" if insists or found_on_bus else "none"
     kinds = " or ".join(hardware.accelerators) or "chips of an unknown kind"
     return True, f"{len(hardware.chips)} chips, {kinds} (class tpu.google.com)"
