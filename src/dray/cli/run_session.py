@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
 _DELETION_SECONDS: Final = 60.0
+_RELEASE_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,15 @@ class Session:
         await self._delete_claim()
 
     async def _delete_claim(self) -> None:
-        if self._run.requests and self._run.name:
-            with contextlib.suppress(ApiError):
-                await self._client.delete(CLAIMS, self._run.name, namespace=self._run.namespace)
+        """Deletes the claim and waits until it is gone, so that its devices are free for the next command."""
+        if not (self._run.requests and self._run.name):
+            return
+        with contextlib.suppress(ApiError, TimeoutError):
+            await self._client.delete(CLAIMS, self._run.name, namespace=self._run.namespace)
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                while True:
+                    await self._client.get(CLAIMS, self._run.name, namespace=self._run.namespace)
+                    await asyncio.sleep(_POLL_SECONDS)
 
     async def _delete_pod(self, watch: PodWatch, grace: int | None) -> None:
         options = DeleteOptions(uid=watch.pod["metadata"]["uid"], grace_period=grace)
