@@ -75,7 +75,7 @@ class Case:
 
 
 def described(up: Up) -> dict[tuple[str, str], list[str]]:
-    """What is known of objects by namespace and name, a line each: as kubectl prints it, or as it gets it."""
+    """Returns the lines of `kubectl describe` by namespace and name; events and conditions if kubectl is missing."""
     found: dict[tuple[str, str], list[str]] = {}
     if KUBECTL is not None:
         text = up.kubectl("describe", "pods,jobs,deployments", "--all-namespaces").stdout

@@ -55,8 +55,8 @@ async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_tim
             assert attempts._value.get() > 0, name
 
 
-async def test_without_the_intent_log_the_test_would_notice(virtual_time):
-    """That the case above can fail: the same two schedulers, each of which believes to be alone. They need not meet."""
+async def test_two_schedulers_without_the_intent_log_allocate_devices_twice(virtual_time):
+    """Shows that the test above can fail. Not every seed leads to a conflict."""
     assert any([await _problems_of_two_that_believe_to_be_alone(seed) for seed in range(1, 4)])
 
 

@@ -137,7 +137,7 @@ def _causes(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
 
 
 def _with_hint(field: str, reason: str, message: str, entry: KindVersion | None) -> str:
-    """What the server says of a field, with what to do about it."""
+    """Returns the message of the server about a field, with a hint if there is one."""
     kinds = [each for each in ErrorType if each.value == reason]
     hint = hint_for(FieldError(kinds[0], field, message), entry) if kinds else ""
     text = f"{field}: {without_source(message)}"

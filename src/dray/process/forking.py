@@ -36,14 +36,14 @@ class ForkedProcess:
         self.pid = pid
         self.returncode: int | None = None
         self.stdout: asyncio.StreamReader | None = None
-        """After `tell`."""
+        """The output of the process; None before `tell` is called."""
         self._pipes: tuple[int, int] | None = (stdin, stdout)
-        """Until the event loop owns them."""
+        """Descriptors of input and output; None once the event loop owns them."""
         self._reading: asyncio.BaseTransport | None = None
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def tell(self, orders: bytes) -> None:
-        """All that it will read."""
+        """Sends the whole input of the process, and connects its output."""
         assert self._pipes is not None
         (stdin, stdout), self._pipes = self._pipes, None
         loop = asyncio.get_running_loop()

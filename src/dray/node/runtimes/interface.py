@@ -49,7 +49,7 @@ class ContainerState:
     image: str = ""
     image_id: str = ""
     warning: str = ""
-    """What whoever started it should know, for an event of the pod."""
+    """A warning for the user, which becomes an event of the pod; empty if there is none."""
 
     @property
     def running(self) -> bool:

@@ -45,7 +45,7 @@ def argv(image: str, command: Sequence[str], args: Sequence[str], *, unknown_wai
 
 
 def warning(image: str, command: Sequence[str]) -> str:
-    """What to tell of an image that is not used; empty for images that mean nothing, or no more than their command."""
+    """Returns a warning that the image is not used; empty for shells and other images that are not needed."""
     name = _name(image)
     if name in _SHELLS or name in _PLAIN:
         return ""
