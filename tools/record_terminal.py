@@ -21,9 +21,9 @@ from pathlib import Path
 COMMANDS = (
     "dray up --simulate p4d.24xlarge --detach",
     "dray run --gpu 2 --match pcieRoot -- nvidia-smi -L",
-    "dray run --gpu 6 --detach --name training -- sleep 600",
+    "dray run --gpu 4 --detach --name training -- sleep 600",
     "dray top",
-    "dray run --gpu 4 --timeout 0 -- nvidia-smi",
+    "dray run --gpu 6 --timeout 0 -- nvidia-smi",
     "dray down --pods",
 )
 COLUMNS = 136

@@ -54,7 +54,7 @@ def test_queues_with_what_is_used_and_who_waits(run: Dray, tmp_path: Path) -> No
     kubeconfig = tmp_path / "kubeconfig"
     where = ("--kubeconfig", str(kubeconfig))
     with listening(kubeconfig=kubeconfig):
-        assert "there are no queues" in run("queue", *where).output
+        assert "this cluster has no queues" in run("queue", *where).output
         for text in ("\n---\n".join(map(json.dumps, definitions())), QUEUES):
             applied = run("apply", "-f", "-", *where, stdin=text)
             assert applied.exit_code == 0, applied.output
@@ -66,7 +66,7 @@ def test_queues_with_what_is_used_and_who_waits(run: Dray, tmp_path: Path) -> No
         ]
         assert run("queue", "team", *where).output.splitlines()[-1] == "next: pod default/waiting: not tried yet"
         missing = run("queue", "other", *where)
-        assert (missing.exit_code, missing.output) == (1, "error: queue other not found; there are: team\n")
+        assert (missing.exit_code, missing.output) == (1, "error: queue other not found; there are: org, team\n")
         (top,) = json.loads(run("queue", "org", "-o", "json", *where).output)["queues"]
         (team,) = top["children"]
         assert (top["kind"], team["waiting"]) == ("Cohort", [{"namespace": "default", "name": "waiting", "group": ""}])
