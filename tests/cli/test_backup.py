@@ -122,6 +122,14 @@ def test_only_administrators_read_the_store(run: Dray, tmp_path: Path) -> None:
         up.stop()
 
 
+def test_a_backup_that_cannot_be_written_leaves_nothing(run: Dray, tmp_path: Path) -> None:
+    (tmp_path / "data/store").mkdir(parents=True, mode=0o700)
+    result = run("backup", str(tmp_path / "none/b.tgz"), "--data", str(tmp_path / "data"))
+    assert (result.exit_code, result.stderr) == (2, f"error: {tmp_path}/none/b.tgz: No such file or directory\n")
+    assert "has no store" in run("backup", str(tmp_path / "b.tgz"), "--data", str(tmp_path / "none")).stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

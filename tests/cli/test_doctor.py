@@ -83,6 +83,31 @@ def test_library_and_kernel_module_that_differ(make: Callable[..., Doctor]) -> N
     assert doctor.checks()["gpu driver"]["level"] == "ok"
 
 
+def test_cuda_programs_need_the_library_of_the_same_driver(make: Callable[..., Doctor]) -> None:
+    doctor = make("g6.48xlarge")
+    libraries = doctor.machine.driver_root / "usr/lib/x86_64-linux-gnu"
+    (libraries / "libcuda.so.1").unlink()
+    (libraries / "libcuda.so.570.86.10").touch()
+    assert "no libcuda.so.1" in doctor.checks()["gpu driver"]["message"]
+    (libraries / "libcuda.so.1").symlink_to("libcuda.so.570.86.10")
+    driver = doctor.checks()["gpu driver"]
+    assert (driver["level"], "libcuda.so.570.86.10 is of another version" in driver["message"]) == ("error", True)
+
+
+def test_a_check_that_fails_itself_keeps_no_other_from_running(
+    run: Dray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> bool:
+        raise PermissionError(13, "Permission denied", "/usr/bin/python3")
+
+    monkeypatch.setattr("dray.cli.doctor_checks.system.can_hide", fails)
+    result = run("doctor", "--data", str(tmp_path), "--port", "0")
+    (line,) = [line for line in result.stdout.splitlines() if " namespaces " in line]
+    assert line.startswith("warning")
+    assert "cannot be checked: [Errno 13] Permission denied" in line
+    assert " disk space " in result.stdout
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [("9", "the kernel module of the NVIDIA driver is not loaded"), ("18", "library and kernel module")],

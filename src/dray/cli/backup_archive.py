@@ -55,15 +55,28 @@ def write(path: Path, data: Path, store: bytes) -> About:
             _write(file, data, store, about)
             file.flush()
             os.fsync(file.fileno())
-        # Never takes the place of another file.
-        os.link(made, path)
+        _name(made, path)
     except FileExistsError:
         raise ArchiveError(f"{path} exists; remove it, or give the backup another name") from None
     except OSError as error:
-        raise ArchiveError(f"{error.filename or path}: {error.strerror}") from None
+        at_fault = path if error.filename in (None, str(made)) else error.filename
+        raise ArchiveError(f"{at_fault}: {error.strerror}") from None
     finally:
         made.unlink(missing_ok=True)
     return about
+
+
+def _name(made: Path, path: Path) -> None:
+    """Gives a file its name, unless another file has it. Raises FileExistsError."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # File systems of some removable disks have no links.
+        if path.exists():
+            raise FileExistsError from None
+        made.rename(path)
 
 
 def _write(file: IO[bytes], data: Path, store: bytes, about: About) -> None:

@@ -58,6 +58,7 @@ def doctor(data: Path | None, drivers: tuple[str, ...], port: int, output: str) 
 
 def _checks(data: Path, drivers: Sequence[str], port: int) -> list[Check]:
     from dray.cli.doctor_checks.accelerators import accelerator_checks
+    from dray.cli.doctor_checks.check import checked
     from dray.cli.doctor_checks.containers import container_checks
     from dray.cli.doctor_checks.system import system_checks
     from dray.cli.node_drivers import ChosenDriver, check_driver
@@ -68,7 +69,7 @@ def _checks(data: Path, drivers: Sequence[str], port: int) -> list[Check]:
             raise click.UsageError(f"--driver {chosen.name}: only the gpu driver has settings that are checked")
         check_driver(chosen)
         settings.update(chosen.settings)
-    return [*accelerator_checks(settings), *system_checks(data, port), *container_checks()]
+    return [*accelerator_checks(settings), *system_checks(data, port), *checked("podman", container_checks)]
 
 
 def _text(checks: Sequence[Check]) -> str:

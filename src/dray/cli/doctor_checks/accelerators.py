@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from dray.cli.doctor_checks.check import Check, error, info, ok, warning
+from dray.cli.doctor_checks.check import Check, checked, error, info, ok, warning
 from dray.cli.doctor_checks.gpu_probe import GpuReport, ProbedGpu, probe
 from dray.driver import DriverError
 from dray.drivers.gpu.driver_files import DriverFiles, find_driver_files
@@ -33,8 +33,8 @@ _INSTALL: Final = (
 
 def accelerator_checks(settings: Mapping[str, str]) -> Iterator[Check]:
     """`settings` are those of the GPU driver, as --driver gpu:KEY=VALUE gives them."""
-    yield from _gpu_checks(settings)
-    yield _tpus()
+    yield from checked("gpu driver", lambda: _gpu_checks(settings))
+    yield from checked("tpu", lambda: [_tpus()])
 
 
 def _gpu_checks(settings: Mapping[str, str]) -> Iterator[Check]:
@@ -83,10 +83,23 @@ def _driver(files: DriverFiles, proc: Path, report: GpuReport) -> Check:
     if library and kernel and library != kernel:
         text = f"the library is {library} and the kernel module is {kernel}"
         return error("gpu driver", text, "reboot, or reload the module: rmmod nvidia_uvm nvidia && modprobe nvidia")
+    if problem := _cuda_problem(files, library):
+        return error("gpu driver", problem, _INSTALL)
     if report.problem:
         remedy = "modprobe nvidia; dmesg | grep -i nvrm shows why it is not loaded" if not kernel else "run nvidia-smi"
         return error("gpu driver", report.problem, remedy)
     return ok("gpu driver", f"version {report.driver_version}, library {files.management_library}")
+
+
+def _cuda_problem(files: DriverFiles, version: str) -> str:
+    """Returns what is wrong with the library of CUDA programs; empty if it belongs to the driver."""
+    cuda = files.own_libraries().get("libcuda.so.1")
+    if cuda is None or not cuda.exists():
+        return f"no libcuda.so.1 in {files.library_directory}: CUDA programs find no GPU"
+    found = _version(cuda.name)
+    if version and found and found != version:
+        return f"{cuda.name} is of another version than the driver, {version}: CUDA programs find no GPU"
+    return ""
 
 
 def _version(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +24,14 @@ class Check:
     level: Level
     message: str
     remedy: str = ""
+
+
+def checked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
+    """Returns the results of a check. A check that fails itself is a warning and does not keep others from running."""
+    try:
+        return list(look())
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        return [warning(name, f"cannot be checked: {problem}", "run dray doctor as root")]
 
 
 def ok(name: str, message: str) -> Check:

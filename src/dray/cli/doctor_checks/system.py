@@ -7,12 +7,12 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from dray.cli import up_state
-from dray.cli.doctor_checks.check import Check, error, info, ok, warning
+from dray.cli.doctor_checks.check import Check, checked, error, info, ok, warning
 from dray.node.cpusets.cgroups import find_hierarchy
 from dray.node.eviction.signals import observe
 from dray.node.eviction.thresholds import DEFAULT_HARD, DISK, INODES, parse_hard
@@ -26,14 +26,18 @@ _TIMEX_BYTES, _STATUS_OFFSET, _UNSYNCHRONIZED = 512, 40, 0x40
 
 def system_checks(data: Path, port: int) -> Iterator[Check]:
     """`data` is the data directory of the cluster, `port` the port of its API server."""
-    yield _cgroups()
-    yield _namespaces()
-    yield _open_files()
-    yield _clock()
-    yield from _disk(data)
-    yield _port(port)
-    yield _kubectl()
-    yield _clusters()
+    looks: dict[str, Callable[[], Iterable[Check]]] = {
+        "cgroups": lambda: [_cgroups()],
+        "namespaces": lambda: [_namespaces()],
+        "open files": lambda: [_open_files()],
+        "clock": lambda: [_clock()],
+        "disk space": lambda: _disk(data),
+        "port": lambda: [_port(port)],
+        "kubectl": lambda: [_kubectl()],
+        "clusters": lambda: [_clusters()],
+    }
+    for name, look in looks.items():
+        yield from checked(name, look)
 
 
 def _cgroups() -> Check:
