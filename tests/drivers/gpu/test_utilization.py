@@ -5,7 +5,7 @@ from dray.api.device_utilization import reports_of
 from .world import GPU, gpu_world
 
 PROMPT = {"utilization_seconds": 0.05, "utilization_write_seconds": 0.0}
-NOT_SUPPORTED = 3
+NOT_SUPPORTED, NO_PERMISSION = 3, 4
 
 
 async def reported(world, name):
@@ -42,6 +42,28 @@ async def test_what_a_gpu_does_not_tell_is_left_out(gpu_machine):
             return await reported(world, "both") == {"gpu-0": (None, 10 << 20), "gpu-1": (40, 0)}
 
         await world.kubelet.eventually(shown, "gpu-0 has memory alone")
+
+
+async def test_without_a_lasting_session_nvml_is_not_asked(gpu_machine):
+    """Opening a session may initialize all GPUs, which takes seconds."""
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver(NVMLDeviceHealthCheck=False) as runner:
+        machine.called()
+        await runner.utilization.report()
+        assert not [each.name for each in (machine.state / "called").iterdir() if "Utilization" in each.name]
+
+
+async def test_a_gpu_that_may_not_be_asked_tells_its_memory(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.write("memory_used_mib", 10, 0)
+    machine.fail("nvmlDeviceGetUtilizationRates", NO_PERMISSION)
+    async with gpu_world(machine) as world, world.driver(options=PROMPT):
+        await world.start("user", "gpu-0")
+
+        async def shown():
+            return await reported(world, "user") == {"gpu-0": (None, 10 << 20)}
+
+        await world.kubelet.eventually(shown, "the memory is told")
 
 
 async def test_a_gpu_that_hangs_keeps_no_other_from_telling(gpu_machine):

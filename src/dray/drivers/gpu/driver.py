@@ -237,6 +237,9 @@ class GpuDriver(Driver):
                 await asyncio.sleep(self._options.check_seconds)
 
     async def utilization(self) -> Sequence[DeviceUtilization]:
+        if not self._nvml.is_held:
+            # A session that is opened anew may initialize all GPUs, which takes seconds.
+            return ()
         return await in_thread(read_utilization, self._nvml, self._found, self._monitor.lost, self.context.node_name)
 
     def _publish_changes(self) -> None:

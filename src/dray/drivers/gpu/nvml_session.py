@@ -41,7 +41,7 @@ class Nvml:
         self.reloads = 0
         """Grows whenever the session was lost or released: the kernel driver may have been reloaded, or a GPU reset."""
         self._library = library
-        self._is_held = is_held
+        self.is_held = is_held
         self._pause = pause
         self._condition = threading.Condition()
         self._users = 0
@@ -65,7 +65,7 @@ class Nvml:
         finally:
             with self._condition:
                 self._users -= 1
-                if not self._users and not self._is_held:
+                if not self._users and not self.is_held:
                     self._shut()
                 self._condition.notify_all()
 

@@ -7,7 +7,8 @@ GPU that is sick is left to the health checks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from dray.driver import DeviceUtilization
 from dray.drivers.gpu import nvml_mig
@@ -45,7 +46,7 @@ def _read(nvml: Nvml, found: FoundGpu, pool: str) -> list[DeviceUtilization]:
 
 
 def _whole(handle: Handle, found: FoundGpu, pool: str) -> Iterator[DeviceUtilization]:
-    rates = optional(f"utilization of GPU {found.gpu.uuid}", pynvml.nvmlDeviceGetUtilizationRates, handle)
+    rates = _told("utilization", pynvml.nvmlDeviceGetUtilizationRates, handle)
     ratio = None if rates is None else min(int(rates.gpu), 100) / 100
     used = _memory_used(handle)
     if ratio is not None or used is not None:
@@ -72,5 +73,15 @@ def _name(found: FoundGpu, uuid: str, place: tuple[int, int] | None) -> str:
 
 
 def _memory_used(handle: Handle) -> int | None:
-    memory = optional("memory", pynvml.nvmlDeviceGetMemoryInfo, handle)
+    memory = _told("memory", pynvml.nvmlDeviceGetMemoryInfo, handle)
     return None if memory is None else int(memory.used)
+
+
+def _told(doing: str, function: Callable[..., Any], handle: Handle) -> Any:
+    """Returns None if the GPU does not have the fact, or if this process may not ask for it."""
+    try:
+        return optional(doing, function, handle)
+    except NvmlError as error:
+        if not error.is_forbidden:
+            raise
+        return None
