@@ -5,7 +5,9 @@ from typing import Any
 
 from dray.api.device_utilization import reports_of
 from dray.api.objects import Object
+from dray.api.times import seconds_of
 from dray.driver import Claim, DeviceStatus, DeviceUtilization, Prepared, PreparedDevice
+from dray.driver.claim_lookup import RESOURCE_CLAIMS
 from dray.driver.runner import DriverRunner
 from tests.driver.independent import Plugin
 from tests.driver.node import NAME, Lamps, Node
@@ -107,6 +109,19 @@ async def test_idle_since_survives_a_restart_and_ends_with_work(kubelet_node: No
         assert (third.percent, third.idle_since) == (90, "")
 
 
+async def test_a_damaged_report_is_replaced(kubelet_node: Node) -> None:
+    driver = Metered()
+    driver.ratio = 0.01
+    async with kubelet_node.running(driver, **PROMPT) as runner:
+        claim = await prepared(kubelet_node, runner, "lamp-0")
+        found = await stored(kubelet_node, claim)
+        found["status"]["devices"][0]["data"] = {"utilization": {"percent": 1, "idleSince": "long ago"}}
+        await kubelet_node.cluster.client.update_status(RESOURCE_CLAIMS, found)
+        await report(runner)
+        ((_, utilization),) = reports_of(await stored(kubelet_node, claim))
+        assert seconds_of(utilization.idle_since) is not None
+
+
 async def test_the_report_goes_when_the_claim_is_unprepared(kubelet_node: Node) -> None:
     async with kubelet_node.running(Metered(), **PROMPT) as runner:
         claim = await prepared(kubelet_node, runner, "lamp-0", "lamp-1")
@@ -120,19 +135,40 @@ async def test_the_report_goes_when_the_claim_is_unprepared(kubelet_node: Node) 
         assert found["status"]["devices"][0]["data"] == {"uuid": "u"}
 
 
+async def test_a_device_that_does_not_tell_any_more_has_no_report(kubelet_node: Node) -> None:
+    class Silent(Metered):
+        is_silent = False
+
+        async def utilization(self) -> Sequence[DeviceUtilization]:
+            return () if self.is_silent else await super().utilization()
+
+    driver = Silent()
+    async with kubelet_node.running(driver, **PROMPT) as runner:
+        claim = await prepared(kubelet_node, runner, "lamp-0")
+        await report(runner)
+        driver.is_silent = True
+        await report(runner)
+        assert not list(reports_of(await stored(kubelet_node, claim)))
+        assert gauge(runner, "dray_device_utilization_ratio", "lamp-0") is None
+
+
 async def test_a_failing_driver_is_counted_and_asked_again(kubelet_node: Node) -> None:
     class Failing(Metered):
         asked = 0
 
         async def utilization(self) -> Sequence[DeviceUtilization]:
             self.asked += 1
+            if self.asked == 1:
+                return await super().utilization()
             raise OSError("no answer")
 
     driver = Failing()
     async with kubelet_node.running(driver, **{**PROMPT, "utilization_seconds": 0.01}) as runner:
         await kubelet_node.cluster.eventually(lambda: _twice(driver))
         labels: dict[str, Any] = {"driver_name": NAME, "part": "utilization"}
-        assert (runner.metrics.registry.get_sample_value("dra_driver_background_errors_total", labels) or 0) >= 2
+        assert (runner.metrics.registry.get_sample_value("dra_driver_background_errors_total", labels) or 0) >= 1
+        # Metrics do not show what is not known any more.
+        assert gauge(runner, "dray_device_utilization_ratio", "lamp-0") is None
 
 
 async def _twice(driver: Any) -> bool:

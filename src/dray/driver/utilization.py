@@ -11,15 +11,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
 from dray.api import device_utilization
 from dray.api.device_utilization import IDLE_PERCENT
 from dray.api.objects import Object, mapping, uid_of
+from dray.api.times import seconds_of, text_of
 from dray.client.api import ApiClient
-from dray.client.clock import SystemTime, moment, timestamp
+from dray.client.clock import SystemTime, timestamp
 from dray.client.errors import ClientError, NotFound
 from dray.client.log_throttling import ThrottledLog
 from dray.driver.claim_lookup import RESOURCE_CLAIMS
@@ -77,6 +78,7 @@ class UtilizationReports:
                 await self.report()
             except Exception as error:
                 self._metrics.failed("utilization")
+                self._metrics.utilization(())
                 cause = type(error).__name__
                 self._log.warning(cause, "driver %s: utilization cannot be read: %s", self._driver.name, error)
 
@@ -107,7 +109,7 @@ class UtilizationReports:
         reports = {place: self._made(found[place], written) for place in sorted(places) if place in found}
         age = monotonic() - written.at
         is_due = age >= self._options.utilization_write_seconds and _differ(reports, written.reports)
-        if reports and (is_due or age >= _REFRESH_SECONDS):
+        if is_due or (reports and age >= _REFRESH_SECONDS):
             await self._write(written, reports)
 
     def _made(self, sampled: DeviceUtilization, written: _Written) -> device_utilization.Utilization:
@@ -141,9 +143,10 @@ class UtilizationReports:
         made = dict(reports)
         for place, entry in entries:
             before = device_utilization.reported(entry)
-            if place in made and place in self._low_since and before is not None and before.idle_since:
-                self._low_since[place] = written.first_seen = moment(before.idle_since)
-                made[place] = replace(made[place], idle_since=before.idle_since)
+            since = seconds_of(before.idle_since) if before is not None else None
+            if place in made and place in self._low_since and since is not None:
+                self._low_since[place] = written.first_seen = datetime.fromtimestamp(since, UTC)
+                made[place] = replace(made[place], idle_since=text_of(since))
         return made
 
     async def _entries(self, reference: ClaimReference) -> list[tuple[Place, Object]] | None:
