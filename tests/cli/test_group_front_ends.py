@@ -6,6 +6,7 @@ One cluster serves all tests; each deletes what it made.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -232,13 +233,15 @@ def test_a_gang_beyond_its_queue_waits_as_a_whole(
 
     def told() -> list[Any]:
         events = [each for each in cluster.all("events") if each["reason"] == "FailedScheduling"]
-        return [each for each in events if each["message"].startswith(f"{queue}:")]
+        group = [each for each in events if each["involvedObject"]["kind"] != "Pod"]
+        return [each for each in group if queue in each["message"]]
 
     (event,) = eventually(told)
     assert event["involvedObject"]["kind"] in ("PodGroup", "Job")
     assert not any(cluster.held().values())
     pod = cluster.all("pods")[0]["metadata"]["name"]
-    assert f"queue: {queue}: " in (said := cluster.explain("pod", pod))
+    said = cluster.explain("pod", pod)
+    assert re.search(rf"queue: .*{queue}", said)
     assert "devices and nodes: there is a place for all that have to start together" in said
     assert "next: group default/" in cluster.run("queue", queue.split()[1])
     cluster.run("apply", "-f", "-", stdin=text)

@@ -254,7 +254,7 @@ def test_a_run_in_a_queue_waits_for_its_quota(up: Up) -> None:
         assert up.dray("run", "--queue", "team-a", "--gpu", "1", "--", "true").exit_code == 0
         much = up.dray("run", "--queue", "team-a", "--gpu", "2", "--timeout", "0", "--", "true")
         assert much.exit_code == 124
-        assert "can never fit: ClusterQueue team has 1" in much.stderr
+        assert "can never fit: ClusterQueue team has 1 gpu.nvidia.com at most" in much.stderr
     finally:
         for kind, name in (("localqueue", "team-a"), ("clusterqueue", "team"), ("resourceflavor", "any")):
             up.dray("delete", kind, name)
