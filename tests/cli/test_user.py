@@ -76,6 +76,15 @@ def test_a_user_touches_nothing_of_others(box: Box, ann: str) -> None:
         assert "is forbidden" in refused.stderr, command
 
 
+@pytest.mark.parametrize("priority", ["system-cluster-critical", "system-node-critical"])
+def test_a_user_evicts_nobody_with_critical_pods(box: Box, ann: str, priority: str) -> None:
+    spec = f"{{priorityClassName: {priority}, containers: [{{name: c, image: none}}]}}"
+    (box.folder / "pod.yaml").write_text(f"{{apiVersion: v1, kind: Pod, metadata: {{name: q}}, spec: {spec}}}")
+    refused = box.dray("apply", "-f", "pod.yaml", user=ann)
+    assert refused.returncode == 1
+    assert "exceeded quota: critical-pods" in refused.stderr
+
+
 def test_users_are_listed_and_a_removed_user_is_locked_out(box: Box, ann: str) -> None:
     assert box.dray("user", "add", "eve", "--admin").returncode == 0
     rows = [line.split() for line in box.dray("user", "list").stdout.splitlines()]

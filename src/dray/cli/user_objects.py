@@ -22,6 +22,7 @@ FLAVOR: Final = "any"
 COHORT: Final = "users"
 LOCAL_QUEUE: Final = "default"
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
@@ -43,6 +44,8 @@ class NewUser:
         made.append(self._cluster_binding(VIEWER))
         if self.admin:
             made.append(self._cluster_binding(ADMIN))
+        else:
+            made.append(self._critical_pods())
         if self.gpus is not None:
             made += [_document(_KUEUE, "ResourceFlavor", {"name": FLAVOR}), self._cluster_queue()]
         if self.gpus is not None or self.queue:
@@ -79,6 +82,12 @@ class NewUser:
             "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
             "subjects": [subject],
         }
+
+    def _critical_pods(self) -> Object:
+        """Without this quota a pod of the user could evict the pods of all others by its priority class."""
+        critical = {"scopeName": "PriorityClass", "operator": "In", "values": list(_CRITICAL)}
+        spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [critical]}}
+        return {**_document("v1", "ResourceQuota", self._metadata("critical-pods", self.name)), "spec": spec}
 
     def _cluster_queue(self) -> Object:
         """The quota can be lent to other users while it is idle, and is taken back when this user needs it."""
