@@ -111,6 +111,15 @@ def test_a_service_by_its_endpoints(api, backend):
     assert api.raw("GET", f"{SERVICES}/s:none/proxy/").code == 503
 
 
+def test_an_external_name_is_not_reached(api):
+    address, port = "192.0.2.1", 80
+    spec = {"type": "ExternalName", "externalName": address, "ports": [{"port": port}]}
+    api.create(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec})
+    code, answer = api.ask("GET", f"{SERVICES}/s/proxy/")
+    assert code == 503
+    assert 'no endpoints available for service "s"' in answer["message"]
+
+
 def test_headers_of_the_connection_to_the_client_stay_behind(api, backend):
     running(api, *backend)
     given = {

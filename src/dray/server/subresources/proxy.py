@@ -75,6 +75,9 @@ async def service(call: Call) -> Answer:
     found = await named.stored()
     wanted = _service_port(target, found)
     try:
+        if spec_of(found).get("type") == "ExternalName":
+            # As in Kubernetes: otherwise its writer would reach whatever the server reaches.
+            raise NoAddress(f'no endpoints available for service "{target.name}"')
         address, port = webhook_services.resolve(call.context, call.path.namespace, target.name, wanted)
     except NoAddress as error:
         raise status.ApiError(503, "ServiceUnavailable", str(error)) from error
