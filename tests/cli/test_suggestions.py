@@ -27,6 +27,7 @@ def test_several_similar_names_can_be_suggested() -> None:
 
 
 def test_a_misspelt_attribute_in_a_selector_gets_a_suggestion(run: Callable[..., Result]) -> None:
-    result = run("cel", 'device.attributes["gpu.nvidia.com"].productname == "x"', "--device", "examples/lab")
+    expression = 'device.attributes["gpu.example.com"].modle == "x"'
+    result = run("cel", expression, "--device", "examples/manifests/partitions.yaml")
     assert result.exit_code == 1
-    assert "no such key: productname; did you mean productName?" in result.stdout
+    assert "no such key: modle; did you mean model?" in result.stdout

@@ -81,7 +81,7 @@ def test_a_machine_of_ones_own_is_a_file_away(tmp_path):
     [
         ("p5.48xlarg=1", "did you mean p5.48xlarge?"),
         ("p5.48xlarge=some", "write p5.48xlarge=4"),
-        ("p5.48xlarge:half=1", "there are whole, mig, shared-memory, shared-unlimited and shares-N"),
+        ("p5.48xlarge:half=1", "use whole, mig, shared-memory, shared-unlimited and shares-N"),
         ("cpu-64=999999", "at most 100,000 nodes"),
         ("", "give TYPE=COUNT or a file"),
     ],
