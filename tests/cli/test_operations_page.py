@@ -50,12 +50,15 @@ def test_commands_of_the_page_work_and_print_what_it_says(home: Path) -> None:
     all_of_it = commands()
     assert len(all_of_it) > 15
     for command, printed in all_of_it:
+        if has_systemd and command.startswith("dray service"):
+            # It would change the services of this machine; test_service has these commands.
+            continue
         done = _run(home, command)
         # On some machines, such as a container, a check of the machine fails.
         allowed = (0, 1) if command.startswith("dray doctor") else (0,)
         assert done.returncode in allowed, f"{command}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
-        if printed and not (has_systemd and "service" in command):
+        if printed:
             assert _same(done.stdout, home) == _same("\n".join(printed) + "\n", home), command
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from dray.node.cgroups import Cgroups
+from dray.node.cpusets.cgroups import Hierarchy
 from dray.node.cpusets.lists import parse_cpuset
 from dray.node.runtimes.configs import SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
+from dray.node.runtimes.shared_cpus import SharedCpus
 from tests.node.cpusets.fixtures import two_cpus
 from tests.node.runtimes.conftest import UIDS
 
@@ -119,3 +121,36 @@ async def test_claims_that_hold_all_cpus_leave_others_everywhere_and_the_log_say
     assert "claims hold all CPUs" in caplog.text
     assert "reservedCPUs" in caplog.text
     assert runtime._shared.cpus == frozenset(os.sched_getaffinity(0))
+
+
+def test_control_groups_of_version_2_are_confined_and_groups_that_fit_are_not_written(tmp_path, two_cpus, monkeypatch):
+    group = tmp_path / "dray/uid/main-0"
+    group.mkdir(parents=True)
+    for name, text in {"cgroup.procs": "", "cpuset.cpus": "", "cpuset.cpus.effective": "0-1"}.items():
+        (group / name).write_text(text)
+    monkeypatch.setattr("dray.node.runtimes.shared_cpus.find_hierarchy", lambda: Hierarchy(tmp_path, 2))
+    shared = SharedCpus([])
+    assert shared.hold("dray/uid/main-0", frozenset({1}), lambda: pytest.fail("affinity is not needed"))
+    assert (group / "cpuset.cpus").read_text() == "1"
+    # The kernel says on which CPUs the processes run now.
+    (group / "cpuset.cpus.effective").write_text("1")
+    (group / "cpuset.cpus").write_text("unchanged")
+    assert shared.hold("dray/uid/main-0", frozenset({1}), lambda: pytest.fail("affinity is not needed"))
+    assert (group / "cpuset.cpus").read_text() == "unchanged"
+
+
+def test_control_groups_of_version_2_pass_cpusets_on(tmp_path):
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory pids")
+    written = []
+
+    class Control(type(tmp_path)):
+        def write_text(self, text):
+            written.append((self.parent.name, text))
+
+    for place in (tmp_path, tmp_path / "dray", tmp_path / "dray/uid"):
+        place.mkdir(exist_ok=True)
+        (place / "cgroup.subtree_control").touch()
+    Cgroups(Control(tmp_path)).make("uid", "main-0")
+    assert {place for place, text in written if text == "+cpuset"} == {tmp_path.name, "dray", "uid"}
+    # In a line of its own: a kernel without the controller refuses the whole line.
+    assert {text for _, text in written} == {"+cpu +memory +pids", "+cpuset"}
