@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from dray.api.namespace_users import USER_LABEL
 from dray.api.objects import Object
 
-USER_LABEL: Final = "dray.dev/user"
 QUEUE_REQUIRED: Final = "dray.dev/queue-required"
 RUN_AS_USER: Final = "dray.dev/run-as-user"
 RUN_AS_GROUP: Final = "dray.dev/run-as-group"

@@ -178,10 +178,11 @@ def _with_report(place: Place, entry: Object, reports: Reports) -> Object:
 
 def _differ(reports: Reports, before: Reports) -> bool:
     """Whether the reports differ so much that they are worth a write."""
-    return reports.keys() != before.keys() or any(_differs(report, before[place]) for place, report in reports.items())
+    return reports.keys() != before.keys() or any(differs(report, before[place]) for place, report in reports.items())
 
 
-def _differs(report: device_utilization.Utilization, before: device_utilization.Utilization) -> bool:
+def differs(report: device_utilization.Utilization, before: device_utilization.Utilization) -> bool:
+    """Whether a report differs so much from the one before that it is worth a write."""
     if report.idle_since != before.idle_since or (report.percent is None) != (before.percent is None):
         return True
     if report.percent is not None and before.percent is not None:

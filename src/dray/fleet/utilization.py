@@ -26,6 +26,7 @@ from dray.driver import AllocatedDevice, ClaimReference, DeviceStatus
 from dray.driver.claims import allocated_devices
 from dray.driver.device_status import DeviceStatuses
 from dray.driver.metrics import DriverMetrics
+from dray.driver.utilization import differs
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.simulated.utilization import simulated_ratio
 from dray.fleet.machine import Machine
@@ -34,7 +35,6 @@ _SWEEP_SECONDS: Final = 5.0
 _WRITE_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 300.0
 _MOST_WRITES: Final = 100
-_STEP_PERCENT: Final = 10
 _logger = logging.getLogger("dray.fleet")
 
 
@@ -142,5 +142,4 @@ def _is_due(followed: _Followed, report: Utilization, now: datetime) -> bool:
         return (now - followed.began).total_seconds() >= _SWEEP_SECONDS
     if now.timestamp() < followed.at + _WRITE_SECONDS:
         return False
-    changed = abs((report.percent or 0) - (before.percent or 0)) >= _STEP_PERCENT
-    return changed or report.idle_since != before.idle_since
+    return differs(report, before)

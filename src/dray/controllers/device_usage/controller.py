@@ -16,7 +16,8 @@ from typing import Final
 from dray.allocation.device_states import DeviceState, amounts, device_states
 from dray.api import pod_queues
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, key_of, labels_of, mapping, mappings, metadata_of, spec_of, uid_of, version_of
+from dray.api.namespace_users import user_of
+from dray.api.objects import Object, key_of, mapping, mappings, metadata_of, spec_of, uid_of, version_of
 from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.resource_claims import allocation_of
 from dray.api.times import seconds_of
@@ -33,7 +34,6 @@ from dray.controllers.device_usage.totals import CONFIG_MAP, NAMESPACE, Consumer
 from dray.controllers.environment import Environment
 from dray.controllers.kinds import NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
-USER_LABEL: Final = "dray.dev/user"
 _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 _CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 _WRITER: Final = WriteOptions("dray-device-usage", force=True)
@@ -168,7 +168,7 @@ class DeviceUsage:
         if known is not None and not pods:
             return known
         namespace = key_of(claim)[0]
-        user = labels_of(self._namespaces.cache.get(namespace) or {}).get(USER_LABEL, "")
+        user = user_of(self._namespaces.cache.get(namespace) or {})
         queue = next(filter(None, map(self._queue, pods)), "")
         owner = self._owners[uid_of(claim)] = Consumer(namespace, user, queue, "")
         return owner
