@@ -108,6 +108,13 @@ def test_every_command_says_in_its_first_line_what_it_does(path: str) -> None:
     assert first.split()[0].lower() not in CONTINUES
 
 
+@pytest.mark.parametrize("path", [path for path, (command, _) in HELPS.items() if isinstance(command, click.Group)])
+def test_no_description_of_a_command_is_cut(path: str) -> None:
+    command, context = HELPS[path]
+    listed = command.get_help(context).partition("\nOptions:")[2]
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize(("path", "option"), OPTIONS, ids=[f"{path} {option.opts[0]}" for path, option in OPTIONS])
 def test_an_option_is_described_in_a_sentence_of_its_own(path: str, option: click.Option) -> None:
     text = option.help or ""

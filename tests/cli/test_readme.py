@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import importlib.util
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -105,3 +107,11 @@ def test_the_recorder_writes_each_line_at_its_time() -> None:
     texts = [element for element in ElementTree.fromstring(svg) if element.tag.endswith("text")]
     assert [element.text for element in texts] == ["$ dray get a<b", "x  y"]
     assert texts[1].attrib["style"] == "animation-delay:1.2s"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_says_that_it_installs_before_it_does() -> None:
+    command = ["make", "--dry-run", "--always-make", "demo"]
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said, installs = planned.index("installing dray"), planned.index("pip install")
+    assert said < installs < planned.index("examples/demo.py")

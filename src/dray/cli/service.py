@@ -51,10 +51,11 @@ def service() -> None:
 @click.option("--no-start", is_flag=True, help="Write the unit, but do not start it.")
 @click.argument("up_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS OF dray up]")
 def install(name: str, for_user: bool, data: Path | None, no_start: bool, up_options: tuple[str, ...]) -> None:
-    """Write a systemd unit for `dray up --node --data DIR`, and start it.
+    """Write a systemd unit for a cluster, and start it.
 
-    Options of `dray up` follow after --; without any, this machine is a node (--node). If systemd does not run here,
-    the unit is written and the commands to run are printed. Pods keep running while the service restarts.
+    The unit runs `dray up --node --data DIR`. Options of `dray up` follow after --; without any, this machine is a node
+    (--node). If systemd does not run here, the unit is written and the commands to run are printed. Pods keep running
+    while the service restarts.
 
     \b
     Examples:

@@ -162,9 +162,10 @@ def list_(kubeconfig: Path | None, context: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Delete without asking.")
 @reaching
 def remove(name: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
-    """Delete the user NAME: the account, its rights, its queue, and the namespace with everything in it.
+    """Delete the user NAME and everything in the user's namespace.
 
-    Running pods of the user are stopped. The kubeconfig stops working at once.
+    This deletes the account, its rights, its queue and the namespace. Running pods of the user are stopped. The
+    kubeconfig stops working at once.
 
     \b
     Examples:
