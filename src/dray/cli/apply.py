@@ -59,7 +59,7 @@ def apply(
       dray apply -f pod.yaml --dry-run
       dray convert old.yaml | dray apply -f -
 
-    Exit status: 0 applied, 1 the server refused something, 2 a file cannot be read or the server cannot be asked.
+    Exit status: 0 applied, 1 the server refused something, 2 a file cannot be read or the server cannot be reached.
     """
     options = WriteOptions(FIELD_MANAGER, "Strict", dry_run=dry_run, force=force_conflicts)
     reading = read(files)

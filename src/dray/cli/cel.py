@@ -88,7 +88,7 @@ def cel(
       dray cel 'device.driver == "gpu.nvidia.com"' --device examples/lab -o json
 
     Exit status: 0 it compiles, and evaluates on every device; 1 it does not; 2 a file cannot be read, the server
-    cannot be asked, or there are no devices.
+    cannot be reached, or there are no devices.
     """
     if live and path is not None:
         raise click.UsageError("give either --device or --live")
