@@ -109,10 +109,8 @@ def test_forty_broken_manifests(up: Up) -> None:
 
 def test_a_node_or_driver_that_does_not_exist_has_no_devices_to_show(up: Up) -> None:
     wrong = up.dray("devices", "--node", "p4d-24xlarge-1")
-    assert (wrong.exit_code, wrong.stderr) == (
-        1,
-        "Error: node p4d-24xlarge-1 not found; did you mean p4d-24xlarge-0?\n",
-    )
+    assert wrong.exit_code == 1
+    assert "node p4d-24xlarge-1 not found; did you mean p4d-24xlarge-0?" in wrong.stderr
     wrong = up.dray("devices", "--driver", "gpu.nvidea.com")
     assert "no ResourceSlice of driver gpu.nvidea.com exists; did you mean gpu.nvidia.com?" in wrong.stderr
 
