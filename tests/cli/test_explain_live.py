@@ -232,6 +232,29 @@ def test_equal_nodes_share_a_tree(server: Server) -> None:
     ]
 
 
+def test_what_the_provisioner_said_of_a_volume_is_shown(server: Server) -> None:
+    volume = """
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: data}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+        ---
+        apiVersion: v1
+        kind: Event
+        metadata: {name: e, namespace: default}
+        involvedObject: {kind: PersistentVolumeClaim, namespace: default, name: data}
+        type: Warning
+        reason: ProvisioningFailed
+        message: "no space left in pool fast"
+        """
+    server.apply(textwrap.dedent(volume))
+    server.apply(pod("p", volumes="[{name: v, persistentVolumeClaim: {claimName: data}}]"))
+    status, lines = server.explain("pod/p")
+    assert status == 1
+    assert "unbound immediate PersistentVolumeClaims (data)" in lines[0]
+    assert lines[-1] == "└─ PersistentVolumeClaim data: no space left in pool fast"
+
+
 def test_what_the_claim_controller_said_is_shown(server: Server) -> None:
     event = """
         apiVersion: v1

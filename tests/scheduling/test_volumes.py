@@ -151,7 +151,7 @@ def test_a_volume_of_a_zone_is_used_there_or_where_there_are_no_zones():
 def test_a_pod_waits_until_its_claim_is_bound(claim):
     core = three_nodes(claim, volume(), storage_class("at-once", "Immediate"))
     core.put(pod("p", volumes=[NAMED]))
-    said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims (data)."
     assert refused(core.actions()) == {"p": said}
     core.scheduler.put("PersistentVolumeClaim", volume_claim(annotations=DONE), core.now)
     assert bound(core.actions()) == {"p": "big"}

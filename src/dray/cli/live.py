@@ -17,6 +17,7 @@ from dray.api.objects import Object, condition_of, is_deleting, key_of
 from dray.api.pods import claims_used, entries_without_claim, extended_claim, is_terminal, node_of, phase_of
 from dray.api.resource_claims import allocation_of
 from dray.api.suggestions import suggestion
+from dray.api.volumes import claims_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
@@ -79,6 +80,10 @@ async def _pod(cluster: Cluster, world: World, name: str, node: str) -> Explanat
     assert document is not None
     if made.unmade and (why := await last_warning(cluster, world.namespace, name, reason=_CREATION_FAILED)):
         made.trees.append(Tree(why))
+    if not node_of(document):
+        for key, _ in claims_of(document):
+            if why := await last_warning(cluster, *key, kind="PersistentVolumeClaim"):
+                made.trees.append(Tree(f"PersistentVolumeClaim {key[1]}: {why}"))
     if (node_of(document) or is_terminal(document)) and (problem := await problem_of(cluster, document)):
         made.conclusion, made.good = problem, False
     return made

@@ -110,7 +110,7 @@ _TEXTS: Final = {
     Code.VOLUME_CLAIM_NOT_CREATED: f"waiting for ephemeral volume controller to create the {_PVC}",
     Code.VOLUME_CLAIM_DELETED: f"{_PVC} is being deleted",
     Code.VOLUME_CLAIM_NOT_OWNED: "PVC {0}/{1} was not created for pod {0}/{2} (pod is not owner)",
-    Code.VOLUME_CLAIM_UNBOUND: "pod has unbound immediate PersistentVolumeClaims",
+    Code.VOLUME_CLAIM_UNBOUND: "pod has unbound immediate PersistentVolumeClaims ({})",
     Code.STORAGE_CLASS_NOT_FOUND: f'{_PVC} is not bound: StorageClass "{{}}" not found; {{}}',
     Code.VOLUME_NOT_FOUND: f'{_PVC} bound to non-existent persistentvolume "{{}}"',
     Code.NO_PROVISIONER: (

@@ -190,6 +190,7 @@ class Code(Enum):
     VOLUME_CLAIM_NOT_OWNED = auto()
     """(namespace, name, pod)"""
     VOLUME_CLAIM_UNBOUND = auto()
+    """(name)"""
     STORAGE_CLASS_NOT_FOUND = auto()
     """(claim, class, suggestion)"""
     VOLUME_NOT_FOUND = auto()

@@ -112,7 +112,7 @@ class VolumeClaims:
         if wanted and storage_class is None and not volume:
             return Reason(Code.STORAGE_CLASS_NOT_FOUND, (name, wanted, suggestion(wanted, self._classes)))
         if volume or storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
-            return Reason(Code.VOLUME_CLAIM_UNBOUND)
+            return Reason(Code.VOLUME_CLAIM_UNBOUND, (name,))
         if storage_class.get("provisioner") in (None, "", NO_PROVISIONER):
             return Reason(Code.NO_PROVISIONER, (name, storage_class["metadata"]["name"]))
         return None
