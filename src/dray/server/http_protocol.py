@@ -70,8 +70,10 @@ class TakenConnection:
         self.drain = drain
 
     def write(self, data: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(data)
+        """Raises ConnectionResetError where the client has left. While nothing is read, nothing else notices that."""
+        if self._transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        self._transport.write(data)
 
     def close(self) -> None:
         """What was written goes out first."""

@@ -82,6 +82,23 @@ async def test_a_client_that_leaves_ends_the_command(machine, tmp_path):
             await asyncio.sleep(0.02)
 
 
+async def test_a_client_that_leaves_while_its_input_is_not_taken_ends_the_command(machine, monkeypatch):
+    monkeypatch.setattr("dray.node.server.channels._PING_SECONDS", 0.2)
+    await machine.create(pod("p", IDLE))
+    query = {"command": ["sh", "-c", "echo $$; exec sleep 1000"], "stdin": "1", "stdout": "1"}
+    async with channels(machine, EXEC, **query) as socket:
+        pid = int((await socket.receive(timeout=10)).data[1:])
+        with contextlib.suppress(TimeoutError):
+            while True:
+                # Until all buffers on the way are full.
+                async with asyncio.timeout(1):
+                    await socket.send_bytes(b"\0" * 1_000_000)
+        socket._conn.transport.abort()
+        async with asyncio.timeout(30):
+            while os.path.exists(f"/proc/{pid}") or len(machine.server.application._tunnels):
+                await asyncio.sleep(0.02)
+
+
 async def test_a_client_that_does_not_read_slows_the_command(machine, tmp_path):
     await machine.create(pod("p", IDLE))
     progress = tmp_path / "progress"

@@ -22,6 +22,7 @@ PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _INPUT, _OUTPUT, _ERRORS, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _MOST_MESSAGES: Final = 4
 _LONGEST_MESSAGE: Final = 4 << 20
+_PING_SECONDS: Final = 10.0
 
 
 async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
@@ -43,6 +44,17 @@ async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
             yield message.data
         elif message.type is WSMsgType.TEXT and message.data:
             yield message.data.encode()
+
+
+async def left(socket: web.WebSocketResponse) -> None:
+    """Returns when the client has left, also where nothing is read from it because nobody takes its input.
+
+    The machine of a client that has ended answers what is sent to it with a reset of the connection.
+    """
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(_PING_SECONDS)
+            await socket.ping()
 
 
 class Channels:

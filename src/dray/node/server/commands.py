@@ -11,7 +11,7 @@ from aiohttp import web
 
 from dray.api.objects import Object
 from dray.node.runtimes.interface import StartError, Streams
-from dray.node.server.channels import PROTOCOLS, Channels, upgraded
+from dray.node.server.channels import PROTOCOLS, Channels, left, upgraded
 from dray.node.server.found_pods import AGENT, running_container_of
 from dray.node.server.spdy_streams import SPDY, SpdyStreams
 from dray.process.tasks import end_tasks
@@ -73,13 +73,14 @@ async def _serve(request: web.Request, work: Callable[[Streams], Awaitable[Objec
         return await work(streams)
 
     receiving, working = asyncio.ensure_future(streams.receive()), asyncio.ensure_future(run())
+    leaving = asyncio.ensure_future(left(socket))
     try:
-        await asyncio.wait((receiving, working), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((receiving, working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             with contextlib.suppress(ConnectionError):
                 await streams.finish(_outcome(working))
     finally:
-        await end_tasks((receiving, working))
+        await end_tasks((receiving, working, leaving))
     with contextlib.suppress(ConnectionError):
         await socket.close()
     return socket

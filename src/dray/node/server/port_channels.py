@@ -8,7 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
-from dray.node.server.channels import messages
+from dray.node.server.channels import left, messages
+from dray.process.tasks import end_tasks
 
 Copy = Callable[[int, Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[str]]
 # Of each port; a message has 4 MiB at most.
@@ -27,14 +28,12 @@ class PortChannels:
         """Until the client leaves, or the pod has closed every port."""
         for channel, port in enumerate(port for each in self._ports for port in (each, each)):
             await self._socket.send_bytes(bytes((channel,)) + port.to_bytes(2, "little"))
-        receiving = asyncio.ensure_future(self._receive())
+        receiving, leaving = asyncio.ensure_future(self._receive()), asyncio.ensure_future(left(self._socket))
         copying = asyncio.gather(*(self._forward(index, port) for index, port in enumerate(self._ports)))
         try:
-            await asyncio.wait((receiving, copying), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((receiving, leaving, copying), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            receiving.cancel()
-            copying.cancel()
-            await asyncio.gather(receiving, copying, return_exceptions=True)
+            await end_tasks((receiving, leaving, copying))
 
     async def _forward(self, index: int, port: int) -> None:
         async def write(data: bytes) -> None:
