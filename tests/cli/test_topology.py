@@ -122,7 +122,7 @@ def placed(element, x=0.0, y=0.0):
 def test_a_node_that_is_not_there_is_told(run, machines):
     result = run("topology", "nowhere", "-f", machines("cpu-64=1"))
     assert result.exit_code == 2
-    assert result.stderr == "error: no devices on node nowhere; there are cpu-64-0\n"
+    assert result.stderr == "error: no devices on node nowhere; there are: cpu-64-0\n"
 
 
 async def test_of_a_cluster(tmp_path):
