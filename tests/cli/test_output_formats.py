@@ -66,6 +66,9 @@ def test_commands_print_the_same_in_both(
     assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
 
 
-def test_devices_and_queues_are_printed_as_yaml(dray: Dray) -> None:
+def test_lists_of_a_cluster_are_printed_as_json_and_yaml(dray: Dray) -> None:
     assert yaml.safe_load(dray("devices", "-o", "yaml").stdout) == []
     assert dray("devices", "-o", "text").stdout == dray("devices").stdout
+    assert json.loads(dray("top", "-o", "json").stdout) == {"devices": [], "pending": []}
+    assert yaml.safe_load(dray("top", "-o", "yaml").stdout) == {"devices": [], "pending": []}
+    assert json.loads(dray("user", "list", "-o", "json").stdout) == []

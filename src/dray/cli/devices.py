@@ -62,7 +62,7 @@ def devices(
             and (not states or each.state in states)
         ]
         if output in ("json", "yaml"):
-            click.echo(structured([_document(each) for each in found], output), nl=False)
+            click.echo(structured([device_document(each) for each in found], output), nl=False)
             return 0
         for line in lines(found, wide=output == "wide"):
             click.echo(line)
@@ -156,7 +156,7 @@ def summary(states: list[DeviceState]) -> str:
     return f"{len(states)} devices{': ' if parts else ''}{', '.join(parts)}"
 
 
-def _document(state: DeviceState) -> Object:
+def device_document(state: DeviceState) -> Object:
     driver, pool, device = state.place
     return {
         "node": state.node,

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.allocation.device_states import device_states
+from dray.allocation.device_states import DeviceState, device_states
+from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_sources import PODS, DeviceSources, as_v1, device_sources
-from dray.cli.top_screen import screen
+from dray.cli.devices import device_document
+from dray.cli.output_formats import output_option, structured
+from dray.cli.top_screen import screen, waiting
 
 if TYPE_CHECKING:
     from dray.client.informer import Informers
@@ -36,25 +39,26 @@ _KEYS: Final = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -20,
 
 
 @click.command()
+@output_option("table", "json", "yaml")
 @reaching
-def top(kubeconfig: Path | None, context: str) -> None:
+def top(output: str, kubeconfig: Path | None, context: str) -> None:
     """Show devices and pending pods, updated live in a terminal.
 
-    It shows which pods use each device and why pods are pending. Press q to quit. Without a terminal it prints once.
-    `dray devices -o json` is for programs.
+    It shows which pods use each device and why pods are pending. Press q to quit. Without a terminal, and
+    with -o json or yaml, it prints once.
 
     \b
     Examples:
       dray top
-      dray top | cat
+      dray top -o json
 
     Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached.
     """
     with contextlib.suppress(KeyboardInterrupt):
-        ask(Where(kubeconfig, context, ""), _top)
+        ask(Where(kubeconfig, context, ""), lambda cluster: _top(cluster, output))
 
 
-async def _top(cluster: Cluster) -> int:
+async def _top(cluster: Cluster, output: str) -> int:
     from dray.client.informer import Informers
 
     sources = await device_sources(cluster.client)
@@ -68,7 +72,9 @@ async def _top(cluster: Cluster) -> int:
     running = asyncio.create_task(informers.run())
     try:
         await view.synced()
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if output != "table":
+            click.echo(structured(view.document(), output), nl=False)
+        elif sys.stdin.isatty() and sys.stdout.isatty():
             await Terminal(view).run()
         else:
             click.echo("\n".join(view.lines()))
@@ -101,14 +107,24 @@ class View:
                     await self._rules.synced()
 
     def lines(self, width: int = 0) -> list[str]:
-        now, sources = datetime.now(UTC), self._sources
-        states = device_states(
-            [as_v1(each, sources.slices, "ResourceSlice") for each in self._slices.cache],
-            [as_v1(each, sources.claims, "ResourceClaim") for each in self._claims.cache],
+        now = datetime.now(UTC)
+        return [*screen(self._states(), self._pods.cache, now, width), *self._informers.troubles()]
+
+    def document(self) -> Object:
+        """Returns the devices as `dray devices` prints them, and the pending pods with their reasons."""
+        pending = [
+            {"pod": pod.pod, "since": pod.since.isoformat(), "reason": pod.why} for pod in waiting(self._pods.cache)
+        ]
+        return {"devices": [device_document(state) for state in self._states()], "pending": pending}
+
+    def _states(self) -> list[DeviceState]:
+        sources = self._sources
+        return device_states(
+            [as_v1(document, sources.slices, "ResourceSlice") for document in self._slices.cache],
+            [as_v1(document, sources.claims, "ResourceClaim") for document in self._claims.cache],
             self._pods.cache,
             self._rules.cache if self._rules is not None else (),
         )
-        return [*screen(states, self._pods.cache, now, width), *self._informers.troubles()]
 
 
 class Terminal:

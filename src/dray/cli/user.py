@@ -14,6 +14,7 @@ from dray.api.namespace_users import USER_LABEL
 from dray.api.objects import Object, labels_of, mapping, mappings, metadata_of, spec_of
 from dray.cli.cluster import Cluster, Where, ask, endpoint_of, reaching
 from dray.cli.device_facts import table
+from dray.cli.output_formats import output_option, structured
 from dray.cli.user_objects import ADMIN, FLAVOR, NewUser, token_name
 
 if TYPE_CHECKING:
@@ -127,13 +128,15 @@ def _account(name: str) -> tuple[int, int]:
 
 
 @user.command("list")
+@output_option("table", "json", "yaml")
 @reaching
-def list_(kubeconfig: Path | None, context: str) -> None:
+def list_(output: str, kubeconfig: Path | None, context: str) -> None:
     """List the users that `dray user add` created.
 
     \b
     Examples:
       dray user list
+      dray user list -o json
 
     Exit status: 0 listed, 1 the server refused, 2 it cannot be reached.
     """
@@ -150,6 +153,10 @@ def list_(kubeconfig: Path | None, context: str) -> None:
             queue = spec_of(queues[name]).get("clusterQueue", "") if name in queues else ""
             rights = "admin" if name in admins else "edit"
             rows.append((name, str(queue), _quota(quotas.get(name)), rights))
+        if output != "table":
+            members = ("user", "queue", "gpus", "rights")
+            click.echo(structured([dict(zip(members, row, strict=True)) for row in rows], output), nl=False)
+            return 0
         for line in table(("User", "Queue", "GPUs", "Rights"), rows):
             click.echo(line)
         return 0
