@@ -152,7 +152,16 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
             pod("p", "resourceClaimTemplateName: missing"),
             "ResourceClaimTemplate default/missing not found",
         ),
-        (pod("p", "resourceClaimName: nothing"), "ResourceClaim default/nothing not found"),
+        (pod("p", "resourceClaimName: nothing"), "ResourceClaim default/nothing not found; create it in namespace"),
+        (
+            claim("shared") + pod("p", "resourceClaimName: sharde"),
+            "ResourceClaim default/sharde not found; did you mean shared?",
+        ),
+        (
+            claim("shared").replace("metadata: {", "metadata: {namespace: kube-system, ")
+            + pod("p", "resourceClaimName: shared"),
+            "ResourceClaim default/shared not found; it is in namespace kube-system",
+        ),
         (claim("c").replace("deviceClassName: gpu", "deviceClassName: tpu") + pod("p", "resourceClaimName: c"), "tpu"),
         (pod("p", schedulingGroup="{podGroupName: team}"), "PodGroup default/team not found"),
         (
@@ -166,6 +175,8 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         "no claim yet",
         "no template",
         "no claim",
+        "claim is misspelt",
+        "claim of another namespace",
         "no class",
         "no group",
         "no volume claim",

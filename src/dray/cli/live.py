@@ -14,9 +14,17 @@ import click
 from dray.allocation.policies import Policy
 from dray.allocation.text import Tree
 from dray.api.objects import Object, condition_of, is_deleting, key_of
-from dray.api.pods import claims_used, entries_without_claim, extended_claim, is_terminal, node_of, phase_of
+from dray.api.pods import (
+    claim_entries,
+    claims_used,
+    entries_without_claim,
+    extended_claim,
+    is_terminal,
+    node_of,
+    phase_of,
+)
 from dray.api.resource_claims import allocation_of
-from dray.api.suggestions import suggestion
+from dray.api.suggestions import did_you_mean, suggestion
 from dray.api.volumes import claims_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
@@ -178,8 +186,7 @@ class World:
 
     def _waiting(self, document: Object, only: str) -> Explanation:
         name = document["metadata"]["name"]
-        if template := self._missing_template(document):
-            missing = f"ResourceClaimTemplate {self.namespace}/{template} not found"
+        if missing := self._missing_template(document) or self._missing_claim(document):
             return self._say("pod", name, "cannot be placed", missing)
         if unread := self._found.unread_for(document):
             made = self._say("pod", name, "cannot tell whether it fits", f"may not read {', '.join(unread)}")
@@ -249,11 +256,28 @@ class World:
         return [entry["resourceClaimTemplateName"] for entry in entries_without_claim(document)]
 
     def _missing_template(self, document: Object) -> str:
-        """A template that does not exist; none where they could not be looked at."""
+        """Names a template that does not exist; empty if all do, or if templates may not be read."""
         if "ResourceClaimTemplate" not in self._listed:
             return ""
-        known = {key_of(each) for each in self._listed["ResourceClaimTemplate"]}
-        return next((name for name in self._unmade(document) if (self.namespace, name) not in known), "")
+        return self._missing("ResourceClaimTemplate", self._unmade(document))
+
+    def _missing_claim(self, document: Object) -> str:
+        """Names a claim that the pod itself names and that does not exist."""
+        names = [str(name) for entry in claim_entries(document) if (name := entry.get("resourceClaimName"))]
+        return self._missing("ResourceClaim", names)
+
+    def _missing(self, kind: str, wanted: list[str]) -> str:
+        """Says which of the wanted objects is not in the namespace, and what may be meant."""
+        known = {key_of(each) for each in self._listed[kind]}
+        name = next((each for each in wanted if (self.namespace, each) not in known), "")
+        if not name:
+            return ""
+        elsewhere = [namespace for namespace, each in sorted(known) if each == name]
+        similar = did_you_mean(name, (each for namespace, each in known if namespace == self.namespace))
+        hint = f"create it in namespace {self.namespace}, or correct the name"
+        if elsewhere:
+            hint = f"it is in namespace {elsewhere[0]}, and a pod uses objects of its own namespace only"
+        return f"{kind} {self.namespace}/{name} not found; {similar if similar and not elsewhere else hint}"
 
     # Claims
 
