@@ -39,6 +39,14 @@ async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
     assert await runtime.containers() == []
 
 
+async def test_an_image_that_is_not_used_is_warned_of(runtime, config):
+    started = await runtime.start(config("true", image="ghcr.io/somebody/train:1"))
+    assert started.warning.startswith(
+        "image ghcr.io/somebody/train:1 is not pulled, and may not exist: its command runs"
+    )
+    assert (await runtime.start(config("true", image="docker.io/library/busybox:1", name="other"))).warning == ""
+
+
 async def test_all_processes_end_with_the_first(runtime, config, tmp_path):
     script = f"(setsid sleep 1000 & echo $! > {tmp_path}/pid); sleep 0.1; echo done"
     await runtime.wait((await runtime.start(config("sh", "-c", script))).id)
