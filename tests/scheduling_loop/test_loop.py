@@ -51,7 +51,8 @@ async def test_the_writes_of_a_pod_come_in_order(virtual_cluster):
     ]
 
 
-async def test_a_pod_without_its_claim_is_told_which_one_is_missing(virtual_cluster):
+async def test_a_pod_without_its_claim_is_told_which_one_is_missing(virtual_cluster, caplog):
+    caplog.set_level("INFO", "dray.scheduler")
     await virtual_cluster.create(gpus.pod("p", claims=["training-gpus"]))
     await virtual_cluster.quiet()
     await asyncio.sleep(5)
@@ -61,6 +62,7 @@ async def test_a_pod_without_its_claim_is_told_which_one_is_missing(virtual_clus
     assert told["message"].startswith("ResourceClaim default/training-gpus not found")
     (event,) = await events(virtual_cluster, "FailedScheduling")
     assert event["message"] == told["message"]
+    assert f"Pod default/p not placed: {told['message']}; DRA claim default/training-gpus" in caplog.text
 
 
 async def test_why_a_pod_waits_is_said_once_and_until_it_changes(virtual_cluster):

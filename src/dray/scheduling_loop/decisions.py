@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dray.api.objects import key_of
+from dray.api.pods import claims_used
 from dray.api.resource_claims import allocation_results, results_of
 from dray.scheduling.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
 
@@ -18,7 +19,7 @@ def line(action: Action, *, done: bool = True) -> str:
     if isinstance(action, BindGroup):
         places = ", ".join(f"{each.pod.key[1]} to {each.node}" for each in action.binds)
         return f"{title(action)} {verb} its nodes: {places}"
-    text = f"{title(action)} not placed: {action.message}"
+    text = "; ".join([f"{title(action)} not placed: {action.message}", *_wanted_claims(action)])
     preemption = action.preemption if isinstance(action, Refuse) else None
     if preemption is None:
         return text
@@ -32,6 +33,14 @@ def title(action: Action) -> str:
     if isinstance(action, BindGroup | RefuseGroup):
         return f"{action.group.key.kind} {action.group.key.title}"
     return f"Pod {'/'.join(action.pod.key)}"
+
+
+def _wanted_claims(action: Refuse | RefuseGroup) -> list[str]:
+    """The claims of the pod, so that whoever searches the log for DRA also finds pods that wait."""
+    if isinstance(action, RefuseGroup):
+        return []
+    namespace = action.pod.key[0]
+    return [f"DRA claim {namespace}/{name}" for _, name in claims_used(action.pod.document)]
 
 
 def _claims(action: Bind) -> list[str]:
