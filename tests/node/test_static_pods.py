@@ -146,6 +146,15 @@ def test_what_is_no_pod_is_refused(tmp_path, text, said):
         static_pod(tmp_path / "web.yaml", NODE, "2026-01-01T00:00:00Z")
 
 
+@pytest.mark.parametrize("namespace", ["../..", "a/b", "A", "x" * 64, ".."])
+def test_a_namespace_that_is_no_name_is_refused(tmp_path, namespace):
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}, "spec": spec}
+    (tmp_path / "web.yaml").write_text(json.dumps(pod))
+    with pytest.raises(StaticPodError, match=r"metadata\.namespace: .* is not the name of a namespace"):
+        static_pod(tmp_path / "web.yaml", NODE, "2026-01-01T00:00:00Z")
+
+
 def test_pipes_links_to_nothing_and_huge_files_are_told_about_once_and_hold_up_no_other(tmp_path, caplog):
     write(tmp_path, "true")
     os.mkfifo(tmp_path / "pipe.yaml")

@@ -16,7 +16,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Final
 
-from dray.api import intake
+from dray.api import intake, names
 from dray.api.catalogue import built_in
 from dray.api.gates import DEFAULT_GATES
 from dray.api.objects import Object, mapping, metadata_of, uid_of
@@ -133,6 +133,10 @@ def _completed(document: Object, node: str, uid: str, now: str) -> Object:
 def _checked(pod: Object) -> Object:
     if problems := intake.check(pod):
         raise StaticPodError("; ".join(map(str, problems[:3])))
+    # At an API server the path of the request names the namespace. Here it becomes a part of paths.
+    namespace = str(metadata_of(pod).get("namespace"))
+    if not names.is_label(namespace):
+        raise StaticPodError(f"metadata.namespace: {namespace[:100]!r} is not the name of a namespace")
     if mapping(pod["spec"]).get("ephemeralContainers"):
         raise StaticPodError("static pods may not have ephemeral containers")
     if referred := api_objects(pod):
