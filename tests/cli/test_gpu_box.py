@@ -88,6 +88,21 @@ def test_two_jobs_open_one_gpu_each_and_not_that_of_the_other(box: Box) -> None:
         up.stop()
 
 
+def test_gpus_with_mig_on_are_left_out_and_the_others_are_offered(
+    nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = GpuMachine(tmp_path / "machine", nvml_library, gpus_of("p5.48xlarge", 8), mig=(2, 3))
+    monkeypatch.setenv("NVML_STAND_IN", str(machine.state))
+    box = Box(tmp_path, machine)
+    with running("up", "--port", "0", "--node", *box.options, cwd=box.folder) as up:
+        (line,) = [line for line in wait(up) if line.startswith("gpu:")]
+        assert line.startswith("gpu: 6 × NVIDIA H100 80GB HBM3 (80 GiB) (class gpu.nvidia.com); left out: gpu-")
+        job = box.start("run", "--gpu", "2", "--", "sh", "-c", OPENED.format(dev=box.dev))
+        out, err = job.communicate(timeout=PATIENCE)
+        assert out.splitlines() == ["opened 0", "opened 1", ",".join(gpu.uuid for gpu in machine.gpus[:2])], err
+        up.stop()
+
+
 def test_a_driver_that_fails_leaves_the_rest_working(box: Box) -> None:
     """The kernel module is not loaded."""
     (box.machine.state / "fail/nvmlInitWithFlags").write_text("9")

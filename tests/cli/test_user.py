@@ -56,7 +56,10 @@ def test_a_user_runs_commands_and_sees_devices_queues_and_reasons(box: Box, ann:
     # The pod is in the user's queue by itself.
     much = box.dray("run", "--gpu", "2", "--timeout", "0", "--", "true", user=ann)
     assert "can never fit: ClusterQueue ann has 1 gpu.nvidia.com at most" in much.stderr
-    spec = '{containers: [{name: c, image: none, command: [sleep, "9"]}]}'
+    spec = (
+        '{containers: [{name: c, image: none, command: [sleep, "9"],'
+        " resources: {requests: {cpu: 100m, memory: 10Mi, ephemeral-storage: 1Mi}}}]}"
+    )
     (box.folder / "pod.yaml").write_text(f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}")
     assert box.dray("apply", "-f", "pod.yaml", user=ann).returncode == 0
     for command in (["top"], ["devices"], ["queue"], ["explain", "pod/p"], ["topology"]):

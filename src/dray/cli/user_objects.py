@@ -21,6 +21,7 @@ EDITOR: Final = "edit"
 FLAVOR: Final = "any"
 COHORT: Final = "users"
 LOCAL_QUEUE: Final = "default"
+_AMPLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -90,15 +91,19 @@ class NewUser:
         return {**_document("v1", "ResourceQuota", self._metadata("critical-pods", self.name)), "spec": spec}
 
     def _cluster_queue(self) -> Object:
-        """The quota can be lent to other users while it is idle, and is taken back when this user needs it."""
+        """The quota can be lent to other users while it is idle, and is taken back when this user needs it.
+
+        A queue admits only resources that it covers, so that cpu, memory and storage have a quota that nobody reaches.
+        """
         resource = f"deviceclass.resource.kubernetes.io/{self.device_class}"
-        quota = {"name": resource, "nominalQuota": self.gpus}
-        flavors = [{"name": FLAVOR, "resources": [quota]}]
+        resources = [{"name": resource, "nominalQuota": self.gpus}]
+        resources += [{"name": name, "nominalQuota": amount} for name, amount in _AMPLE.items()]
+        flavors = [{"name": FLAVOR, "resources": resources}]
         spec = {
             "cohortName": COHORT,
             "namespaceSelector": {"matchLabels": {USER_LABEL: self.name}},
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": [resource], "flavors": flavors}],
+            "resourceGroups": [{"coveredResources": [resource, *_AMPLE], "flavors": flavors}],
         }
         return {**_document(_KUEUE, "ClusterQueue", self._metadata(self.name)), "spec": spec}
 
