@@ -252,12 +252,20 @@ class GpuDriver(Driver):
             found = await in_thread(discover, self._nvml, self._options)
         except NvmlError as error:
             self._monitor.failed("discovery", error)
+            self._renew_session()
             raise
         self._monitor.failed("discovery", None)
+        if found.left_out and not found.gpus:
+            self._renew_session()
         there = {each.gpu.uuid for each in found.gpus}
         lost = [each for each in self._found.gpus if each.gpu.uuid in self._monitor.lost - there]
         gpus = sorted([*found.gpus, *lost], key=lambda each: each.gpu.minor)
         self._found = replace(found, gpus=gpus)
+
+    def _renew_session(self) -> None:
+        """Has NVML opened again: without GPUs to check, nothing else would notice that the session is broken."""
+        if self._monitor.may_renew():
+            self._nvml.renew()
 
     async def _rediscover(self) -> None:
         """GPUs come late, and partitions are made by administrators."""
