@@ -12,7 +12,7 @@ from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.objects import allocation, claim, consumer, device, device_class, pod, request, resource_slice
 
 HOUR = 3600
-START = datetime(2026, 11, 18, 3, 30, tzinfo=UTC)
+START = datetime(2030, 1, 1, 3, 30, tzinfo=UTC)
 ANN = Consumer("default", "ann", "default/team", "gpu")
 
 

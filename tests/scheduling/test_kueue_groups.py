@@ -217,7 +217,7 @@ def test_with_fast_admission_the_first_pod_asks_for_quota_for_all():
     first["metadata"]["uid"] = "p0"
     claim["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "p0", "uid": "p0", "controller": True}]
     core.put(claim, first)
-    assert "needs 3" in refused(core.settle())["p0"]
+    assert "3 are needed" in refused(core.settle())["p0"]
     core.put(cluster_queue("team", ("any", {GPU: nominal(3)})))
     assert list(bound(core.settle())) == ["p0"]
     core.put(*queued(fast("p1", "g", 3)), *queued(fast("p2", "g", 3)))
