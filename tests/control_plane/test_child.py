@@ -27,7 +27,7 @@ async def until(question):
 
 async def test_it_is_started_again_when_it_is_killed(monkeypatch):
     # The pause before the next start is as long as it can be, so that the problem is seen.
-    monkeypatch.setattr(child_module.random, "random", lambda: 1.0)
+    monkeypatch.setattr(child_module.random, "random", lambda: 0.0)
     async with LocalCluster() as cluster:
         child = Child(("-c", READY + "end.recv(1)"), b"")
         running = asyncio.create_task(child.run(cluster.client._transport))
