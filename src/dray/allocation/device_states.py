@@ -58,7 +58,7 @@ class DeviceState:
         return "blocked" if self.blocked else "free"
 
     def used(self) -> dict[str, tuple[Quantity, Quantity]]:
-        """Of each capacity that claims share: how much they have, and how much there is."""
+        """Returns the used and the total amount of each capacity that claims share."""
         found: dict[str, Quantity] = {}
         for holder in self.holders:
             for name, amount in holder.share.items():
@@ -106,7 +106,7 @@ def device_states(
 
 
 def _newest(slices: Iterable[Object]) -> Iterator[Object]:
-    """Those of the highest generation of each pool, in the order of their names."""
+    """Returns the slices of the newest generation of each pool, sorted by name."""
     ordered = sorted(slices, key=lambda each: each["metadata"]["name"])
     generations: dict[tuple[str, str], int] = {}
     for each in ordered:

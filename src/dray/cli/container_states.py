@@ -15,7 +15,7 @@ _ORDINARY: Final = ("", "ContainerCreating", "PodInitializing")
 class Failure:
     container: str
     reason: str
-    """As Kubernetes calls it, for example CrashLoopBackOff."""
+    """The reason in the words of Kubernetes, for example CrashLoopBackOff."""
     detail: str
     ran: bool
     """Whether the container ran at some time, so that it has a log."""

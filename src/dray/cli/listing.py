@@ -30,7 +30,7 @@ _KINDS: Final = {
     "ResourceClaim": _DEVICES,
     "Pod": "v1",
 }
-"""Those that every server has, with their versions."""
+"""Kinds that every server has, with their versions."""
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",
     "PersistentVolume",
@@ -50,20 +50,20 @@ _DISPENSABLE: Final = (
 @dataclass(slots=True)
 class Listed:
     objects: dict[str, list[Object]] = field(default_factory=dict)
-    """By kind."""
+    """The objects of each kind."""
     unread: dict[str, str] = field(default_factory=dict)
-    """By kind, what the server said when it was asked for kinds that it has."""
+    """The answer of the server for each kind that it has and refuses to list."""
     left: dict[str, str] = field(default_factory=dict)
-    """By kind, why the scheduler does not act on it."""
+    """The reason for each kind that the scheduler does not act on."""
     doubts: list[str] = field(default_factory=list)
-    """What could not be found out of who acts on queues."""
+    """Questions about the system that acts on queues which the server did not answer."""
 
     def unread_for(self, pod: Object) -> dict[str, str]:
         """Of the kinds that the pod names an object of, those that could not be read, with what the server said."""
         return {kind: self.unread[kind] for kind in _needed_by(pod) if kind in self.unread}
 
     def notes_for(self, pod: Object) -> list[str]:
-        """What is not known of the queue and the group of the pod, or has no effect."""
+        """Returns notes on queue and group of the pod: what is unknown, and what has no effect."""
         named = list(named_kinds(pod))
         found = dict.fromkeys(self.left[kind] for kind in named if kind in self.left)
         if named and any(kind in self.objects or kind in self.left for kind in named):

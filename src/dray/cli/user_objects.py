@@ -85,7 +85,7 @@ class NewUser:
         }
 
     def _critical_pods(self) -> Object:
-        """Without this quota a pod of the user could evict the pods of all others by its priority class."""
+        """Returns a quota that keeps the user from evicting pods of others by a critical priority class."""
         critical = {"scopeName": "PriorityClass", "operator": "In", "values": list(_CRITICAL)}
         spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [critical]}}
         return {**_document("v1", "ResourceQuota", self._metadata("critical-pods", self.name)), "spec": spec}

@@ -34,7 +34,7 @@ class Workload:
         self.between = [each for each in between if controller_uid(each) == uid]
         owners = {uid, *(metadata_of(each).get("uid") for each in self.between)}
         self.pods = sorted((each for each in pods if controller_uid(each) in owners), key=_is_well)
-        """Those that wait or failed come first."""
+        """The pods of the workload; pods that wait or failed come first."""
 
     def idle(self) -> str:
         """Returns why the workload wants no pods; empty if it wants some."""
@@ -96,7 +96,7 @@ def _is_well(pod: Object) -> bool:
 
 
 async def _warning(cluster: Cluster, workload: Workload) -> str:
-    """What its controller said last, of the workload or of what it creates pods through."""
+    """Returns the last warning about the workload, or about the object through which it creates pods."""
     from dray.cli.pod_failures import last_warning
 
     objects = [(workload.document, workload.kind)]
