@@ -58,7 +58,7 @@ def version(document):
 
 
 async def seen(cluster, name, wanted):
-    """The controller's caches have the claim, and the pods in `wanted`."""
+    """The controller has measured the claim as it is now, with the pods in `wanted`."""
 
     async def holds():
         informers = cluster.environment.informers
@@ -74,6 +74,7 @@ async def seen(cluster, name, wanted):
         return True
 
     await cluster.eventually(holds)
+    usage_of(cluster).measure()
 
 
 async def allocate(cluster, name, user, *devices, data=None, **members):

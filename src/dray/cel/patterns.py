@@ -10,9 +10,7 @@ Compiled patterns and refusals are cached by their memory: a pattern compiles in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any, Final
 
 import re2
@@ -43,22 +41,29 @@ class PatternError(Exception):
         """The bytes of memory that were tried."""
 
 
-@contextmanager
-def limit(instructions: int) -> Iterator[list[int]]:
+class limit:
     """Inside, patterns that are charged have at most so many instructions together; an outer limit stays in force.
 
-    Gives a list with what remains of the limit in force.
+    Gives a list with what remains of the limit in force. A class enters in a third of the time of a generator, and
+    every object that is written enters one.
     """
-    remaining = _REMAINING.get()
-    if remaining is not None:
-        yield remaining
-        return
-    remaining = [instructions]
-    token = _REMAINING.set(remaining)
-    try:
-        yield remaining
-    finally:
-        _REMAINING.reset(token)
+
+    __slots__ = ("_remaining", "_token")
+
+    def __init__(self, instructions: int) -> None:
+        self._remaining = [instructions]
+        self._token: Token[list[int] | None] | None = None
+
+    def __enter__(self) -> list[int]:
+        outer = _REMAINING.get()
+        if outer is not None:
+            return outer
+        self._token = _REMAINING.set(self._remaining)
+        return self._remaining
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _REMAINING.reset(self._token)
 
 
 def charge(instructions: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dray.api import errors
@@ -32,19 +31,28 @@ def non_reserved(value: str, path: str) -> Errors:
 
 def no_nul(value: Any, path: str) -> Errors:
     """Kubernetes accepts a NUL character in commands, variables and paths, and no node can ever run such a pod."""
-    for at, text in _texts(value, path):
-        if _NUL in text:
-            yield errors.invalid(at, text, "must not contain a NUL character")
+    if isinstance(value, str):
+        if _NUL in value:
+            yield errors.invalid(path, value, "must not contain a NUL character")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if _has_nul(inner):
+                yield from no_nul(inner, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if _has_nul(inner):
+                yield from no_nul(inner, f"{path}[{index}]")
 
 
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yields the path and the text of every string in a value, in no particular order."""
-    waiting: list[tuple[Any, str]] = [(value, path)]
-    while waiting:
-        current, at = waiting.pop()
+def _has_nul(value: Any) -> bool:
+    """Whether any string in the value has a NUL character."""
+    waiting = [value]
+    for current in waiting:
         if isinstance(current, str):
-            yield at, current
+            if _NUL in current:
+                return True
         elif isinstance(current, dict):
-            waiting += [(inner, f"{at}.{name}") for name, inner in current.items()]
+            waiting += current.values()
         elif isinstance(current, list):
-            waiting += [(inner, f"{at}[{index}]") for index, inner in enumerate(current)]
+            waiting += current
+    return False

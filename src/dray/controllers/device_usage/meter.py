@@ -24,14 +24,17 @@ class Meter:
         """By uid."""
 
     def set(self, uid: str, rates: Mapping[Consumer, Seconds], since: float, now: float) -> None:
-        """The claim has these rates from now on. For a claim that was not known, they hold since `since`."""
+        """The claim has these rates from `since` on, or from now on if it had other rates after `since`."""
         before = self._claims.get(uid)
+        start = min(since, now)
         if before is not None:
             if before.rates == rates:
                 return
-            self._add(before, now)
+            if start <= before.since:
+                start = now
+            self._add(before, start)
         if rates:
-            self._claims[uid] = _Metered(min(since, now) if before is None else now, rates)
+            self._claims[uid] = _Metered(start, rates)
         else:
             self._claims.pop(uid, None)
 
