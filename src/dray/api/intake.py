@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api import catalogue, conversion, defaulting, errors, schema, strategy, validation
-from dray.api.catalogue import KindVersion
+from dray.api.catalogue import RESOURCE_GROUP, KindVersion
 from dray.api.errors import ErrorType, FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.objects import Object
@@ -25,6 +26,7 @@ _FILLED_IN: Final = {
     ("", "Pod"): ("spec", "tolerations"),
     (catalogue.SCHEDULING_GROUP, "PodGroup"): ("metadata", "finalizers"),
 }
+_UNBOUNDED: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +185,17 @@ def create(document: Object, target: KindVersion, place: Place, rules: Rules, *,
     filled = _FILLED_IN.get((target.group, target.kind))
     sent = _lists_copied(obj[filled[0]]) if filled else None
     strategy.prepare_create(obj, target.entry, rules.gates)
-    with rules.expressions.one_object():
+    with _bounded_expressions(target, rules):
         problems = validation.validate_create(obj, target.entry, rules)
     if problems:
         return _refusal(obj, target, problems)
     obj = schema.written(obj, target.entry.hub.schema)
     return Accepted(obj, sent=_without_added(obj, *filled, sent) if filled and sent else None)
+
+
+def _bounded_expressions(target: KindVersion, rules: Rules) -> AbstractContextManager[object]:
+    """Bounds the expressions of one object together. Only kinds of this group have expressions."""
+    return rules.expressions.one_object() if target.group == RESOURCE_GROUP else _UNBOUNDED
 
 
 def _lists_copied(part: Object) -> Object:
@@ -243,7 +250,7 @@ def update(
     if not subresource:
         strategy.count_generation(after, old, target.entry)
     problems = [] if "metadata" in kept else validation.validate_metadata_update(after, old, target.entry)
-    with rules.expressions.one_object():
+    with _bounded_expressions(target, rules):
         problems += check(after, old, target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))

@@ -203,8 +203,9 @@ class SchedulerLoop:
         while True:
             self._stirred.clear()
             began = loop.time()
-            offset = self._follow_clock(began, offset)
-            action = self.scheduler.next(self.now())
+            now = self.now()
+            offset = self._follow_clock(now - began, offset)
+            action = self.scheduler.next(now)
             if action is None:
                 in_a_row = 0
                 await (asyncio.sleep(0) if self.scheduler.interrupted else self._pause())
@@ -222,9 +223,8 @@ class SchedulerLoop:
                 in_a_row = 0
                 await asyncio.sleep(0)
 
-    def _follow_clock(self, time: float, offset: float) -> float:
-        """Notices that the time of day was set; gives by how much it differs from that of the loop."""
-        differs = self.now() - time
+    def _follow_clock(self, differs: float, offset: float) -> float:
+        """Notices that the time of day was set; `differs` is by how much it differs from that of the loop now."""
         if abs(differs - offset) < _JUMP:
             return offset
         _logger.warning("the clock was set by %+.0f s", differs - offset)

@@ -10,15 +10,22 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from dray.api.objects import Object
 
 _EXPANDING: Final = re.compile(r"\{\s*\d|\\[pP]|[(]\?[a-zA-Z]*i")
 _CALLS: Final = ("matches", "find")
+_CALLS_IN_JSON: Final = tuple(name.encode() for name in _CALLS)
 _MANY_PATTERNS: Final = 100
 
 
 def in_expressions(document: Object) -> bool:
     """Whether a CEL expression in the document may compile a long program."""
+    # Most claims call none of these functions: encoding such a claim takes a tenth of the search.
+    text = msgspec.json.encode(document)
+    if not any(name in text for name in _CALLS_IN_JSON):
+        return False
     return any(_calls_pattern(text) and _EXPANDING.search(text) for text in _texts(document, "expression"))
 
 

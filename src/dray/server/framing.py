@@ -17,11 +17,14 @@ def problem(version: str, headers: Headers) -> str:
     """Returns what is wrong with the head of a request; an empty string if it is valid."""
     if version not in ("1.0", "1.1"):
         return "the HTTP version must be 1.0 or 1.1"
-    hosts = sum(name == b"host" for name, _ in headers)
+    names = [name for name, _ in headers]
+    hosts = names.count(b"host")
     if hosts > 1 or (hosts == 0 and version == "1.1"):
         return "a request must have exactly one Host header"
+    if b"transfer-encoding" not in names:
+        return ""
     codings = [value for name, value in headers if name == b"transfer-encoding"]
-    if codings and (version == "1.0" or [coding.strip().lower() for coding in codings] != [b"chunked"]):
+    if version == "1.0" or [coding.strip().lower() for coding in codings] != [b"chunked"]:
         return "Transfer-Encoding must be chunked, and needs HTTP 1.1"
     return ""
 

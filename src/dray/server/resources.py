@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from dray.api import conversion, intake, schema, tables
@@ -135,6 +136,11 @@ class Resource(ABC):
 
     # Whether somebody else converts its objects between versions, for which time passes: see `seen` and `storable`.
     converts = False
+
+    @cached_property
+    def group_kind(self) -> str:
+        """The kind with its group, as in `Job.batch`; kinds of the core group have none."""
+        return f"{self.kind}.{self.group}".removesuffix(".")
 
     async def seen(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """Stored documents in a form that `read` and `present` take; raises where they cannot be converted."""

@@ -33,11 +33,11 @@ _ON_PART: dict[str, tuple[str, Handler]] = {
 
 async def answer(context: Context, request: Request, path: ResourcePath) -> Answer:
     query = parameters.parse(request.query)
-    removed_versions.refuse(path)
     resource = context.registry.find(path.group, path.version, path.plural)
     if resource is None and path.group == resource_metrics.GROUP:
         return await resource_metrics.answer(context, request, path, query)
     if resource is None:
+        removed_versions.refuse(path)
         return await reviews.answer(context, request, path, query)
     if (path.namespace != "") != resource.namespaced and (path.namespace or path.name):
         raise status.no_such_path()

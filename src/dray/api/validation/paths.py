@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from dray.api import errors
 from dray.api.validation.fields import Errors
 
 _NUL = "\0"
+_NUL_IN_JSON = b"\\u0000"
 
 
 def no_backsteps(value: str, path: str) -> Errors:
@@ -31,28 +34,18 @@ def non_reserved(value: str, path: str) -> Errors:
 
 def no_nul(value: Any, path: str) -> Errors:
     """Kubernetes accepts a NUL character in commands, variables and paths, and no node can ever run such a pod."""
+    # Encoding the value costs a tenth of a look at each of its strings.
+    if _NUL_IN_JSON in msgspec.json.encode(value):
+        yield from _each_nul(value, path)
+
+
+def _each_nul(value: Any, path: str) -> Errors:
     if isinstance(value, str):
         if _NUL in value:
             yield errors.invalid(path, value, "must not contain a NUL character")
     elif isinstance(value, dict):
         for name, inner in value.items():
-            if _has_nul(inner):
-                yield from no_nul(inner, f"{path}.{name}")
+            yield from _each_nul(inner, f"{path}.{name}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            if _has_nul(inner):
-                yield from no_nul(inner, f"{path}[{index}]")
-
-
-def _has_nul(value: Any) -> bool:
-    """Whether any string in the value has a NUL character."""
-    waiting = [value]
-    for current in waiting:
-        if isinstance(current, str):
-            if _NUL in current:
-                return True
-        elif isinstance(current, dict):
-            waiting += current.values()
-        elif isinstance(current, list):
-            waiting += current
-    return False
+            yield from _each_nul(inner, f"{path}[{index}]")

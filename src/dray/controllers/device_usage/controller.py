@@ -18,7 +18,7 @@ from dray.allocation.device_states import DeviceState, amounts, device_states
 from dray.api import pod_queues
 from dray.api.catalogue import built_in
 from dray.api.namespace_users import user_of
-from dray.api.objects import Object, key_of, mapping, mappings, metadata_of, spec_of, uid_of, version_of
+from dray.api.objects import Key, Object, key_of, mapping, mappings, metadata_of, spec_of, uid_of, version_of
 from dray.api.pods import claims_used, extended_claim, is_terminal
 from dray.api.resource_claims import allocation_of
 from dray.api.times import seconds_of
@@ -68,7 +68,8 @@ class DeviceUsage:
         self._owners: dict[str, Consumer] = {}
         """By uid of the claim, since its pods may be gone before it."""
         self._changed: dict[str, None] = {}
-        """Keys of the claims that have changed, or whose pods have, since they were measured."""
+        """Keys of the claims that have changed, or whose pods were deleted, since they were measured."""
+        self._changed_pods: dict[Key, None] = {}
         self._metrics = DeviceMetrics(
             self._states, lambda: [*self._classes.cache], self._published_version, environment.gates
         )
@@ -150,7 +151,7 @@ class DeviceUsage:
         return len(json.dumps(data))
 
     def _claim_changed(self, change: Change) -> None:
-        key = "/".join(key_of(change.object))
+        key = "/".join(change.key)
         if change.type != "DELETED":
             self._changed[key] = None
             return
@@ -162,12 +163,19 @@ class DeviceUsage:
         self._owners.pop(uid, None)
 
     def _pod_changed(self, change: Change) -> None:
-        for key in _claims_of(change.object):
-            self._changed[key] = None
+        if change.type != "DELETED":
+            self._changed_pods[change.key] = None
+            return
+        self._changed_pods.pop(change.key, None)
+        self._changed |= dict.fromkeys(_claims_of(change.object))
 
     def measure(self) -> None:
-        """Measures the claims that have changed since the last call."""
+        """Measures the claims that have changed since the last call, and those whose pods have."""
         changed, self._changed = self._changed, {}
+        changed_pods, self._changed_pods = self._changed_pods, {}
+        for namespace, name in changed_pods:
+            if (pod := self._pods.cache.get(name, namespace=namespace)) is not None:
+                changed |= dict.fromkeys(_claims_of(pod))
         for key in changed:
             namespace, _, name = key.partition("/")
             if (claim := self._claims.cache.get(name, namespace=namespace)) is not None:

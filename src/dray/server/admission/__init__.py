@@ -139,18 +139,14 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
 
 async def check(attributes: Attributes) -> None:
     """Checks kinds with expressions and patterns, which may take long to compile, in a worker."""
-    long_check = _LONG_CHECKS.get(_name(attributes))
+    long_check = _LONG_CHECKS.get(attributes.resource.group_kind)
     if long_check is not None:
         await attributes.context.worker.run(AT_ONCE + 1, long_check, attributes)
 
 
 def admit(attributes: Attributes) -> None:
-    for plugin in _chosen(attributes.operation, _name(attributes)):
+    for plugin in _chosen(attributes.operation, attributes.resource.group_kind):
         plugin(attributes)
-
-
-def _name(attributes: Attributes) -> str:
-    return f"{attributes.resource.kind}.{attributes.resource.group}".removesuffix(".")
 
 
 async def validate(attributes: Attributes) -> None:

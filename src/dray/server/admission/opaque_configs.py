@@ -38,6 +38,8 @@ def check(attributes: Attributes) -> None:
     if configs is None or attributes.subresource:
         return
     entries = _entries(attributes.obj, path)
+    if not entries:
+        return
     if attributes.old is not None and entries == _entries(attributes.old, path):
         return
     problems = list(_problems(configs, entries, ".".join(path)))
