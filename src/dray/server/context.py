@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from dray.api.caches import Cache
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
@@ -67,9 +68,9 @@ class Context:
     disabled_plugins: frozenset[str] = frozenset()
     """Admission plug-ins that do nothing, by Kubernetes' names for them."""
     opaque_configs: OpaqueConfigs | None = None
+    """How the opaque configuration of claims is checked; None for not at all."""
     require_queue: bool = False
     """Whether pods and Jobs of all namespaces must name a queue."""
-    """How the opaque configuration of claims is checked; None for not at all."""
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)
@@ -84,6 +85,8 @@ class Context:
     _observers: dict[str, list[Observer]] = field(default_factory=dict)
     # By whether the namespace permits admin access.
     _rules: dict[bool, Rules] = field(default_factory=dict)
+    # By name, with the bytes they were read from. The creation of a pod reads its namespace three times.
+    _namespaces: Cache[str, tuple[bytes, Object]] = field(default_factory=lambda: Cache(256, 4 << 20))
 
     def __post_init__(self) -> None:
         self.registry = ResourceRegistry(self.gates)
@@ -134,8 +137,15 @@ class Context:
         return timestamp(self.clock())
 
     def namespace(self, name: str) -> Object | None:
+        """Returns the stored Namespace. It is shared: callers must not change it."""
         record = self.store.get(_NAMESPACES + name)
-        return None if record is None else documents.decode(record.value)
+        if record is None:
+            return None
+        known = self._namespaces.get(name)
+        if known is None or known[0] is not record.value:
+            known = record.value, documents.decode(record.value)
+            self._namespaces.put(name, known, 8 * len(record.value))
+        return known[1]
 
     def rules(self, namespace: str) -> Rules:
         permitted = self._permits_admin_access(namespace)

@@ -93,7 +93,6 @@ class LimitedProtocol(PeerProtocol):
     _early = b""
     _taken: asyncio.StreamReader | None = None
     _patient = False
-    _resuming = False
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -139,8 +138,7 @@ class LimitedProtocol(PeerProtocol):
 
     def _read_on(self, rest: bytes) -> None:
         """After the head of a request whose upgrade is ignored: a new parser reads its body and what follows."""
-        self._resuming = True
-        self.parser = httptools.HttpRequestParser(self)
+        self.parser = httptools.HttpRequestParser(_ReadingOn(self))
         self.parser.feed_data(framing.body_only(self.headers))
         self._feed(rest)
 
@@ -156,18 +154,6 @@ class LimitedProtocol(PeerProtocol):
         if self.cycle is None or self.cycle.response_complete:
             return True
         return not (self._in_head or self.pipeline or self.cycle.response_started)
-
-    def on_message_begin(self) -> None:
-        if not self._resuming:
-            super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        if not self._resuming:
-            super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._resuming:
-            super().on_header(name, value)
 
     def _take(self) -> TakenConnection:
         """The connection is the caller's from now on; uvicorn has nothing more to send on it."""
@@ -208,9 +194,6 @@ class LimitedProtocol(PeerProtocol):
         self._feed(data)
 
     def on_headers_complete(self) -> None:
-        if self._resuming:
-            self._resuming = False
-            return
         if why := framing.problem(self.parser.get_http_version(), self.headers):
             raise ValueError(why)
         self._in_head, self.head_since, self.busy = False, 0.0, True
@@ -266,3 +249,31 @@ def recognise(scope: Mapping[str, Any]) -> None:
     known = (scope.get("state") or {}).get(KNOWN_KEY)
     if known is not None:
         known()
+
+
+class _ReadingOn:
+    """Callbacks of a parser that reads on after an ignored upgrade. The protocol knows the first head already."""
+
+    def __init__(self, protocol: LimitedProtocol) -> None:
+        self._protocol = protocol
+        self._is_known = True
+        self.on_body = protocol.on_body
+        self.on_message_complete = protocol.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if not self._is_known:
+            self._protocol.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_known:
+            self._protocol.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_known:
+            self._protocol.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._is_known:
+            self._is_known = False
+        else:
+            self._protocol.on_headers_complete()
