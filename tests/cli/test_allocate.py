@@ -131,7 +131,7 @@ def test_pods_go_where_they_may(run: Callable[..., Result], write: Write) -> Non
     assert "pod default/p: on node b" in run(write(CLUSTER + nodes + selected)).output
     nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
     result = run(write(CLUSTER + nodes + nowhere))
-    assert "  2 nodes (a, b): label zone must be north, and is east (1), west (1)" in result.output
+    assert "  2 nodes (a, b): label zone must be north, but is east (1), west (1)" in result.output
     assert result.exit_code == 1
 
 
@@ -155,7 +155,7 @@ def test_pods_are_placed_by_the_filters_and_scores_of_the_scheduler(run: Callabl
     assert result.output.splitlines() == [
         "pod default/p: does not fit",
         "  node a: tainted maintenance:NoSchedule, not tolerated",
-        "  node b: Insufficient cpu: 2 wanted, 1 of 1 left",
+        "  node b: Insufficient cpu: 2 requested, 1 of 1 left",
         "0 of 1 fit",
     ]
     busy = node("a", allocatable='{cpu: "4"}') + node("b", allocatable='{cpu: "64"}')
@@ -186,7 +186,7 @@ def test_workloads_want_as_many_pods_as_they_have_replicas(run: Callable[..., Re
 
 def test_a_missing_template_is_named(run: Callable[..., Result], write: Write) -> None:
     result = run(write(CLUSTER + pod("p", "resourceClaimTemplateName: nothing")))
-    assert "there is no ResourceClaimTemplate default/nothing" in result.output
+    assert "ResourceClaimTemplate default/nothing not found" in result.output
     assert result.exit_code == 1
 
 
@@ -300,11 +300,11 @@ def test_what_is_not_looked_at_is_said(run: Callable[..., Result], write: Write)
     result = run(write(CLUSTER + asking("p", "example.com/gpu: 1")))
     assert (result.exit_code, result.stdout) == (0, "nothing to allocate\n")
     assert result.stderr == (
-        "note: Pod default/p asks for example.com/gpu, which no given DeviceClass serves: not looked at\n"
+        "note: Pod default/p requests example.com/gpu, which no DeviceClass in the files provides: not checked\n"
     )
     member = pod("p", "resourceClaimTemplateName: one-gpu", extra="schedulingGroup: {podGroupName: g}")
     result = run(write(CLUSTER + member))
-    assert result.stderr == "note: pods of a group are placed one by one here, not all or none: g\n"
+    assert result.stderr == "note: pods of a group are placed one by one here, not together: g\n"
 
 
 @pytest.mark.parametrize(

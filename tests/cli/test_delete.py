@@ -86,9 +86,7 @@ def test_waiting_ends_with_what_holds_the_object(dray: Dray) -> None:
     applied(dray, HELD)
     result = dray("delete", "cm/held", "--timeout", "300ms")
     assert result.exit_code == 1
-    assert result.stderr == (
-        "error: configmap/held is still there after 0.3s, held by the finalizers example.com/keep\n"
-    )
+    assert result.stderr == ("error: configmap/held still exists after 0.3s, held by the finalizers example.com/keep\n")
     started = time.monotonic()
     assert dray("delete", "cm/held", "--no-wait").exit_code == 0
     assert time.monotonic() - started < 25
@@ -97,7 +95,7 @@ def test_waiting_ends_with_what_holds_the_object(dray: Dray) -> None:
 def test_a_grace_period_leaves_the_pod_until_it_is_taken_back(dray: Dray) -> None:
     applied(dray, POD)
     result = dray("delete", "pod", "p", "--grace-period", "60", "--timeout", "300ms")
-    assert (result.exit_code, result.stderr) == (1, "error: pod/p is still there after 0.3s\n")
+    assert (result.exit_code, result.stderr) == (1, "error: pod/p still exists after 0.3s\n")
     result = dray("delete", "pod", "p", "--grace-period", "0", "--timeout", "20s")
     assert (result.exit_code, result.stdout) == (0, 'pod "p" force deleted from default namespace\n')
 

@@ -85,7 +85,7 @@ def test_a_cluster_in_the_background(run: Dray, folder: Path) -> None:
 def test_what_keeps_it_from_starting_is_told_in_the_foreground(folder: Path) -> None:
     status, said, complaints = dray(folder, "up", "--detach", "--plain", "--bind", "192.0.2.1", "--data", "data")
     assert (status, said) == (2, "")
-    assert "plain HTTP on 192.0.2.1 would let everybody in" in complaints
+    assert "plain HTTP on 192.0.2.1 would give every client full access" in complaints
     assert eventually(lambda: up_state.read(folder / "data") is None)
 
 

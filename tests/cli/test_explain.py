@@ -65,7 +65,7 @@ def test_the_target_must_be_one(write: Write) -> None:
 
 def test_a_missing_claim_is_named(write: Write) -> None:
     result = run("p", write(CLUSTER + pod("p", "resourceClaimName: nothing")))
-    assert "there is no ResourceClaim default/nothing" in result.output
+    assert "ResourceClaim default/nothing not found" in result.output
     assert result.exit_code == 1
 
 
@@ -89,7 +89,7 @@ def test_labels_that_no_node_has_are_named(write: Write) -> None:
     nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
     result = run("pod/p", write(CLUSTER + nowhere))
     assert result.stdout.splitlines() == [
-        "pod default/p: does not fit: no node takes it: label zone must be north, and is not there",
+        "pod default/p: does not fit: no node fits: label zone must be north, but is not set",
         "└─ 2 nodes (a, b): do not fit",
-        "   └─ label zone must be north, and is not there",
+        "   └─ label zone must be north, but is not set",
     ]

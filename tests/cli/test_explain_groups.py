@@ -83,7 +83,7 @@ def test_one_that_fits_one_that_is_not_there_and_two_of_one_name(server: Server)
     assert status == 2
     assert lines[0].startswith("error: there are 2 groups g in namespace default; say which, as in podgroup.")
     status, lines = server.explain("podgroup.scheduling.x-k8s.io", "g")
-    assert (status, lines[0]) == (1, "group default/g: has no pods that wait")
+    assert (status, lines[0]) == (1, "group default/g: has no pending pods")
 
 
 def test_a_queue_that_has_too_little_is_the_cause(server: Server) -> None:

@@ -90,10 +90,10 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
         "├─ node b: does not fit",
         "│  └─ tainted repair=yes:NoSchedule, not tolerated",
         "└─ node c: does not fit",
-        "   └─ Insufficient cpu: 2 wanted, 1 of 1 left",
+        "   └─ Insufficient cpu: 2 requested, 1 of 1 left",
     ]
     assert server.explain("pod/p", "--node", "c")[1] == [
-        "pod default/p: does not fit: no node takes it: Insufficient cpu: 2 wanted, 1 of 1 left",
+        "pod default/p: does not fit: no node fits: Insufficient cpu: 2 requested, 1 of 1 left",
         *lines[6:],
     ]
     assert server.explain("pod/p", "--node", "d") == (2, ["error: node d not found; there are: a, b, c"])
@@ -108,13 +108,13 @@ def test_a_pod_that_could_be_placed(server: Server) -> None:
             "pod default/p: fits on a",
             "├─ node a: fits",
             "│  └─ claim default/one, gpu: gpu.example.com/a/gpu-0",
-            "└─ it has not been tried since, or its scheduler does not run",
+            "└─ its scheduler has not tried it since, or does not run",
         ],
     )
     kept = "0/1 nodes are available: what is free is kept for PodGroup default/g"
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": kept}
     server.patch("Pod", "p", {"status": {"conditions": [condition]}}, "status")
-    assert server.explain("default/p")[1][-1] == f"└─ its scheduler said last: {kept}"
+    assert server.explain("default/p")[1][-1] == f"└─ last message of its scheduler: {kept}"
 
 
 def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> None:
@@ -138,7 +138,7 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
     assert lines[-1] == "└─ would fit on node a without pods of lower priority: default/low (priority 0)"
     assert "1 device in use by default/one: a/gpu-0" in "\n".join(lines)
     assert server.explain("claim", "other")[1][0] == (
-        "claim default/other: not allocated; pods that wait with it: high; 1 device short on node a; "
+        "claim default/other: not allocated; pending pods that use it: high; 1 device short on node a; "
         "gpu: needs 1, 0 available (1 in use by default/one); would fit on a if freed: default/one"
     )
 
@@ -214,9 +214,9 @@ def test_labels_that_no_node_has_are_named(server: Server) -> None:
     assert server.explain("pod/p") == (
         1,
         [
-            "pod default/p: does not fit: no node takes it: label zone must be north, and is not there (1), east (1)",
+            "pod default/p: does not fit: no node fits: label zone must be north, but is not set (1), east (1)",
             "└─ 2 nodes (a, b): do not fit",
-            "   └─ label zone must be north, and is not there (1), east (1)",
+            "   └─ label zone must be north, but is not set (1), east (1)",
         ],
     )
     affinity = (
@@ -226,8 +226,8 @@ def test_labels_that_no_node_has_are_named(server: Server) -> None:
     server.apply(pod("q", affinity=affinity))
     assert server.explain("pod/q", "--node", "b")[1][1:] == [
         "└─ node b: does not fit",
-        "   ├─ label zone must not be east or west, and is east",
-        "   └─ label rack must be there, and is not there",
+        "   ├─ label zone must not be east or west, but is east",
+        "   └─ label rack must be set, but is not set",
     ]
 
 

@@ -201,7 +201,7 @@ def test_another_server_under_the_same_address(dray: Dray, server: Any, tmp_path
     path.write_text(yaml.safe_dump(config))
     result = dray("get", "pods", "--kubeconfig", str(path))
     assert result.exit_code == 2
-    assert "shows a certificate that this kubeconfig does not trust" in result.stderr
+    assert "has a certificate that this kubeconfig does not trust" in result.stderr
 
 
 def test_forbidden_and_unauthorized(dray: Dray, server: Any, tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_a_gang_beyond_its_queue_waits_as_a_whole(
     pod = cluster.all("pods")[0]["metadata"]["name"]
     said = cluster.explain("pod", pod)
     assert re.search(rf"queue: .*{queue}", said)
-    assert "devices and nodes: there is a place for all that have to start together" in said
+    assert "devices and nodes: all pods that start together fit" in said
     assert "next: group default/" in cluster.run("queue", queue.split()[1])
     cluster.run("apply", "-f", "-", stdin=text)
     eventually(lambda: len(cluster.running()) == 8)

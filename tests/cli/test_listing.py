@@ -107,7 +107,7 @@ def test_queue_tells_what_its_scheduler_said_of_it(run: Dray, admin: Path) -> No
     }
     apply(run, admin, event)
     last = run("queue", "--kubeconfig", str(admin)).output.splitlines()[-1]
-    assert last == f"note: {why} (a scheduler said so at 2026-01-01T00:00:00Z)"
+    assert last == f"note: {why} (reported by a scheduler at 2026-01-01T00:00:00Z)"
 
 
 def test_queue_counts_waiting_pods_of_every_scheduler(run: Dray, admin: Path) -> None:
@@ -126,4 +126,4 @@ def test_explain_says_that_a_queue_has_no_effect_where_there_are_no_such_kinds(r
         server.apply(POD % ("p", "team", "dray"))
         status, lines = server.explain("pod", "p")
     assert (status, lines[0]) == (0, "pod default/p: fits on a")
-    assert any("what the pod says of its queue or group has no effect" in line for line in lines)
+    assert any("the queue or group of the pod has no effect" in line for line in lines)

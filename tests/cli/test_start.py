@@ -149,4 +149,4 @@ def test_a_kubeconfig_that_cannot_be_used_ends_the_component_at_once(tmp_path: P
         with running("scheduler", "--kubeconfig", str(tmp_path / "wrong")) as process:
             status, said = process.end()
     assert status == 2, said
-    assert "shows a certificate that this kubeconfig does not trust" in said
+    assert "has a certificate that this kubeconfig does not trust" in said

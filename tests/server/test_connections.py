@@ -134,7 +134,7 @@ def test_a_crowd_of_strangers_keeps_nobody_out(monkeypatch, caplog):
         request.add_header("Authorization", f"Bearer {server.context.security.admin_token}")
         with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             assert json.load(answer)["items"]
-    assert sum("connections are scarce" in record.message for record in caplog.records) == 1
+    assert sum("too many connections" in record.message for record in caplog.records) == 1
 
 
 def test_a_list_that_is_not_read_holds_no_memory_and_does_not_stop_others(monkeypatch):

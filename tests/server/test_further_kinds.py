@@ -210,7 +210,7 @@ def test_component_statuses_tell_who_holds_a_lease(api):
     assert statuses["etcd-0"]["conditions"] == [{"type": "Healthy", "status": "True", "message": "ok"}]
     told = statuses["scheduler"]["conditions"][0]
     assert told["status"] == "False"
-    assert "nobody holds the Lease kube-system/kube-scheduler" in told["message"]
+    assert "no component holds the Lease kube-system/kube-scheduler" in told["message"]
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": moment}
     api.create(LEASES, {"metadata": {"name": "kube-scheduler"}, "spec": spec})

@@ -55,7 +55,7 @@ def attach(
                 else:
                     status = 128 + following.signals[0]
         if following.left and not watch.gone:
-            line.say(f"{watch.name}: still there; `dray attach {watch.name}` follows it again")
+            line.say(f"{watch.name}: keeps running; `dray attach {watch.name}` follows it again")
         line.clear()
         return status
 

@@ -60,7 +60,7 @@ async def _of_running(kubeconfig: Path) -> bytes:
     finally:
         await transport.close()
     if answer.status != 200:
-        _fail(f"the server does not give its store: {answer.status} {answer.body[:300].decode(errors='replace')}")
+        _fail(f"the server refused to send its store: {answer.status} {answer.body[:300].decode(errors='replace')}")
     return answer.body
 
 

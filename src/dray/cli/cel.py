@@ -230,7 +230,7 @@ def _advice(error: EvaluationError, device: Device) -> str:
     known = [name for part in (device.attributes, device.capacity) for names in part.values() for name in names]
     if key not in known and (question := did_you_mean(key, known)):
         return f"; {question}"
-    return "; use .?name with orValue(), or guard with has(), for what a device may lack"
+    return "; use .?name with orValue(), or guard with has(), for attributes that a device may lack"
 
 
 def show(value: Value) -> str:

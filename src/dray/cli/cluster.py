@@ -238,13 +238,13 @@ def _unasked(error: ClientError, server: str) -> tuple[str, str]:
     if isinstance(error, ConnectionFailed):
         return f"cannot connect to {server}: {error}", "; is the server running, and is this the right --context?"
     if "certificate verify failed" in str(error).lower():
-        advice = "; take the kubeconfig that belongs to it: a server that keeps nothing has a new one at each start"
-        return f"{server} shows a certificate that this kubeconfig does not trust: {error}", advice
+        advice = "; use the kubeconfig of this server; a server without --data writes a new one at each start"
+        return f"{server} has a certificate that this kubeconfig does not trust: {error}", advice
     return str(error), ""
 
 
 _ADVICE: Final = {
-    401: "the server does not accept these credentials: take a fresh kubeconfig, or another --context",
+    401: "the server does not accept these credentials: use a current kubeconfig, or another --context",
     403: "ask for a role that allows it, or use another --context",
 }
 # The same status has other causes than missing rights; the message says which.

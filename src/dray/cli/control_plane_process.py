@@ -105,5 +105,5 @@ async def _report(plane: ControlPlane, metrics: str) -> None:
 
 def _end(stall: Stall) -> None:
     """In a thread: the loop does not come back."""
-    _logger.critical("the control plane is ended, since its event loop computed without a turn for %s", stall)
+    _logger.critical("the control plane is stopped, because its event loop was blocked for %s", stall)
     os._exit(_HUNG_STATUS)

@@ -30,7 +30,7 @@ _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")
 _WRITERS: Final = {"yaml": as_yaml, "json": as_json}
 
-_INSTALLED: Final = "the driver installs a class of this name; its selectors are taken, so that both are the same"
+_INSTALLED: Final = "the driver installs a class of this name; its selectors are used, so both classes are the same"
 
 Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
 
@@ -112,7 +112,7 @@ def convert_manifest(
     odd = oddities(document)
     if wrong := [each for each in odd if each.type is not ErrorType.UNKNOWN_FIELD]:
         raise unreadable(wrong)
-    kept = [alpha2.Note(each.field, f"{each.detail}, kept as it stands") for each in odd]
+    kept = [alpha2.Note(each.field, f"{each.detail}, kept unchanged") for each in odd]
     return [convert_version(document, version)], kept
 
 

@@ -117,7 +117,7 @@ def _text(found: Consolidation) -> str:
     if found.problem:
         return f"{lines[0]} does not fit: {found.problem}"
     if not found.moves:
-        lines[0] += " fits as things are; it has not been tried since, or its scheduler does not run"
+        lines[0] += " fits without moves; its scheduler has not tried it since, or does not run"
     else:
         lines[0] += f" fits after {_number(len(found.moves), 'move')}"
     lines += [f"  move pod {'/'.join(each.pod.key)} from {each.source} to {each.target}" for each in found.moves]

@@ -157,7 +157,7 @@ class Deletion:
             task.cancel()
             if found := await self._remains(each):
                 self.failed = True
-                click.echo(f"error: {each.target} is still there after {timeout:g}s{_held(found)}", err=True)
+                click.echo(f"error: {each.target} still exists after {timeout:g}s{_held(found)}", err=True)
 
     def _report(self, error: BaseException | None) -> None:
         """That an object is gone cannot be seen by everybody who may delete it."""

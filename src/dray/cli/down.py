@@ -106,7 +106,7 @@ def _told(state: UpState, ended: int | None) -> str:
     if ended is not None:
         rest = f"; {_counted(ended)} ended"
     elif state.nodes and state.keeps_pods:
-        rest = "; pods of this machine go on running"
+        rest = "; pods of this machine keep running"
     return f"stopped: {', '.join(parts)}, at {state.url} since {state.since}{rest}"
 
 

@@ -223,7 +223,7 @@ def driver(
     NAME is one of those that come with dray (cpu, gpu, nic, tpu, tpu-slices, simulated-gpu, simulated-nic,
     simulated-tpu), one that an installed package offers as an entry point of the group dray.drivers, or module:Class.
 
-    It runs until it is interrupted; what is prepared stays so.
+    It runs until it is interrupted; prepared claims stay prepared.
 
     \b
     Examples:

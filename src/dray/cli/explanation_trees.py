@@ -71,8 +71,8 @@ class NodeAnswers:
             return f"{words}; other nodes: {reasons}" if reasons else words
         if len(others) == 1:
             [group] = others.values()
-            return f"no node takes it: {_best(group)}"
-        return f"no node takes it: {reasons}" if reasons else "there are no nodes"
+            return f"no node fits: {_best(group)}"
+        return f"no node fits: {reasons}" if reasons else "there are no nodes"
 
     def trees(self) -> Iterator[Tree]:
         reasoning = Reasoning(self._state.inventory)
@@ -159,7 +159,7 @@ def _kind(answer: NodeAnswer) -> str:
     if _taints(answer):
         return "tainted"
     if _mismatches(answer):
-        return "without the labels that are wanted"
+        return "without the required labels"
     return (_reasons(answer) or ["unsuitable"])[0]
 
 
@@ -206,14 +206,14 @@ def _shortage(short: Shortage) -> str:
     wanted, left, there = (
         amount_text(short.resource, number) for number in (short.wanted, short.left, short.allocatable)
     )
-    return f"Insufficient {short.resource}: {wanted} wanted, {left} of {there} left"
+    return f"Insufficient {short.resource}: {wanted} requested, {left} of {there} left"
 
 
 _WANTS: Final = {
     "In": "must be {}",
     "NotIn": "must not be {}",
-    "Exists": "must be there",
-    "DoesNotExist": "must not be there",
+    "Exists": "must be set",
+    "DoesNotExist": "must not be set",
     "Gt": "must be greater than {}",
     "Lt": "must be less than {}",
 }
@@ -226,11 +226,11 @@ def _mismatch(group: Sequence[LabelMismatch]) -> str:
     wants = _WANTS.get(first.operator, f"{first.operator} {{}}").format(values)
     there = Counter(each.actual for each in group)
     if list(there) == [None]:
-        return f"label {first.key} {wants}, and is not there"
+        return f"label {first.key} {wants}, but is not set"
     if len(there) == 1:
-        return f"label {first.key} {wants}, and is {first.actual}"
-    found = [f"{'not there' if value is None else value} ({number})" for value, number in there.most_common()]
-    return f"label {first.key} {wants}, and is {few(found)}"
+        return f"label {first.key} {wants}, but is {first.actual}"
+    found = [f"{'not set' if value is None else value} ({number})" for value, number in there.most_common()]
+    return f"label {first.key} {wants}, but is {few(found)}"
 
 
 def _rule(rule: RuleMismatch) -> list[str]:

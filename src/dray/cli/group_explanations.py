@@ -16,7 +16,7 @@ def say_group(kind: str, found: GroupExplanation) -> Explanation:
     key = found.group.key
     made = Explanation(kind, key.namespace, key.name, "", False)
     if not found.waiting:
-        made.outcome = "its pods are on nodes" if found.started else "has no pods that wait"
+        made.outcome = "its pods are on nodes" if found.started else "has no pending pods"
         made.good = found.started
     elif not conclusion(found):
         made.outcome, made.good = "fits", True
@@ -24,7 +24,7 @@ def say_group(kind: str, found: GroupExplanation) -> Explanation:
         made.outcome, made.conclusion = "waits", conclusion(found)
     made.trees = group_trees(found)
     if made.good and found.waiting:
-        made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
+        made.trees.append(Tree("its scheduler has not tried it since, or does not run"))
     made.data = lambda: {"group": group_row(found)}
     return made
 
@@ -108,7 +108,7 @@ def _placement(found: GroupExplanation) -> Iterator[tuple[str, str]]:
         if wanted:
             yield "topology", f"one domain of {where}"
         if found.obstacle is None and found.queue is not None and found.queue.problem is not None:
-            yield "devices and nodes", "there is a place for all that have to start together"
+            yield "devices and nodes", "all pods that start together fit"
         return
     if diagnosis.status is not None:
         yield "placement", status_text(diagnosis.status)
@@ -119,6 +119,6 @@ def _placement(found: GroupExplanation) -> Iterator[tuple[str, str]]:
     else:
         yield "topology", f"anywhere: {places}"
     if diagnosis.part:
-        yield "group", f"{diagnosis.part} has no place beside the others"
+        yield "group", f"{diagnosis.part} does not fit beside the others"
     if diagnosis.following is not None:
         yield "devices and nodes", f"for the next pod: {diagnosis_text(diagnosis.following)}"

@@ -28,7 +28,7 @@ _TABLE: Final = tuple(
             "",
             ErrorType.UNKNOWN_FIELD,
             rf"requests\[\d+\]\.(?:{_REQUEST_MEMBERS})\Z",
-            "since v1beta2 it stands one level deeper, under exactly",
+            "since v1beta2 it is one level deeper, under exactly",
         ),
         (
             "v1beta1",
@@ -52,7 +52,7 @@ _TABLE: Final = tuple(
             "",
             ErrorType.UNKNOWN_FIELD,
             r"resourceClaims\[\d+\]\.source\Z",
-            f"since Kubernetes 1.31 its fields stand one level up; {_CONVERT}",
+            f"since Kubernetes 1.31 its fields are one level up; {_CONVERT}",
         ),
         (
             "",

@@ -70,9 +70,7 @@ class Listed:
             found.update(dict.fromkeys(self.doubts))
         absent = [kind for kind in named if not any(kind in each for each in (self.objects, self.unread, self.left))]
         if absent:
-            found[
-                f"the server has no {' and '.join(absent)}: what the pod says of its queue or group has no effect"
-            ] = None
+            found[f"the server has no {' and '.join(absent)}: the queue or group of the pod has no effect"] = None
         return list(found)
 
 
@@ -141,7 +139,7 @@ async def _webhooks(cluster: Cluster, found: Listed) -> list[Object]:
     except ApiError as error:
         if not error.is_forbidden:
             raise
-        doubt = f"cannot tell whether Kueue or KAI is at work: {error}"
+        doubt = f"cannot tell whether Kueue or KAI runs in the cluster: {error}"
         if doubt not in found.doubts:
             found.doubts.append(doubt)
         return []

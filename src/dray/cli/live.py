@@ -208,10 +208,10 @@ class World:
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
         _tell(made, nodes)
         if fitting and not only:
-            made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
+            made.trees.append(Tree("its scheduler has not tried it since, or does not run"))
             if said := str((condition_of(document, "PodScheduled") or {}).get("message") or ""):
                 # Only the scheduler itself knows what it keeps for whom.
-                made.trees.append(Tree(f"its scheduler said last: {said}"))
+                made.trees.append(Tree(f"last message of its scheduler: {said}"))
         return made
 
     def _asked(self, document: Object, only: str) -> NodeAnswers:
@@ -290,7 +290,7 @@ class World:
             made.trees, made.data = holding(claim).branches, lambda: {"claims": [claim]}
             return made
         waiting = [each["metadata"]["name"] for each in users if not each["spec"].get("nodeName")]
-        why = f"pods that wait with it: {few(waiting)}" if waiting else "no pod uses it"
+        why = f"pending pods that use it: {few(waiting)}" if waiting else "no pod uses it"
         made = self._say("claim", name, f"not allocated; {why}")
         _tell(made, self._asked(wanted_claim(claim).pod, only))
         return made

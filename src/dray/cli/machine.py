@@ -223,7 +223,7 @@ def short_root(root: Path) -> Path:
         link.symlink_to(root)
     except FileExistsError:
         if link.lstat().st_uid != os.geteuid() or not link.is_symlink() or link.readlink() != root:
-            raise NodeError(f"{link} is not ours; remove it, or use a shorter directory than {root}") from None
+            raise NodeError(f"{link} is not from dray; remove it, or use a shorter directory than {root}") from None
     return link
 
 

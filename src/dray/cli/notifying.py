@@ -41,7 +41,7 @@ def notifying(command: Command) -> Command:
             envvar="DRAY_NOTIFY_URL",
             metavar="URL",
             callback=lambda _, __, value: _url(value),
-            help="Send the same JSON to this URL by POST. A URL that is secret is given as DRAY_NOTIFY_URL.",
+            help="Send the same JSON to this URL by POST. Set a secret URL in DRAY_NOTIFY_URL instead.",
         ),
     ):
         command = option(command)

@@ -152,9 +152,9 @@ def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[st
     groups = []
     for each in workloads:
         if names := unserved(each, resources):
-            what = f"asks for {', '.join(names)}, which no given DeviceClass serves: not looked at"
+            what = f"requests {', '.join(names)}, which no DeviceClass in the files provides: not checked"
             yield f"{each.title} {what}"
         if (group := each.group) and group not in groups:
             groups.append(group)
     if groups:
-        yield f"pods of a group are placed one by one here, not all or none: {', '.join(groups)}"
+        yield f"pods of a group are placed one by one here, not together: {', '.join(groups)}"

@@ -99,7 +99,7 @@ async def _said_by_schedulers(cluster: Cluster) -> list[str]:
         message = text(each.get("message"))
         if mapping(each.get("involvedObject")).get("kind") in QUEUES and message.startswith(_LEFT):
             said[message] = max(said.get(message, ""), text(each.get("lastTimestamp")))
-    return [f"{message} (a scheduler said so at {at})" for message, at in said.items()]
+    return [f"{message} (reported by a scheduler at {at})" for message, at in said.items()]
 
 
 def _lines(view: QueueView, first: str, rest: str) -> Iterator[tuple[str, ...]]:

@@ -92,9 +92,9 @@ def _instead(manifest: Manifest) -> str:
     if group == RESOURCE_GROUP:
         return "`dray convert` rewrites old versions"
     if "." not in group or group.endswith(".k8s.io"):
-        return "dray's own server does not serve all kinds of Kubernetes: docs/apiserver.md has those it does"
+        return "dray's own server does not serve all kinds of Kubernetes: docs/apiserver.md lists the served ones"
     if manifest.kind == "ComputeDomain":
-        return "nothing in dray makes channels and IMEX daemons of one: install NVIDIA's own driver for them"
+        return "dray does not create channels and IMEX daemons for it: install NVIDIA's own driver"
     return "apply its CustomResourceDefinition first"
 
 

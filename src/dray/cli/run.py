@@ -135,7 +135,7 @@ def run(
     """Run a command with devices, and end with its exit status.
 
     Creates a claim and a pod, and prints what they are waiting for. Ctrl-C deletes both. If the terminal is lost, the
-    command goes on, and `dray attach` follows it again.
+    command keeps running, and `dray attach` follows it again.
 
     \b
     Examples:

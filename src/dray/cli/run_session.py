@@ -67,7 +67,7 @@ class Session:
                     return await self._follow(following)
         finally:
             if signal.SIGHUP in following.signals:
-                self._say_how_to_return(watch.name, "goes on without this terminal")
+                self._say_how_to_return(watch.name, "keeps running without this terminal")
             elif not self._manner.keep or following.signals:
                 await self._remove(watch)
             self._line.clear()

@@ -141,7 +141,7 @@ def _unit(name: str, for_user: bool) -> ServiceUnit:
 
 def _check_rights(unit: ServiceUnit) -> None:
     if not unit.for_user and os.geteuid() != 0:
-        _fail("a service of the machine is root's; run this as root, or use --user")
+        _fail("a service of the machine needs root; run this as root, or use --user")
 
 
 def _check_options(options: tuple[str, ...]) -> None:

@@ -139,11 +139,11 @@ def _generated(pod: Object, claims: Mapping[Key, Object], templates: Mapping[Key
     for entry in pod_claims(Spec("spec", pod["spec"])):
         if entry.claim:
             if (namespace, entry.claim) not in claims:
-                raise Missing(f"there is no ResourceClaim {namespace}/{entry.claim}")
+                raise Missing(f"ResourceClaim {namespace}/{entry.claim} not found")
             continue
         template = templates.get((namespace, entry.template))
         if template is None:
-            raise Missing(f"there is no ResourceClaimTemplate {namespace}/{entry.template}")
+            raise Missing(f"ResourceClaimTemplate {namespace}/{entry.template} not found")
         name = f"{pod_name}-{entry.name}"
         yield {
             "apiVersion": f"{RESOURCE_GROUP}/v1",

@@ -76,7 +76,7 @@ class Environment:
             return
         with suppress(ClientError):
             about = await self.client.get(version, object_name, namespace=namespace)
-            text = f"{name} fails on it and tries again less and less often: {type(error).__name__}: {error}"
+            text = f"{name} fails on this object and retries less and less often: {type(error).__name__}: {error}"
             self.events.warning(about, "ReconcileError", text)
 
 
@@ -155,7 +155,7 @@ class Workers(Generic[K]):
             self._period_ends = now + _PERIOD
         looks = self._looks[key] = self._looks.get(key, 0) + 1
         if looks == _OFTEN:
-            _logger.warning("%s: %s changes again and again: it is looked at less often", self.name, self._called(key))
+            _logger.warning("%s: %s changes all the time, so it is processed less often", self.name, self._called(key))
         # Every other time it comes from the delay, and is due.
         return looks > _OFTEN and looks % 2 == 1
 

@@ -38,7 +38,7 @@ class RootCertificatePublisher(NamespaceObjectController):
 
     def _fall_back(self) -> None:
         if self._root.text:
-            _logger.info("%s comes from the authority that this process trusts: kube-system has none", NAME)
+            _logger.info("%s has the authority that this process trusts, because kube-system has none", NAME)
             self._take({KEY: self._root.text})
         else:
             _logger.warning(

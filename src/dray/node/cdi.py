@@ -102,7 +102,7 @@ def _devices(
             for device in spec.devices:
                 name = f"{spec.kind}={device.name}"
                 if name in here:
-                    problems[name] = f"device {name} stands in {here[name]} and in {path}"
+                    problems[name] = f"device {name} is defined in {here[name]} and in {path}"
                     found.pop(name, None)
                 else:
                     here[name] = path

@@ -64,7 +64,7 @@ def arguments(given: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...
 
 def _checked(size: int) -> int:
     if size > _LONGEST_TOGETHER:
-        problem = f"environment or arguments have more than {_LONGEST_TOGETHER} bytes, which Linux does not take"
+        problem = f"environment or arguments have more than {_LONGEST_TOGETHER} bytes, which Linux does not accept"
         raise SetupError("CreateContainerConfigError", problem)
     return size
 
@@ -101,7 +101,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
         found = "$" if match[0] == "$$" else values.get(match[1], match[0])
         size += len(found)
         if size > _LONGEST:
-            problem = f"{text[:100]!r} expands to more than {_LONGEST} bytes, which Linux does not take"
+            problem = f"{text[:100]!r} expands to more than {_LONGEST} bytes, which Linux does not accept"
             raise SetupError("CreateContainerConfigError", problem)
         return found
 

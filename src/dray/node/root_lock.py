@@ -36,4 +36,4 @@ async def held(root: Path) -> AsyncIterator[None]:
 
 
 def _tell(root: Path) -> None:
-    _logger.warning("another node agent uses %s; this one waits until it has ended, or give it another root", root)
+    _logger.warning("another node agent uses %s; waiting until it ends. To run both, use another --root", root)

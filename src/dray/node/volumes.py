@@ -28,7 +28,7 @@ PERSISTENT: Final = "persistent-volumes"
 """Below the root of the agent: the directories of volumes that were made for claims."""
 _FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
 _FAILED: Final = "FailedMount"
-_REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
+_REFUSED: Final = "nodes without a kubelet do not support volumes of this kind"
 
 
 class Volumes:

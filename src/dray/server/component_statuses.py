@@ -64,7 +64,7 @@ def _lease(context: Context, name: str) -> str:
     record = context.store.get(_LEASES + name)
     spec = documents.decode(record.value)["spec"] if record is not None else {}
     if not spec.get("holderIdentity") or not spec.get("renewTime"):
-        return f"nobody holds the Lease kube-system/{name}"
+        return f"no component holds the Lease kube-system/{name}"
     lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
     if datetime.fromisoformat(spec["renewTime"]) + lasts < context.clock():
         return f"the Lease kube-system/{name} was not renewed since {spec['renewTime']}"

@@ -115,7 +115,7 @@ class Connections:
         if not self._tight:
             self._tight = True
             _log.warning(
-                "connections are scarce: %d are open, %d of them not logged in, of %d; the oldest idle ones are closed",
+                "too many connections: %d are open, %d not authenticated, limit %d; closing the oldest idle ones",
                 len(self),
                 len(self._strangers),
                 self._most,

@@ -86,6 +86,6 @@ def test_a_namespace_that_is_not_written_matches_any(found: Callable[[str], list
 
 def test_duplicate_objects(found: Callable[[str], list[tuple[int, str, str]]]) -> None:
     again = SET + "---\napiVersion: resource.k8s.io/v1beta1\nkind: DeviceClass\nmetadata:\n  name: gpu\n"
-    assert found(again) == [(28, "duplicate-object", "DeviceClass gpu stands already in m.yaml:1")]
+    assert found(again) == [(28, "duplicate-object", "DeviceClass gpu is already defined in m.yaml:1")]
     elsewhere = SET + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: pod, namespace: b}\n"
     assert found(elsewhere) == []

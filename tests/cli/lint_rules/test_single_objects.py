@@ -55,7 +55,7 @@ def test_string_comparison_looks_at_classes_requests_and_alternatives(found: Fou
 def test_ignored_constraint(found: Found) -> None:
     both = "    constraints:\n    - matchAttribute: d/a\n      distinctAttribute: d/b\n"
     assert found(single_objects.ignored_constraint, CLAIM + both) == [
-        (13, "ignored, because matchAttribute stands in the same constraint")
+        (13, "ignored, because matchAttribute is in the same constraint")
     ]
     assert found(single_objects.ignored_constraint, CLAIM + "    constraints: [{matchAttribute: d/a}]\n") == []
 

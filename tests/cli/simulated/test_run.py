@@ -198,7 +198,7 @@ def test_a_detached_run_is_followed_later_and_its_status_comes_back(up: Up) -> N
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=60)
     assert follower.returncode == 130
-    assert "later: still there" in err
+    assert "later: keeps running" in err
     go.touch()
     again = up.dray("attach", "later")
     assert (again.exit_code, again.stdout) == (3, "first\nlast\n")
@@ -211,7 +211,7 @@ def test_a_run_whose_terminal_is_lost_goes_on(up: Up) -> None:
     started.send_signal(signal.SIGHUP)
     _, err = started.communicate(timeout=60)
     assert started.returncode == 129
-    assert "lost: goes on without this terminal; `dray attach lost` follows it" in err
+    assert "lost: keeps running without this terminal; `dray attach lost` follows it" in err
     assert up.named("pods")["lost"]["status"]["phase"] == "Running"
     assert "lost" in up.named("resourceclaims")
 

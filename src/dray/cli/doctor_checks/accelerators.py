@@ -177,7 +177,7 @@ def _mps(proc: Path) -> Check:
     foreign = {pid: place for pid, place in _mps_processes(proc).items() if "/plugins/" not in place}
     if foreign:
         told = ", ".join(f"process {pid} ({place or 'default directory'})" for pid, place in sorted(foreign.items()))
-        text = f"MPS runs that dray did not start: {told}"
+        text = f"an MPS daemon runs that dray did not start: {told}"
         return warning("mps", text, "end it: echo quit | nvidia-cuda-mps-control")
     count = len(_mps_processes(proc))
     return ok("mps", f"{count} processes, of claims" if count else "no daemon runs")

@@ -22,7 +22,7 @@ def incomplete_pool(manifest: Manifest, given: Given) -> Iterator[Finding]:
     if isinstance(wanted, int) and len(slices) != wanted:
         pool = walk(manifest.document, "spec", "pool").get("name")
         message = f"the pool {pool!r} has {wanted} slices, and {len(slices)} of this generation are in the given files"
-        hint = "no device of a pool is allocated until all its slices are there"
+        hint = "no device of a pool is allocated until all its slices exist"
         yield warning("incomplete-pool", manifest, "spec.pool.resourceSliceCount", message, hint)
 
 

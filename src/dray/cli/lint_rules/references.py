@@ -71,7 +71,7 @@ def missing_class(manifest: Manifest, given: Given) -> Iterator[Finding]:
         for body in request_bodies(request):
             name = text(body.value.get("deviceClassName"))
             if name and name not in _DRIVERS_CLASSES and given.find("DeviceClass", name) is None:
-                message = f"DeviceClass {name!r} is not in the given files, and no known driver brings it"
+                message = f"DeviceClass {name!r} is not in the given files, and no known driver installs it"
                 known = (*_DRIVERS_CLASSES, *(each.name for each in given.of("DeviceClass")))
                 similar = closest(name, known)
                 hint = f"did you mean {similar}?" if similar else "add it, or --ignore missing-class"
@@ -126,7 +126,7 @@ def duplicate_objects(manifests: Iterable[Manifest]) -> Iterator[Finding]:
             continue
         earlier = first.setdefault(key, manifest)
         if earlier is not manifest:
-            message = f"{manifest.title} stands already in {earlier.source}:{earlier.place.line}"
+            message = f"{manifest.title} is already defined in {earlier.source}:{earlier.place.line}"
             hint = "the later one replaces it or is refused; rename or remove one"
             yield warning("duplicate-object", manifest, "metadata.name", message, hint)
 

@@ -52,7 +52,7 @@ def _faults(manifest: Manifest, body: Spec, devices: Sequence[Published]) -> Ite
             elif isinstance(answer, str) and fault is None:
                 fault = title, answer
         if fault is not None:
-            message = f"fails on the device {fault[0]}: {fault[1]}; nothing is allocated on its node then"
+            message = f"fails on the device {fault[0]}: {fault[1]}; then nothing is allocated on its node"
             yield warning("unguarded-attribute", manifest, f"{selector.path}.cel.expression", message, _HINT)
         devices = left
 

@@ -107,7 +107,7 @@ def ignored_constraint(manifest: Manifest) -> Iterator[Finding]:
     for constraint in claim.items("devices", "constraints") if claim else ():
         if constraint.value.get("matchAttribute") and constraint.value.get("distinctAttribute"):
             field = f"{constraint.path}.distinctAttribute"
-            message = "ignored, because matchAttribute stands in the same constraint"
+            message = "ignored, because matchAttribute is in the same constraint"
             yield warning("ignored-constraint", manifest, field, message, "make it a constraint of its own")
 
 
@@ -132,7 +132,7 @@ def unused_claim(manifest: Manifest) -> Iterator[Finding]:
     used = {text(entry.value.get("name")) for entry in container_claims(pod)}
     for claim in pod_claims(pod):
         if claim.name and claim.name not in used:
-            message = f"no container uses the claim {claim.name!r}: its devices are allocated and never seen"
+            message = f"no container uses the claim {claim.name!r}: its devices are allocated, but not used"
             hint = f"add {{name: {claim.name}}} to resources.claims of a container"
             yield warning("unused-claim", manifest, claim.path, message, hint)
 

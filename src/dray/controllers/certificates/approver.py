@@ -71,7 +71,7 @@ class CertificateApprover(QueueController[str]):
         try:
             part, request = _recognised(obj)
         except RequestError as error:
-            self._events.warning(obj, "NotSigned", f"{error}; nobody can approve that")
+            self._events.warning(obj, "NotSigned", f"{error}; such a request cannot be approved")
             return None
         if not part and request is not None:
             why = f"a node gets a serving certificate for itself, under its name {request.node} and its addresses"

@@ -229,7 +229,7 @@ class Generation:
                 self._created.add(owner, entry["name"], claim)
                 return claim
             avoid = body["metadata"]["name"]
-        raise ClientError(f"the names of {_NAMES} claims belong to somebody else, {avoid} among them")
+        raise ClientError(f"the names of {_NAMES} claims belong to another owner, {avoid} among them")
 
     async def _post(self, kind: OwnerKind, owner: Object, body: Object) -> Object | None:
         """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""

@@ -95,7 +95,7 @@ class Monitors:
                     await self._refresh()
                 except ClientError as error:
                     failures += 1
-                    _logger.warning("cannot tell what the server serves: %s", error)
+                    _logger.warning("cannot list the kinds of the server: %s", error)
                     await _RETRIES.pause(failures)
                     continue
                 failures = 0

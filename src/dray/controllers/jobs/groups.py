@@ -69,7 +69,7 @@ class JobGroups:
             pass
         there = await self._client.get(kind, metadata["name"], namespace=metadata["namespace"])
         if controller_uid(there) != controller_uid(body):
-            raise ClientError(f"{kind.kind} {metadata['name']} belongs to somebody else")
+            raise ClientError(f"{kind.kind} {metadata['name']} belongs to another owner")
         spec = _resized(there["spec"], body["spec"])
         return there if spec == there["spec"] else await self._client.update(kind, {**there, "spec": spec})
 

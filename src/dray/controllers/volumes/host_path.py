@@ -45,12 +45,12 @@ def volume_for(claim: Object, chosen: Object, node: Object | None, node_name: st
     """A volume for the claim, of class `chosen`."""
     directory = annotations_of(node or {}).get(VOLUME_DIRECTORY)
     if node is None or not directory:
-        raise NotProvisioned(f"node {node_name} keeps no volumes: it is not run by an agent of dray")
+        raise NotProvisioned(f"node {node_name} cannot store volumes: it has no agent of dray")
     spec = spec_of(claim)
     if spec.get("volumeMode") == "Block":
-        raise NotProvisioned("directories of a node are no block devices: volumeMode must be Filesystem")
+        raise NotProvisioned("directories of a node are not block devices: volumeMode must be Filesystem")
     if spec.get("selector") is not None:
-        raise NotProvisioned("claim.spec.selector is not supported for volumes that are made for a claim")
+        raise NotProvisioned("claim.spec.selector is not supported for volumes that are created for a claim")
     namespace, claim_name = key_of(claim)
     name = f"pvc-{uid_of(claim)}"
     hostname = {"key": _HOSTNAME, "operator": "In", "values": [labels_of(node).get(_HOSTNAME) or node_name]}

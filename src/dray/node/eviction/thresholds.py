@@ -89,7 +89,7 @@ def duration(text: str) -> float:
     """Seconds of such as 1m30s; raises ThresholdError."""
     found = _PARTS.findall(text)
     if not found or "".join(number + unit for number, unit in found) != text:
-        raise ThresholdError(f"{text!r} is no duration such as 1m30s")
+        raise ThresholdError(f"{text!r} is not a duration like 1m30s")
     return sum(float(number) * _SECONDS[unit] for number, unit in found)
 
 

@@ -35,7 +35,7 @@ async def join(invitation: Invitation, membership: Membership) -> None:
         except ApiError as error:
             if error.status == 401:
                 raise NodeError(
-                    "the server does not know the token, or it has expired: make another with dray join-token"
+                    "the server does not know the token, or it has expired: create another with dray join-token"
                 ) from None
             raise
     membership.found(invitation.server, info.authority, credential)
@@ -43,7 +43,7 @@ async def join(invitation: Invitation, membership: Membership) -> None:
 
 async def _discover(invitation: Invitation) -> ClusterInfo:
     if not invitation.server.startswith("https:"):
-        raise ConfigError(f"a machine joins over https, not by {invitation.server}")
+        raise ConfigError(f"a machine joins over https, not with {invitation.server}")
     async with ApiClient(HttpTransport(Endpoint(invitation.server, insecure=True))) as client:
         info = cluster_info.read(await client.request("GET", cluster_info.PATH))
     cluster_info.check(info, invitation.authority_hash)

@@ -55,7 +55,7 @@ def _ports(request: web.Request) -> list[int]:
     except ValueError:
         found = [0]
     if not all(0 < each < 65536 for each in found) or len(found) > _MOST_PORTS:
-        raise web.HTTPBadRequest(text=f"a port is a number from 1 to 65535, and {_MOST_PORTS} are the most at once")
+        raise web.HTTPBadRequest(text=f"a port is a number from 1 to 65535, with at most {_MOST_PORTS} ports at once")
     return found
 
 

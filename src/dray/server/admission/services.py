@@ -63,7 +63,7 @@ def open_range(attributes: Attributes) -> None:
     if service_ranges.FINALIZER not in (finalizers := obj["metadata"].setdefault("finalizers", [])):
         finalizers.append(service_ranges.FINALIZER)
     if any(network.version != 4 for network in service_ranges.networks_of(obj)):
-        attributes.warnings.append("addresses of Services are IPv4 here: nothing is taken from a range of IPv6")
+        attributes.warnings.append("addresses of Services are IPv4 here: an IPv6 range is not used")
 
 
 def _taken(attributes: Attributes, own_key: str) -> tuple[set[str], set[Port]]:

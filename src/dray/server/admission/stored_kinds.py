@@ -31,9 +31,7 @@ def warn_of_lending(attributes: Attributes) -> None:
     """Of a priority level: what it says about its neighbours."""
     limited = mapping(attributes.obj["spec"].get("limited"))
     if limited.get("lendablePercent") or limited.get("borrowingLimitPercent"):
-        text = (
-            "priority levels do not lend seats to each other here: lendablePercent and borrowingLimitPercent do nothing"
-        )
+        text = "priority levels do not lend seats here: lendablePercent and borrowingLimitPercent have no effect"
         if not attributes.subresource and text not in attributes.warnings:
             attributes.warnings.append(text)
 

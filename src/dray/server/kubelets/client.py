@@ -224,5 +224,5 @@ def endpoint_of(context: Context, name: str) -> Endpoint:
     addresses = {str(each.get("type")): str(each.get("address") or "") for each in mappings(told.get("addresses"))}
     host = next((addresses[each] for each in _ADDRESS_TYPES if addresses.get(each)), "")
     if not host or not isinstance(port, int) or not 0 < port < 65536:
-        raise status.not_implemented(f"node {name} has no kubelet API: it is simulated, or its agent never came up")
+        raise status.not_implemented(f"node {name} has no kubelet API: it is simulated, or its agent never started")
     return Endpoint(name, host, port)

@@ -188,7 +188,7 @@ def load_key(path: Path) -> Key:
     try:
         return certificates.decode_key(pem)
     except ValueError as error:
-        raise AuthorityError(f"{path} is not a key: restore it, or delete it and a new one is made") from error
+        raise AuthorityError(f"{path} is not a key: restore it, or delete it to get a new one") from error
 
 
 def _make(key: Key, name: str, clock: Clock) -> x509.Certificate:
@@ -202,7 +202,7 @@ def _load_certificate(path: Path) -> x509.Certificate | None:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise AuthorityError(f"{path} is not a certificate: restore it, or delete it and a new one is made") from error
+        raise AuthorityError(f"{path} is not a certificate: restore it, or delete it to get a new one") from error
 
 
 def _load_credential(directory: Path) -> Credential | None:

@@ -58,7 +58,7 @@ def verify(token: str, keys: dict[str, ec.EllipticCurvePublicKey]) -> bytes:
     header, _, claims = signed.partition(".")
     key = keys.get(_key_named_by(_decode(header)))
     if key is None:
-        raise TokenError("signed with a key that is not ours")
+        raise TokenError("signed with an unknown key")
     raw = _decode(signature)
     if len(raw) != 2 * _HALF:
         raise TokenError("the signature has the wrong length")

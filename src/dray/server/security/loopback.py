@@ -32,7 +32,7 @@ def is_loopback(host: str) -> bool:
 def check_listen(host: str) -> None:
     """Raises ListenError unless plain HTTP may be served on the address."""
     if not is_loopback(host):
-        raise ListenError(f"plain HTTP on {host} would let everybody in: use TLS, or listen on 127.0.0.1")
+        raise ListenError(f"plain HTTP on {host} would give every client full access: use TLS, or listen on 127.0.0.1")
 
 
 def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:

@@ -105,7 +105,7 @@ def too_long(arguments: Sequence[str]) -> str:
     longest = max((len(each.encode(errors="replace")) for each in arguments), default=0)
     if longest <= _LONGEST:
         return ""
-    return f"Argument list too long: an argument or a variable has {longest} bytes, and Linux takes {_LONGEST} at most"
+    return f"Argument list too long: an argument or a variable has {longest} bytes; Linux accepts {_LONGEST} at most"
 
 
 def said(errors: str) -> str:

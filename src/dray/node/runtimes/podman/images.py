@@ -53,7 +53,7 @@ class Images:
             await self._pull(name)
             found = await self._find(name)
         if found is None:
-            raise StartError("ErrImagePull", f'failed to pull image "{name}": it is gone again')
+            raise StartError("ErrImagePull", f'failed to pull image "{name}": it was removed again')
         return found
 
     async def _find(self, name: str) -> LocalImage | None:

@@ -61,7 +61,7 @@ class Registry:
             except PodmanError as error:
                 # One of them may have been removed since it was listed.
                 problem = str(error)
-        raise StartError("RuntimeNotReady", f"podman does not tell its containers: {problem}")
+        raise StartError("RuntimeNotReady", f"podman cannot list its containers: {problem}")
 
     # What is known
 

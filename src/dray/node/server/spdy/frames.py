@@ -46,7 +46,7 @@ class FrameReader:
             first, second = _HEAD.unpack_from(self._data)
             length = second & 0xFF_FFFF
             if length > _LONGEST:
-                raise ProtocolError(f"a frame of {length} bytes; {_LONGEST} are the most")
+                raise ProtocolError(f"a frame of {length} bytes; the limit is {_LONGEST}")
             end = _HEAD.size + length
             if len(self._data) < end:
                 return
