@@ -9,7 +9,7 @@ import time
 import pytest
 
 from benchmarks.test_scheduler_bench import DEVICES, PODS, gpus, loaded, node, pod
-from dray.scheduling.actions import BindGroup, RefuseGroup
+from dray.scheduling.model.actions import BindGroup, RefuseGroup
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
 

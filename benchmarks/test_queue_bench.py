@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from benchmarks.test_scheduler_bench import DEVICES, PODS, Load, cpu_seconds, loaded, node, pod, record
-from dray.scheduling.actions import Bind, Refuse
+from dray.scheduling.model.actions import Bind, Refuse
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
 from tests import gpus

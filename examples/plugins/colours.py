@@ -1,7 +1,6 @@
 """Colours: a pod stays off nodes of the colours that it forbids, and prefers nodes of the colour that it likes."""
 
-from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.status import Status
+from dray.scheduling.plugin import Depends, Plugin, Status
 
 FORBIDDEN = "example.com/forbidden-colours"
 FAVOURITE = "example.com/favourite-colour"

@@ -8,7 +8,7 @@ import pytest
 
 from dray.allocation import Allocation, Inventory, Rejection, allocate, commit, confirm
 from dray.api.objects import Object
-from dray.scheduling.device_demand import DeviceDemands
+from dray.scheduling.cluster.device_demand import DeviceDemands
 from tests.allocation.claims import claim, classes, exactly, holding, node, request
 from tests.allocation.devices import ROOT, device, resource_slice
 

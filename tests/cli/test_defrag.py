@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from dray.scheduling.making_room import ANNOTATION
+from dray.scheduling.model.making_room import ANNOTATION
 from dray.scheduling.scheduler import Options
 from dray.testing import objects
 from dray.testing.api_endpoint import ApiEndpoint

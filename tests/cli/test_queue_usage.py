@@ -4,7 +4,7 @@ import click
 import pytest
 
 from dray.cli.queue_usage import usage_options
-from dray.scheduling.usage_decay import UsageOptions
+from dray.scheduling.quota.usage_decay import UsageOptions
 
 
 def test_what_is_written_is_what_is_meant():

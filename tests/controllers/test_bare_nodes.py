@@ -2,7 +2,7 @@
 
 from dray.client.interface import WriteOptions
 from dray.controllers.bare_nodes import is_bare, set_node_status, status
-from dray.scheduling.model import DEFAULT_CAPACITY
+from dray.scheduling.model.node import DEFAULT_CAPACITY
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, nudge, running

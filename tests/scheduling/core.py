@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from dray.scheduling.actions import Bind, BindGroup, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Bind, BindGroup, Refuse, RefuseGroup
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.testing import objects
 from tests import gpus

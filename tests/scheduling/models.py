@@ -6,11 +6,12 @@ from typing import Any
 
 from dray.allocation import Work
 from dray.api.objects import Object
-from dray.scheduling.cycle import NO_CLAIMS, Cycle
-from dray.scheduling.framework import Framework
-from dray.scheduling.messages import reason_text
-from dray.scheduling.model import Node, Pod
-from dray.scheduling.signatures import Signatures
+from dray.scheduling.core.cycle import NO_CLAIMS, Cycle
+from dray.scheduling.core.framework import Framework
+from dray.scheduling.model.messages import reason_text
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.signatures import Signatures
 from dray.testing import objects
 
 SIGNATURES = Signatures()

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from dray.api import pod_queues
-from dray.scheduling.front_ends import coscheduling, kai, kai_queue, kueue
+from dray.scheduling.groups import coscheduling, kai
+from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kueue import kinds as kueue
 from dray.testing import objects
 from tests.scheduling import test_vectors_kai as kai_world
 from tests.scheduling.core import Core, bound

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.scheduling.affinity_index import AffinityIndex
-from dray.scheduling.framework import Framework
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.cluster.affinity_index import AffinityIndex
+from dray.scheduling.core.framework import Framework
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code
 from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from dray.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from dray.scheduling.reasons import Code
-from dray.scheduling.state import State
 from tests.scheduling.models import HOSTNAME, ZONE, apart, attempt, near, node, pod, spread, term
 
 
@@ -383,7 +384,7 @@ def test_counts_are_those_of_a_recount(steps: list[tuple[Any, ...]]) -> None:
 
 
 def test_counts_that_are_kept_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dray.scheduling.affinity_index._MOST_MATCHED", 2)
+    monkeypatch.setattr("dray.scheduling.cluster.affinity_index._MOST_MATCHED", 2)
     world.put("a1", "there", labels={f"k{n}": "v" for n in range(4)})
     for n in (0, 1, 2, 3, 0):
         assert world.free(affinity=apart(term(HOSTNAME, {f"k{n}": "v"}))) == {"a2", "b1", "x"}

@@ -3,8 +3,8 @@
 import pytest
 
 from dray.allocation import Inventory
-from dray.scheduling.claim_assume_cache import ClaimAssumeCache
-from dray.scheduling.messages import status_text
+from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.model.messages import status_text
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import holding

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.consolidation import Consolidator
+from dray.scheduling.explain.consolidation import Consolidator
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod

@@ -1,6 +1,6 @@
 """Claims that nobody uses are given back where they keep a pod from a node, and nowhere else."""
 
-from dray.scheduling.actions import Bind
+from dray.scheduling.model.actions import Bind
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, placed, pod

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.actions import Bind
-from dray.scheduling.explainer import Explainer
+from dray.scheduling.explain.explainer import Explainer
+from dray.scheduling.model.actions import Bind
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dray.scheduling.extended import ResourceMap, requests_for, wanted
+from dray.scheduling.cluster.extended import ResourceMap, requests_for, wanted
 from tests.scheduling.models import container, document
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"

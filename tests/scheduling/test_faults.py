@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 
 from dray.allocation.node_selectors import NodeSelectorError
-from dray.scheduling.explainer import Explainer
-from dray.scheduling.front_ends.kueue_policy import KueueQueues
+from dray.scheduling.attempts.queueing_hints import QueueingHints
+from dray.scheduling.core.queue import SubQueue
+from dray.scheduling.explain.explainer import Explainer
 from dray.scheduling.plugin import SKIP, Depends, Plugin
-from dray.scheduling.queue import SubQueue
-from dray.scheduling.queueing_hints import QueueingHints
-from dray.scheduling.turns import Turns
+from dray.scheduling.quota.kueue.policy import KueueQueues
+from dray.scheduling.quota.turns import Turns
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused

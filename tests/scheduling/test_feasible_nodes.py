@@ -2,10 +2,10 @@
 
 import random
 
-from dray.scheduling.feasible_nodes import FeasibleNodesCache
-from dray.scheduling.messages import reason_text
+from dray.scheduling.core.feasible_nodes import FeasibleNodesCache
+from dray.scheduling.model.messages import reason_text
+from dray.scheduling.model.status import Status
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.status import Status
 from dray.testing import objects
 from tests.scheduling import models
 

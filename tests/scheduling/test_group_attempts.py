@@ -1,6 +1,6 @@
 """Pods that start together or not at all, with their devices."""
 
-from dray.scheduling.explainer import Explainer
+from dray.scheduling.explain.explainer import Explainer
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused_groups, victims

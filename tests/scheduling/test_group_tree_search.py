@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from dray.scheduling.group_model import Topology
+from dray.scheduling.model.group import Topology
 from dray.testing import objects
 from tests.scheduling.core import bound
 from tests.scheduling.test_group_attempts import gang, member

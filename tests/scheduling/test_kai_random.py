@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from dray.scheduling.actions import Bind, BindGroup
+from dray.scheduling.model.actions import Bind, BindGroup
 from tests.scheduling.core import pod
 from tests.scheduling.test_kai_groups import kai_group, kai_member, tell
 from tests.scheduling.test_share_tree import queue

@@ -1,7 +1,7 @@
 """Groups and topology as Kueue has them: by labels and annotations of pods."""
 
-from dray.scheduling.front_ends.kueue_status import QueueStatuses
-from dray.scheduling.quota_tree import Asset
+from dray.scheduling.quota.kueue.status import QueueStatuses
+from dray.scheduling.quota.quota_tree import Asset
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims

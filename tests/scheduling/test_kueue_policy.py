@@ -1,6 +1,6 @@
 """What Kueue's queues say beyond quota: shares, borrowing, priorities, flavors, use over time, capacity."""
 
-from dray.scheduling.quota_tree import Asset
+from dray.scheduling.quota.quota_tree import Asset
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, refused, victims

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.front_ends.kueue_strict import StrictFIFO
+from dray.scheduling.quota.kueue.strict import StrictFIFO
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, refused_groups, victims
 from tests.scheduling.test_group_attempts import gang, member

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from dray.scheduling.actions import RefuseGroup
+from dray.scheduling.model.actions import RefuseGroup
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, placed, pod, refused

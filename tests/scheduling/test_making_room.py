@@ -1,6 +1,6 @@
 """The place of one that waits is kept from the moment on that others are said to make room for it."""
 
-from dray.scheduling.making_room import ANNOTATION, mark
+from dray.scheduling.model.making_room import ANNOTATION, mark
 from dray.testing import objects
 from tests.scheduling.core import Core, binds, bound, pod
 from tests.scheduling.test_consolidation import fleet, running, scattered, wanting

@@ -1,6 +1,6 @@
 """What devices take from their node: what is stated for a pod covers it, and a part of the node serves one pod."""
 
-from dray.scheduling.actions import Bind
+from dray.scheduling.model.actions import Bind
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod, refused

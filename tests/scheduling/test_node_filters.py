@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
-from dray.scheduling.framework import Framework
-from dray.scheduling.messages import reason_text
-from dray.scheduling.model import Node, Requirements
+from dray.scheduling.core.framework import Framework
+from dray.scheduling.core.state import State
+from dray.scheduling.model.messages import reason_text
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugins.node_affinity import NodeAffinity
 from dray.scheduling.plugins.node_ports import NodePorts
 from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit, insufficient
 from dray.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from dray.scheduling.plugins.taint_toleration import TaintToleration
-from dray.scheduling.state import State
 from tests.scheduling.models import container, node, pod, reasons
 
 STATE = State()

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from dray.scheduling.framework import Framework
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.core.framework import Framework
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.image_locality import ImageLocality
 from dray.scheduling.plugins.node_affinity import NodeAffinity
 from dray.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from dray.scheduling.plugins.taint_toleration import TaintToleration
-from dray.scheduling.state import State
 from tests.scheduling.models import attempt, container, node, pod
 
 MB = 1024 * 1024

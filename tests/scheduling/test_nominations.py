@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dray.api.objects import Object
-from dray.scheduling.actions import Bind, Preemption, Refuse
-from dray.scheduling.model import Pod
+from dray.scheduling.model.actions import Bind, Preemption, Refuse
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, user, victims

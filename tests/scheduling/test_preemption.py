@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.actions import Bind, Refuse
+from dray.scheduling.model.actions import Bind, Refuse
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims

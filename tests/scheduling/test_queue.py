@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
-from dray.scheduling.status import Diagnosis
+from dray.scheduling.core.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
+from dray.scheduling.model.status import Diagnosis
 from tests.scheduling import models
 
 

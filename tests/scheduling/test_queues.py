@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.front_ends.kueue_status import QueueStatuses
-from dray.scheduling.quota_tree import Asset, Quota, QuotaTree
+from dray.scheduling.quota.kueue.status import QueueStatuses
+from dray.scheduling.quota.quota_tree import Asset, Quota, QuotaTree
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims

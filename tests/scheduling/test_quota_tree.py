@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.scheduling.quota_tree import Asset, Quota, QuotaTree
+from dray.scheduling.quota.quota_tree import Asset, Quota, QuotaTree
 
 A = Asset("any", "gpu")
 LIMIT = st.none() | st.integers(0, 12)

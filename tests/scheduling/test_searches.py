@@ -1,9 +1,9 @@
 """Searches that an attempt gives up undecided: the pod waits, others go on, and the answer from elsewhere is used."""
 
 from dray.allocation import ATTEMPT
-from dray.scheduling.messages import reason_text
-from dray.scheduling.reasons import Code, Reason
-from dray.scheduling.searches import Outcome
+from dray.scheduling.core.searches import Outcome
+from dray.scheduling.model.messages import reason_text
+from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling_loop.search_process import answer
 from dray.testing import objects
 from tests import gpus

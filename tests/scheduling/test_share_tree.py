@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from dray.scheduling import share_tree
-from dray.scheduling.front_ends import kai_queue
-from dray.scheduling.share_tree import ShareTree
+from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kai import share_tree
+from dray.scheduling.quota.kai.share_tree import ShareTree
 
 
 def queue(name, parent="", priority=None, created="", **gpu):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.scheduling.pod_terms import selector_text
-from dray.scheduling.signatures import Signatures
+from dray.scheduling.model.pod_terms import selector_text
+from dray.scheduling.model.signatures import Signatures
 from tests.scheduling.models import HOSTNAME, apart, container, document, near, spread, term
 
 

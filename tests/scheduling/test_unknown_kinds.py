@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.unknown_kinds import ANSWER, named_kinds
+from dray.scheduling.groups.unknown_kinds import ANSWER, named_kinds
 from tests.gpus import pod
 from tests.scheduling.core import Core, bound
 from tests.scheduling.test_algorithm import node_with

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.usage_decay import UsageHistory, UsageOptions
+from dray.scheduling.quota.usage_decay import UsageHistory, UsageOptions
 
 HOUR = 3600.0
 NOW = 1.8e9

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from dray.scheduling.explainer import Explainer
-from dray.scheduling.guarded_plugin import MOST_FAULTS, FaultKind, Overrun
-from dray.scheduling.messages import status_text
+from dray.scheduling.core.guarded_plugin import MOST_FAULTS, FaultKind, Overrun
+from dray.scheduling.explain.explainer import Explainer
+from dray.scheduling.model.messages import status_text
+from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, FailurePolicy, Plugin
-from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.scheduler import Options, Scheduler
-from dray.scheduling.status import Status
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, placed, pod, refused, victims
 

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from dray.api.times import text_of
-from dray.scheduling.backfill import earliest, end_of, ends, may_start, run_time, shadow_of
+from dray.scheduling.reservations.backfill import earliest, end_of, ends, may_start, run_time, shadow_of
 from dray.testing import objects
 from tests.scheduling import models
 from tests.scheduling.core import Core, bound, placed

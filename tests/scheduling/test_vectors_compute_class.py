@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.explainer import Explainer
-from dray.scheduling.front_ends.compute_class import LABEL, read
+from dray.scheduling.cluster.compute_class import LABEL, read
+from dray.scheduling.explain.explainer import Explainer
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups

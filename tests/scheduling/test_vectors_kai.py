@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.stale_gangs import StaleGangs
+from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims

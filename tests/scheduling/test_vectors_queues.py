@@ -2,9 +2,9 @@
 
 import pytest
 
-from dray.scheduling.front_ends.kueue_shares import share_of
-from dray.scheduling.front_ends.kueue_usage import LocalUsage, alpha
-from dray.scheduling.quota_tree import Asset, Quota, QuotaTree
+from dray.scheduling.quota.kueue.shares import share_of
+from dray.scheduling.quota.kueue.usage import LocalUsage, alpha
+from dray.scheduling.quota.quota_tree import Asset, Quota, QuotaTree
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, victims

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.fair_share import UNLIMITED, Claimant, divide, dominant_share
-from dray.scheduling.usage_decay import UsageHistory, UsageOptions
+from dray.scheduling.quota.fair_share import UNLIMITED, Claimant, divide, dominant_share
+from dray.scheduling.quota.usage_decay import UsageHistory, UsageOptions
 
 HOUR = 3600.0
 

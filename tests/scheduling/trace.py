@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from dray.allocation import POLICIES
-from dray.scheduling.actions import Bind
+from dray.scheduling.model.actions import Bind
 from tests.scheduling.core import Core
 
 DRIVER = "gpu.example.com"

@@ -12,7 +12,7 @@ from random import Random
 
 from dray.api.times import text_of
 from dray.client.interface import WatchEvent
-from dray.scheduling.actions import Bind, BindGroup, Refuse
+from dray.scheduling.model.actions import Bind, BindGroup, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.server.patches.merge_patch import merge_patch
 from dray.testing import objects

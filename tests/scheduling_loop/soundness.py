@@ -1,7 +1,7 @@
 """What must hold of a cluster at rest: nothing is kept for nobody, nothing is forgotten, nobody waits who could run."""
 
-from dray.scheduling.actions import Bind, BindGroup, RefuseGroup
-from dray.scheduling.reasons import Code
+from dray.scheduling.model.actions import Bind, BindGroup, RefuseGroup
+from dray.scheduling.model.reasons import Code
 
 
 def is_named(claim):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dray.client.foreign_kinds import KAI_GROUP, KAI_QUEUE, definitions
+from dray.scheduling.quota.usage_decay import UsageOptions
 from dray.scheduling.scheduler import Options
-from dray.scheduling.usage_decay import UsageOptions
 from dray.scheduling_loop import kai_feed, kai_groups
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster

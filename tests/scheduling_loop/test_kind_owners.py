@@ -7,7 +7,7 @@ import pytest
 from dray.client.errors import ApiError
 from dray.client.foreign_kinds import KAI_QUEUE, KUEUE, definitions
 from dray.client.interface import GroupVersionResource
-from dray.scheduling.options import Options, QueueMode
+from dray.scheduling.core.options import Options, QueueMode
 from dray.scheduling_loop import optional_feed
 from dray.scheduling_loop.kind_owners import WEBHOOKS, at_work
 from dray.testing import objects

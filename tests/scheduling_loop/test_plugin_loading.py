@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from dray.scheduling.guarded_plugin import NO_WATCHDOG
+from dray.scheduling.core.guarded_plugin import NO_WATCHDOG
 from dray.scheduling_loop.plugin_loading import GROUP, load
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from dray.scheduling.guarded_plugin import Budget, Overrun
+from dray.scheduling.core.guarded_plugin import Budget, Overrun
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 
 QUICK = 0.2

@@ -2,7 +2,7 @@
 
 from prometheus_client import generate_latest
 
-from dray.scheduling.guarded_plugin import UnloadedPlugin
+from dray.scheduling.core.guarded_plugin import UnloadedPlugin
 from dray.scheduling.plugin import Depends, Plugin
 from dray.scheduling.scheduler import Options
 from dray.testing import objects

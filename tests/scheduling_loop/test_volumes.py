@@ -8,8 +8,8 @@ import pytest
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.informer import Informers
 from dray.client.interface import WatchEvent
+from dray.scheduling.cluster.volumes import VolumeClaims
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.volumes import VolumeClaims
 from dray.scheduling_loop import volumes
 from tests import gpus
 

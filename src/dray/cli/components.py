@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dray.client.first_contact import FirstContact
     from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
+    from dray.scheduling.quota.usage_decay import UsageOptions
     from dray.scheduling.scheduler import Options
-    from dray.scheduling.usage_decay import UsageOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -113,7 +113,7 @@ def scheduler_options(
     gates: FeatureGates,
 ) -> Options:
     from dray.allocation import POLICIES
-    from dray.scheduling.options import QueueMode
+    from dray.scheduling.core.options import QueueMode
     from dray.scheduling.scheduler import Options
 
     options = Options(

@@ -15,7 +15,7 @@ from dray.cli.live import World
 from dray.cli.moving import Mover
 from dray.cli.output_formats import output_option, structured
 from dray.cli.plugins import plugin_option
-from dray.scheduling.consolidation import Consolidation, Consolidator, Waiting
+from dray.scheduling.explain.consolidation import Consolidation, Consolidator, Waiting
 
 _MOST_TRIED: Final = 50
 

@@ -13,11 +13,11 @@ from dray.allocation.wording import some
 from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
-from dray.scheduling.actions import Preemption
-from dray.scheduling.explainer import Explainer, NodeAnswer
-from dray.scheduling.messages import amount_text, reason_text
-from dray.scheduling.model import Pod
-from dray.scheduling.reasons import Code, LabelMismatch, Reason, RuleMismatch, Shortage, UntoleratedTaint
+from dray.scheduling.explain.explainer import Explainer, NodeAnswer
+from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.messages import amount_text, reason_text
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, LabelMismatch, Reason, RuleMismatch, Shortage, UntoleratedTaint
 from dray.scheduling.scheduler import Scheduler
 
 MOST_TREES: Final = 8

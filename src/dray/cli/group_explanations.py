@@ -8,8 +8,8 @@ from dataclasses import replace
 from dray.allocation.text import Tree, summary
 from dray.api.objects import Object
 from dray.cli.explanations import Explanation
-from dray.scheduling.group_explainer import GroupExplanation, GroupSize
-from dray.scheduling.messages import diagnosis_text, group_text, reason_text, status_text
+from dray.scheduling.explain.group_explainer import GroupExplanation, GroupSize
+from dray.scheduling.model.messages import diagnosis_text, group_text, reason_text, status_text
 
 
 def say_group(kind: str, found: GroupExplanation) -> Explanation:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster
-from dray.scheduling import node_classes
-from dray.scheduling.front_ends import FRONT_ENDS, kai_queue, kueue, topologies
-from dray.scheduling.group_events import PRIORITY_CLASS
-from dray.scheduling.unknown_kinds import named_kinds
+from dray.scheduling.attempts.group_events import PRIORITY_CLASS
+from dray.scheduling.cluster import node_classes, topologies
+from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.unknown_kinds import named_kinds
+from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kueue import kinds as kueue
 
 if TYPE_CHECKING:
     from dray.client.interface import Resource
@@ -99,7 +101,7 @@ async def listed(cluster: Cluster, *, with_left: bool = False) -> Listed:
 async def _wanted(cluster: Cluster, found: Listed, *, with_left: bool) -> dict[str, Resource]:
     from dray.api.catalogue import built_in
     from dray.client.discovery import serves
-    from dray.scheduling.options import QueueMode
+    from dray.scheduling.core.options import QueueMode
     from dray.scheduling_loop import volumes
     from dray.scheduling_loop.kind_owners import KindOwners
     from dray.scheduling_loop.optional_kinds import KINDS

@@ -35,9 +35,10 @@ from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
 from dray.cli.wanted import claim as wanted_claim
 from dray.cli.workload_explanations import WORKLOADS
-from dray.scheduling.front_ends import FRONT_ENDS, group_of, topologies
-from dray.scheduling.group_explainer import GroupExplainer
-from dray.scheduling.pods import read
+from dray.scheduling.cluster import topologies
+from dray.scheduling.core.pods import read
+from dray.scheduling.explain.group_explainer import GroupExplainer
+from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
 from dray.scheduling.scheduler import Options, Scheduler
 
 GROUP: Final = "podgroup"

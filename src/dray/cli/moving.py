@@ -20,9 +20,9 @@ from dray.api.objects import Object, status_of
 from dray.api.pods import node_of
 from dray.cli.cluster import Cluster
 from dray.client.errors import ApiError, Conflict, NotFound
-from dray.scheduling.consolidation import Consolidation
-from dray.scheduling.making_room import ANNOTATION, mark, title_of
-from dray.scheduling.model import Pod
+from dray.scheduling.explain.consolidation import Consolidation
+from dray.scheduling.model.making_room import ANNOTATION, mark, title_of
+from dray.scheduling.model.pod import Pod
 
 _PODS: Final = built_in("v1", "Pod")
 _EVICTION: Final = {"apiVersion": "policy/v1", "kind": "Eviction"}

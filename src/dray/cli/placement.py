@@ -21,10 +21,10 @@ from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
 from dray.cli.stored import read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
-from dray.scheduling.actions import Bind, ClaimWrite
-from dray.scheduling.extended import ResourceMap
-from dray.scheduling.model import DEFAULT_CAPACITY
-from dray.scheduling.pods import read
+from dray.scheduling.cluster.extended import ResourceMap
+from dray.scheduling.core.pods import read
+from dray.scheduling.model.actions import Bind, ClaimWrite
+from dray.scheduling.model.node import DEFAULT_CAPACITY
 from dray.scheduling.scheduler import Options, Scheduler
 
 _PLENTY = "1000000"

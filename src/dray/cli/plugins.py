@@ -11,7 +11,7 @@ import click
 from dray.cli.reports import one_line
 
 if TYPE_CHECKING:
-    from dray.scheduling.guarded_plugin import Fault
+    from dray.scheduling.core.guarded_plugin import Fault
     from dray.scheduling.scheduler import Options, Scheduler
 
 Command = TypeVar("Command", bound=Callable[..., Any])

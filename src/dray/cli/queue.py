@@ -18,8 +18,8 @@ from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
-from dray.scheduling.messages import amount_text
-from dray.scheduling.model import Pod
+from dray.scheduling.model.messages import amount_text
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, QUEUES
 from dray.scheduling_loop.queues_left import REASON

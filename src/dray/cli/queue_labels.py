@@ -18,7 +18,8 @@ _KAI: Final = "queues.scheduling.run.ai"
 
 async def queue_label(cluster: Cluster, queue: str) -> str:
     """Returns the label that puts a pod into the queue; raises ClickException if there is no such queue."""
-    from dray.scheduling.front_ends import kai_queue, kueue
+    from dray.scheduling.quota.kai import queue as kai_queue
+    from dray.scheduling.quota.kueue import kinds as kueue
 
     labels = {_KUEUE: kueue.QUEUE_LABEL, _KAI: kai_queue.QUEUE_LABEL}
     found: list[str] = []

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from dray.scheduling.usage_decay import UsageOptions
+    from dray.scheduling.quota.usage_decay import UsageOptions
 
 
 def usage_options(value: str) -> UsageOptions:
     """WINDOW with half-life=DURATION, k=NUMBER and tumbling after it, with commas between; raises BadParameter."""
-    from dray.scheduling.front_ends.kai_queue import seconds
-    from dray.scheduling.usage_decay import UsageOptions
+    from dray.scheduling.quota.kai.queue import seconds
+    from dray.scheduling.quota.usage_decay import UsageOptions
 
     window, *others = value.split(",")
     found: dict[str, Any] = {"window": seconds(window)}

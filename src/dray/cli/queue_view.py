@@ -13,14 +13,15 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dray.api.objects import Key, Object
-from dray.scheduling.front_ends import kai_queue, kueue
-from dray.scheduling.front_ends.kai_queue import RESOURCES
-from dray.scheduling.front_ends.kueue_shares import share_of
-from dray.scheduling.group_model import Group, GroupKey
-from dray.scheduling.model import Pod
-from dray.scheduling.quota_tree import QuotaNode
+from dray.scheduling.model.group import Group, GroupKey
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kai.queue import RESOURCES
+from dray.scheduling.quota.kai.share_tree import ShareNode
+from dray.scheduling.quota.kueue import kinds as kueue
+from dray.scheduling.quota.kueue.shares import share_of
+from dray.scheduling.quota.quota_tree import QuotaNode
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.share_tree import ShareNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from dray.api.objects import Key, Object, key_of, mapping
 from dray.api.pod_requests import requests
 from dray.api.pods import group_name
 from dray.cli.claim_specs import Spec, pod_claims
-from dray.scheduling import extended
-from dray.scheduling.extended import ResourceMap
+from dray.scheduling.cluster import extended
+from dray.scheduling.cluster.extended import ResourceMap
 
 _MOST_REPLICAS: Final = 1000
 _ANYWHERE: Final = [{"operator": "Exists"}]

@@ -16,7 +16,7 @@ from dray.client.interface import Resource, WriteOptions
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import end_pod
-from dray.scheduling.model import DEFAULT_CAPACITY
+from dray.scheduling.model.node import DEFAULT_CAPACITY
 
 REASON: Final = "SaysManifest"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"

@@ -20,7 +20,7 @@ from dray.client.foreign_kinds import COSCHEDULING, is_own
 from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import PODS
-from dray.scheduling.front_ends.coscheduling import LABEL
+from dray.scheduling.groups.coscheduling import LABEL
 
 _BY_GROUP: Final = "coscheduling: group"
 _LAST: Final = ("Finished", "Failed")

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dray.api.objects import Object, mapping, spec_of
-from dray.scheduling import pods
-from dray.scheduling.model import PODS, Node, Pod
-from dray.scheduling.signatures import Signatures
+from dray.scheduling.core import pods
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import PODS, Pod
+from dray.scheduling.model.signatures import Signatures
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _PREDICATES = {

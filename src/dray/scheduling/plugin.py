@@ -15,7 +15,8 @@ pods on it or its devices are kept until that changes, and shared between pods o
 signature what this plugin reads of a pod. The same declaration is the queueing hint: a pod that was rejected is tried
 again when something changed that an answer depends on, or an object that the Status waits for.
 
-Plugins of users are written against this class too, and run behind `GuardedPlugin`.
+Plugins of users are written against this class too, and run behind `GuardedPlugin`. They import from this module alone,
+which offers the reasons and statuses that they answer with.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.objects import Object
-from dray.scheduling.model import Node, Pod
-from dray.scheduling.reasons import ObjectRef
-from dray.scheduling.status import Status
+from dray.scheduling.model.node import Node as Node
+from dray.scheduling.model.pod import Pod as Pod
+from dray.scheduling.model.reasons import LabelMismatch as LabelMismatch
+from dray.scheduling.model.reasons import ObjectRef as ObjectRef
+from dray.scheduling.model.reasons import Shortage as Shortage
+from dray.scheduling.model.reasons import UntoleratedTaint as UntoleratedTaint
+from dray.scheduling.model.status import Status as Status
 
 if TYPE_CHECKING:
-    from dray.scheduling.cycle import Cycle
+    from dray.scheduling.core.cycle import Cycle
 
 
 class Depends(Flag):
@@ -97,7 +102,7 @@ class Plugin:
         return None
 
     def details(self, cycle: Cycle, node: Node) -> tuple[Any, ...]:
-        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.reasons`."""
+        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.model.reasons`."""
         return ()
 
     def prescore(self, cycle: Cycle) -> Skip | None:

@@ -17,36 +17,38 @@ from typing import Final
 
 from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Object, key_of
-from dray.scheduling import faults, group_events, guarded_plugin, pods
-from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse, RefuseGroup
-from dray.scheduling.algorithm import SchedulingAlgorithm
-from dray.scheduling.attempts import Attempts, InFlightBinding
-from dray.scheduling.claim_assume_cache import CLAIM
-from dray.scheduling.device_demand import DeviceDemand
-from dray.scheduling.drains import Drains
-from dray.scheduling.faults import Report
-from dray.scheduling.framework import Framework
-from dray.scheduling.gate_reports import GateReports
-from dray.scheduling.group_attempts import GroupAttempts
-from dray.scheduling.group_events import GroupEvents
-from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
-from dray.scheduling.nominations import Nominations
-from dray.scheduling.object_stores import object_stores
-from dray.scheduling.options import Options as Options
+from dray.scheduling.attempts import group_events
+from dray.scheduling.attempts.gate_reports import GateReports
+from dray.scheduling.attempts.group_attempts import GroupAttempts
+from dray.scheduling.attempts.group_events import GroupEvents
+from dray.scheduling.attempts.object_stores import object_stores
+from dray.scheduling.attempts.pod_attempts import Attempts, InFlightBinding
+from dray.scheduling.attempts.pod_events import PodEvents
+from dray.scheduling.attempts.queueing_hints import QueueingHints, Waiters
+from dray.scheduling.cluster.claim_assume_cache import CLAIM
+from dray.scheduling.cluster.device_demand import DeviceDemand
+from dray.scheduling.cluster.readiness import Binding, binding_of_all, problem_of_all
+from dray.scheduling.cluster.volumes import ANY_VOLUME
+from dray.scheduling.core import guarded_plugin, pods
+from dray.scheduling.core.framework import Framework
+from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
+from dray.scheduling.core.nominations import Nominations
+from dray.scheduling.core.options import Options as Options
+from dray.scheduling.core.queue import Queue, QueuedPod, SignatureGroup, SubQueue
+from dray.scheduling.core.searches import FurtherSearch, Outcome
+from dray.scheduling.core.stale_reasons import StaleReasons
+from dray.scheduling.core.state import State
+from dray.scheduling.eviction.preemption import Preemptor
+from dray.scheduling.eviction.reclaim import Reclaimer
+from dray.scheduling.model import faults
+from dray.scheduling.model.actions import Action, Bind, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.faults import Report
+from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.model.status import Diagnosis, Status
+from dray.scheduling.placement.algorithm import SchedulingAlgorithm
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
-from dray.scheduling.pod_events import PodEvents
-from dray.scheduling.preemption import Preemptor
-from dray.scheduling.queue import Queue, QueuedPod, SignatureGroup, SubQueue
-from dray.scheduling.queueing_hints import QueueingHints, Waiters
-from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
-from dray.scheduling.reasons import ObjectRef
-from dray.scheduling.reclaim import Reclaimer
-from dray.scheduling.searches import FurtherSearch, Outcome
-from dray.scheduling.stale_reasons import StaleReasons
-from dray.scheduling.state import State
-from dray.scheduling.status import Diagnosis, Status
-from dray.scheduling.volumes import ANY_VOLUME
+from dray.scheduling.reservations.drains import Drains
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
 _TRIED: Final = 100

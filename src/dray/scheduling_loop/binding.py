@@ -18,9 +18,9 @@ from dray.client.dropped_fields import NotKept, dropped
 from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog, cause_of
-from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
-from dray.scheduling.model import Pod
-from dray.scheduling.readiness import Binding
+from dray.scheduling.cluster.readiness import Binding
+from dray.scheduling.model.actions import SCHEDULER_ERROR, Bind, ClaimWrite
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.claim_writes import ClaimWriter, Lost
 from dray.scheduling_loop.intent_log import IntentLog, Transaction

@@ -25,8 +25,8 @@ from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
 from dray.client.retries import Retries
-from dray.scheduling.actions import ClaimWrite
-from dray.scheduling.model import Pod
+from dray.scheduling.model.actions import ClaimWrite
+from dray.scheduling.model.pod import Pod
 from dray.scheduling_loop.feed import CLAIMS
 
 _TRIES: Final = 6

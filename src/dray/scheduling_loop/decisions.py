@@ -8,7 +8,7 @@ from typing import Any
 from dray.api.objects import key_of
 from dray.api.pods import claims_used
 from dray.api.resource_claims import allocation_results, results_of
-from dray.scheduling.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
 
 
 def line(action: Action, *, done: bool = True) -> str:

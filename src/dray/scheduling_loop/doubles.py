@@ -20,7 +20,7 @@ from dray.client.cache import Change
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.client.log_throttling import ThrottledLog
-from dray.scheduling.state import State
+from dray.scheduling.core.state import State
 from dray.scheduling_loop.metrics import Metrics
 
 _MOMENT: Final = 2.0

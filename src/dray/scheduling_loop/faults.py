@@ -19,8 +19,8 @@ from dray.client.cache import Change
 from dray.client.discovery import ServedResource
 from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog
-from dray.scheduling.faults import text
-from dray.scheduling.guarded_plugin import Fault, GuardedPlugin, UnloadedPlugin
+from dray.scheduling.core.guarded_plugin import Fault, GuardedPlugin, UnloadedPlugin
+from dray.scheduling.model.faults import text
 
 _MOST_CAUSES: Final = 1000
 _logger = logging.getLogger("dray.scheduler")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dray.api.catalogue import KindVersion, built_in
 from dray.client.cache import Change
 from dray.client.informer import Informer, Informers
-from dray.scheduling.claim_assume_cache import is_newer
+from dray.scheduling.cluster.claim_assume_cache import is_newer
 from dray.scheduling.scheduler import Scheduler
 
 Now = Callable[[], float]

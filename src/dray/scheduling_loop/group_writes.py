@@ -19,11 +19,12 @@ from dray.client.clock import timestamp
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.interface import Resource
-from dray.scheduling.actions import RefuseGroup
-from dray.scheduling.front_ends import FRONT_ENDS, native
-from dray.scheduling.group_model import Group, GroupKey
-from dray.scheduling.groups import Groups
-from dray.scheduling.model import Pod
+from dray.scheduling.groups import native
+from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.groups import Groups
+from dray.scheduling.model.actions import RefuseGroup
+from dray.scheduling.model.group import Group, GroupKey
+from dray.scheduling.model.pod import Pod
 from dray.scheduling_loop.optional_feed import OptionalFeed
 
 CONDITION: Final = "InitiallyScheduled"

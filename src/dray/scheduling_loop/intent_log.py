@@ -36,8 +36,8 @@ from dray.client.cache import Change
 from dray.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from dray.client.informer import Informer
 from dray.client.interface import Selection
-from dray.scheduling.actions import Bind
-from dray.scheduling.state import State
+from dray.scheduling.core.state import State
+from dray.scheduling.model.actions import Bind
 from dray.scheduling_loop.claim_writes import Lost
 from dray.scheduling_loop.feed import CLAIMS
 from dray.scheduling_loop.pool_intents import (

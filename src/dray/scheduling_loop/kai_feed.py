@@ -17,10 +17,10 @@ from dray.client.api import ApiClient
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.foreign_kinds import KAI_QUEUE
-from dray.scheduling.front_ends.kai_queue import RESOURCES
+from dray.scheduling.quota.kai.queue import RESOURCES
+from dray.scheduling.quota.kai.share_tree import ShareNode
+from dray.scheduling.quota.usage_decay import UsageHistory
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.share_tree import ShareNode
-from dray.scheduling.usage_decay import UsageHistory
 
 STORE: Final = ("kube-system", "dray-queue-usage")
 _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")

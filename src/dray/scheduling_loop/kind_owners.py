@@ -16,7 +16,7 @@ from dray.client.api import ApiClient
 from dray.client.discovery import served_version, serves
 from dray.client.foreign_kinds import is_own as is_served_by_dray
 from dray.client.interface import GroupVersionResource, Resource
-from dray.scheduling.options import QueueMode
+from dray.scheduling.core.options import QueueMode
 from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, OptionalKind
 
 WEBHOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")

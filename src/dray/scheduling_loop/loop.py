@@ -26,9 +26,9 @@ from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.process.tasks import end_tasks
-from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
-from dray.scheduling.front_ends import native
-from dray.scheduling.model import Pod
+from dray.scheduling.groups import native
+from dray.scheduling.model.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop import decisions, volumes
 from dray.scheduling_loop.binding import Binder, is_ordinary, reference

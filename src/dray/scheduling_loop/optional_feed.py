@@ -22,9 +22,11 @@ from dray.client.discovery import OptionalInformer, ServedResource, serves
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informers
-from dray.scheduling.front_ends import FRONT_ENDS, jobs, kai, topologies
+from dray.scheduling.cluster import topologies
+from dray.scheduling.groups import jobs, kai
+from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.unknown_kinds import ANSWER
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.unknown_kinds import ANSWER
 from dray.scheduling_loop.kind_owners import WEBHOOKS, KindOwners
 from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, TOPOLOGY_OF_KUEUE, OptionalKind
 from dray.scheduling_loop.queues_left import QueuesLeft

@@ -14,8 +14,11 @@ from typing import Final
 from dray.api.objects import Object
 from dray.client.discovery import ServedResource
 from dray.client.foreign_kinds import COMPUTE_CLASS, GROUPS, KAI_GROUP, KAI_QUEUE, KUEUE, KUEUE_TOPOLOGY, NODE_POOL
-from dray.scheduling.front_ends import FRONT_ENDS, compute_class, jobs, kueue_objects, topologies
-from dray.scheduling.group_events import PRIORITY_CLASS
+from dray.scheduling.attempts.group_events import PRIORITY_CLASS
+from dray.scheduling.cluster import compute_class, topologies
+from dray.scheduling.groups import jobs
+from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.quota.kueue import objects as kueue_objects
 
 TOPOLOGY_OF_KUEUE: Final = f"{topologies.KIND}.{topologies.KUEUE}"
 QUEUES: Final = {"ClusterQueue": KUEUE["ClusterQueue"], KAI_QUEUE.kind: KAI_QUEUE}

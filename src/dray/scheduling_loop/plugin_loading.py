@@ -16,10 +16,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from dray.scheduling import faults
-from dray.scheduling.guarded_plugin import Budget, Overrun, UnloadedPlugin, Watchdog
+from dray.scheduling.core.guarded_plugin import Budget, Overrun, UnloadedPlugin, Watchdog
+from dray.scheduling.core.plugin_answers import Nonsense, check_declaration
+from dray.scheduling.model import faults
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.plugin_answers import Nonsense, check_declaration
 from dray.scheduling.plugins import names
 
 GROUP: Final = "dray.scheduler_plugins"

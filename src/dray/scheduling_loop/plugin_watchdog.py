@@ -28,7 +28,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
-from dray.scheduling.guarded_plugin import Budget, Overrun
+from dray.scheduling.core.guarded_plugin import Budget, Overrun
 
 _TICK: Final = 0.05
 _QUIET_TICKS: Final = 20

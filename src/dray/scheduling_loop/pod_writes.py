@@ -12,7 +12,7 @@ from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
 from dray.client.retries import Retries
-from dray.scheduling.model import Pod
+from dray.scheduling.model.pod import Pod
 from dray.scheduling_loop.feed import PODS
 
 

@@ -23,7 +23,7 @@ from dray.api.objects import Key, Object, mapping
 from dray.client.api import ApiClient
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, Resource
-from dray.scheduling.state import State
+from dray.scheduling.core.state import State
 
 # Label and name stand on clusters, where schedulers of other versions read them.
 LABEL: Final = "dray.dev/ledger"

@@ -17,8 +17,8 @@ from dray.api.objects import Object, is_deleting, key_of, status_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.errors import ClientError
 from dray.client.foreign_kinds import KUEUE
-from dray.scheduling.front_ends.kueue_status import QueueStatuses
-from dray.scheduling.model import Pod
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kueue.status import QueueStatuses
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.optional_feed import OptionalFeed
 

@@ -18,9 +18,9 @@ import msgspec
 
 from dray.allocation import THOROUGH, RejectionKind, diagnosis, pruning
 from dray.api.objects import Object
-from dray.scheduling.reasons import Code, Reason
+from dray.scheduling.core.searches import FurtherSearch, Outcome
+from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.searches import FurtherSearch, Outcome
 
 PROGRAM: Final = "dray.scheduling_loop.search_process"
 _LOOK: Final = 0.25

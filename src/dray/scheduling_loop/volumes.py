@@ -18,8 +18,8 @@ from dray.client.discovery import may_list, serves, until_answered
 from dray.client.errors import ClientError
 from dray.client.informer import Informers
 from dray.client.interface import GroupVersionResource
+from dray.scheduling.cluster.volumes import VolumeClaims
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.volumes import VolumeClaims
 
 CLAIMS: Final = GroupVersionResource("", "v1", "persistentvolumeclaims")
 PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", "persistentvolumes")

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from dray.allocation import node_selectors, taints
 from dray.api.objects import Object, labels_of, mapping, spec_of
 from dray.controllers.daemon_sets.template import tolerations
-from dray.scheduling.tolerations import Tolerations, is_repelled
+from dray.scheduling.model.tolerations import Tolerations, is_repelled
 
 
 class Placement(NamedTuple):

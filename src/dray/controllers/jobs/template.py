@@ -12,7 +12,7 @@ from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
 from dray.controllers.workloads.pod_template import reference
-from dray.scheduling.front_ends.kueue import QUEUE_LABEL
+from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5

@@ -14,7 +14,7 @@ from dray.client.clock import Deadlines, moment
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import PODS
 from dray.controllers.pod_deletion import BY_NODE, DeletionMetrics, disruption, end_pod, node_of
-from dray.scheduling.tolerations import tolerates
+from dray.scheduling.model.tolerations import tolerates
 
 _REASON: Final = "DeletionByTaintManager"
 

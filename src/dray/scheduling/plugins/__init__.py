@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dray.allocation import KUBERNETES, Policy
+from dray.scheduling.core.state import State
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.device_packing import DevicePacking
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
@@ -25,7 +26,6 @@ from dray.scheduling.plugins.scheduling_gates import SchedulingGates
 from dray.scheduling.plugins.taint_toleration import TaintToleration
 from dray.scheduling.plugins.volume_binding import VolumeBinding
 from dray.scheduling.plugins.volume_zone import VolumeZone
-from dray.scheduling.state import State
 
 
 def default_plugins(

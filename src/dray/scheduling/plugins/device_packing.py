@@ -19,11 +19,12 @@ from dray.allocation import Inventory
 from dray.allocation.views import View
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.device_demand import DeviceDemand
-from dray.scheduling.model import Node, Requirements
+from dray.scheduling.cluster.device_demand import DeviceDemand
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.state import State
 
 _WHOLE: Final = 1000
 # Points for a device or for all of a node's devices, times the weight of packing.

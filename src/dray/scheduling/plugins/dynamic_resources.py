@@ -25,10 +25,12 @@ from dray.allocation import (
 from dray.allocation.node_selectors import selects
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_results, reserved_for, results_of
-from dray.scheduling import node_allocatable
-from dray.scheduling.actions import ClaimWrite
-from dray.scheduling.claim_assume_cache import CLAIM
-from dray.scheduling.cycle import (
+from dray.scheduling.cluster.claim_assume_cache import CLAIM
+from dray.scheduling.cluster.device_demand import CANNOT_ALLOCATE, chosen_rank
+from dray.scheduling.cluster.extended import claim_for, wanted
+from dray.scheduling.cluster.readiness import Binding, binding_of
+from dray.scheduling.core import node_allocatable
+from dray.scheduling.core.cycle import (
     NO_DEVICES,
     Cycle,
     DevicePlan,
@@ -37,16 +39,15 @@ from dray.scheduling.cycle import (
     is_group_of,
     is_reserved,
 )
-from dray.scheduling.device_demand import CANNOT_ALLOCATE, chosen_rank
-from dray.scheduling.extended import claim_for, wanted
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.core.searches import Searches
+from dray.scheduling.core.state import State
+from dray.scheduling.model.actions import ClaimWrite
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, ObjectRef, Reason
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 from dray.scheduling.plugins.node_resources_fit import insufficient
-from dray.scheduling.readiness import Binding, binding_of
-from dray.scheduling.reasons import Code, ObjectRef, Reason
-from dray.scheduling.searches import Searches
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _PLACEHOLDER: Final = "<extended-resources>"

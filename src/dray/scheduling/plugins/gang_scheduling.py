@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends import CONTRADICTION, native
-from dray.scheduling.group_forest import Flaw, Flawed
-from dray.scheduling.group_model import Group, GroupKey
-from dray.scheduling.groups import reference
-from dray.scheduling.model import Pod
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.groups import native
+from dray.scheduling.groups.forest import Flaw, Flawed
+from dray.scheduling.groups.front_ends import CONTRADICTION
+from dray.scheduling.groups.groups import reference
+from dray.scheduling.model.group import Group, GroupKey
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code, Reason
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 
 class GangScheduling(Plugin):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends import kai
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.groups import kai
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 
 class GpuFractions(Plugin):

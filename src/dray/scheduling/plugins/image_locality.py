@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.state import State
 
 _SMALL_IMAGES: Final = 23 * 1024 * 1024
 _LARGE_IMAGE: Final = 1000 * 1024 * 1024

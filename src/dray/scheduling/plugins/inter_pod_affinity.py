@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dray.scheduling.affinity_index import FORBIDS, AffinityIndex
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.cluster.affinity_index import FORBIDS, AffinityIndex
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.pod_terms import PodTerms
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.pod_terms import PodTerms
-from dray.scheduling.reasons import Code
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 Domains = Mapping[str, int]
 

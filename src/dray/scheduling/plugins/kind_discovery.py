@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dray.scheduling.model import Pod
+from dray.scheduling.core.state import State
+from dray.scheduling.groups.unknown_kinds import ANSWER
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.reasons import Code, Reason
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
-from dray.scheduling.unknown_kinds import ANSWER
 
 
 class KindDiscovery(Plugin):

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from dray.api.objects import Object, mappings
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node, Requirements
-from dray.scheduling.node_terms import term_matches
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.node_terms import term_matches
+from dray.scheduling.model.pod import Requirements
+from dray.scheduling.model.reasons import Code, LabelMismatch
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code, LabelMismatch
-from dray.scheduling.status import Status
 
 
 class NodeAffinity(Plugin):

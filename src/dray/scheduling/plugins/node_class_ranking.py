@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends.compute_class import LABEL
-from dray.scheduling.model import Node
+from dray.scheduling.cluster.compute_class import LABEL
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.reasons import Code, RuleMismatch
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code, RuleMismatch
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 # More than all other scores of a node can make up for.
 _STEP: Final = 1 << 40

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.model.node import Node
 from dray.scheduling.plugin import Depends, Plugin
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import PODS, Amounts, Node, Pod, Requirements
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import PODS, Amounts, Pod, Requirements
+from dray.scheduling.model.reasons import Code, Reason, Shortage
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.reasons import Code, Reason, Shortage
-from dray.scheduling.status import Status
 
 _FIRST: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
 # Nobody reads more of them.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.objects import Object
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.reasons import Code
-from dray.scheduling.status import Status
 
 _TAINT: Final[Object] = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 

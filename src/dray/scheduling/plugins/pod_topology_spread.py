@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log
 from typing import Final
 
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.pod_terms import SpreadConstraint
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.plugins.taint_toleration import untolerated
-from dray.scheduling.pod_terms import SpreadConstraint
-from dray.scheduling.reasons import Code
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dray.api.objects import key_of
-from dray.scheduling.claim_assume_cache import CLAIM
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.cluster.claim_assume_cache import CLAIM
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, ObjectRef, Reason
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.queue_policy import Ask, QueuePolicy
-from dray.scheduling.quota_waiters import ANY_QUEUE, QUOTA, alike
-from dray.scheduling.reasons import Code, ObjectRef, Reason
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
+from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, alike
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.scheduling.model import Pod
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.reasons import Code
-from dray.scheduling.status import Status
 
 
 class SchedulingGates(Plugin):

@@ -7,14 +7,15 @@ from typing import Final
 
 from dray.allocation import taints
 from dray.api.objects import Object, labels_of
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends.kueue import QUEUE_LABEL
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, UntoleratedTaint
+from dray.scheduling.model.status import Status
+from dray.scheduling.model.tolerations import count_intolerable, is_repelled
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code, UntoleratedTaint
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
-from dray.scheduling.tolerations import count_intolerable, is_repelled
+from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 
 
 class TaintToleration(Plugin):

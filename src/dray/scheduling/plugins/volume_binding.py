@@ -13,13 +13,13 @@ from typing import Final
 from dray.allocation.node_selectors import selects
 from dray.api.objects import Object, annotations_of, mappings, strings, walk
 from dray.api.volumes import SELECTED_NODE
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.cluster.volumes import ANY_VOLUME, CLAIM, PodVolumes
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.state import State
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.reasons import Code, ObjectRef
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.reasons import Code, ObjectRef
-from dray.scheduling.state import State
-from dray.scheduling.status import Status
-from dray.scheduling.volumes import ANY_VOLUME, CLAIM, PodVolumes
 
 
 class VolumeBinding(Plugin):

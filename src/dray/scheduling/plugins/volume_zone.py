@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from dray.api.objects import Object, labels_of
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.cluster.volumes import ZONES, PodVolumes
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.plugins.volume_binding import VolumeBinding
-from dray.scheduling.reasons import Code
-from dray.scheduling.status import Status
-from dray.scheduling.volumes import ZONES, PodVolumes
 
 
 class VolumeZone(Plugin):

@@ -6,7 +6,7 @@ KAI moves pods by itself, dray only plans it. Compared is which groups are helpe
 from __future__ import annotations
 
 from dray.api.objects import key_of, spec_of
-from dray.scheduling.consolidation import Consolidation, Consolidator
+from dray.scheduling.explain.consolidation import Consolidation, Consolidator
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
 from dray.testing.conformance.groups.kai import group_of

@@ -11,10 +11,10 @@ from typing import Final
 
 from dray.api.objects import Key, Object, is_deleting, key_of, owners_of, spec_of, status_of, uid_of
 from dray.api.times import text_of
-from dray.scheduling.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
-from dray.scheduling.model import Pod
+from dray.scheduling.eviction.stale_gangs import StaleGangs
+from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options, Scheduler
-from dray.scheduling.stale_gangs import StaleGangs
 from dray.testing.conformance.groups.stored_objects import StoredObjects, in_order, kind_of
 
 START: Final = 1893456000.0

@@ -1,0 +1,98 @@
+"""GroupEvents: what follows for pods that wait when groups, topologies or priority classes come, change or go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from dray.api.objects import Object, metadata_of, text
+from dray.scheduling.cluster import topologies
+from dray.scheduling.core.queue import SubQueue
+from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.groups import reference
+from dray.scheduling.model.group import Group, GroupKey
+from dray.scheduling.model.pod import Pod
+
+if TYPE_CHECKING:
+    from dray.scheduling.scheduler import Scheduler
+
+PRIORITY_CLASS: Final = "PriorityClass"
+KINDS: Final = frozenset((*FRONT_ENDS, *topologies.KINDS, PRIORITY_CLASS))
+
+
+class GroupEvents:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._groups = scheduler.state.groups
+
+    def put(self, kind: str, document: Object, now: float) -> None:
+        if kind == PRIORITY_CLASS:
+            self._changed(self._groups.put_priority_class(document), now)
+        elif kind in topologies.KINDS:
+            self._changed(self._groups.put_topology(kind, document), now)
+            self._topologies_changed()
+        else:
+            self._changed(self._groups.put(kind, document), now)
+
+    def remove(self, kind: str, document: Object, now: float) -> None:
+        if kind == PRIORITY_CLASS:
+            self._changed(self._groups.remove_priority_class(document), now)
+            return
+        if kind in topologies.KINDS:
+            self._changed(self._groups.remove_topology(kind, document), now)
+            self._topologies_changed()
+            return
+        for key in self._groups.remove(kind, document):
+            self._scheduler.queue.remove_group(key)
+            self._scheduler.drains.forget(key)
+            self._scheduler.notify(reference(key), now)
+
+    def _topologies_changed(self) -> None:
+        """Flavors may be on other nodes than before."""
+        self._scheduler.state.queues.outdate()
+        self._scheduler.state.reconsider()
+
+    def queues_changed(self, now: float) -> None:
+        """Which Topology is meant may be another one, where there are several."""
+        if self._groups.topologies.number(topologies.KUEUE) > 1:
+            self._changed(self._groups.read_again(), now)
+
+    def _changed(self, found: Iterable[Group], now: float) -> None:
+        groups = self._groups
+        tops: dict[GroupKey, Group] = {}
+        concerned: dict[GroupKey, None] = {}
+        for changed in found:
+            self._prioritize(changed, now)
+            self._scheduler.state.regroup(changed)
+            root = groups.root(changed)
+            top = root if isinstance(root, Group) else changed
+            tops[top.key] = top
+            concerned.update({changed.key: None, top.key: None})
+        # Once for each tree, however many groups it has.
+        for top in tops.values():
+            for each in groups.leaves(top) if groups.root(top) is top else [top]:
+                waiting = groups.members(each.key).waiting
+                self._scheduler.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
+        for key in concerned:
+            self._scheduler.notify(reference(key), now)
+
+    def _prioritize(self, group: Group, now: float) -> None:
+        """Its pods have the priority that the group gives them."""
+        members = self._groups.members(group.key)
+        for pod in (*members.waiting.values(), *members.placed.values()):
+            priority = self._groups.priority_of(pod)
+            if pod.priority == priority:
+                continue
+            pod.priority = priority
+            queued = self._scheduler.queue.get(pod.uid)
+            if queued is not None and queued.subqueue in (SubQueue.ACTIVE, SubQueue.UNSCHEDULABLE):
+                # Its turn comes by the new one.
+                self._scheduler.queue.gate(queued, now)
+                self._scheduler.enqueue(queued, now)
+
+
+def _created(group: Group, waiting: Iterable[Pod]) -> str:
+    """When the group was; one without an object with the first of its pods."""
+    return text(metadata_of(group.document).get("creationTimestamp")) or min(
+        (each.created for each in waiting), default=""
+    )

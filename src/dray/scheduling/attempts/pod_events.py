@@ -1,0 +1,152 @@
+"""PodEvents: what follows when pods come, change, are bound or go: which of them wait, and what the others take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dray.api import pod_queues
+from dray.api.objects import Object
+from dray.api.pods import is_terminal, node_of, phase_of
+from dray.scheduling.core import pods
+from dray.scheduling.core.queue import SubQueue
+from dray.scheduling.groups.front_ends import group_of
+from dray.scheduling.groups.groups import reference
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import ObjectRef
+
+if TYPE_CHECKING:
+    from dray.scheduling.scheduler import Scheduler
+
+
+class PodEvents:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._state = scheduler.state
+        self._queue = scheduler.queue
+        self._nominations = scheduler.nominations
+        self._drains = scheduler.drains
+
+    def put(self, document: Object, now: float) -> None:
+        metadata, node = document["metadata"], node_of(document)
+        if is_terminal(document) or (metadata.get("deletionTimestamp") and not node):
+            self._remove(metadata["uid"], now)
+            if phase_of(document) == "Succeeded" and group_of(document) is not None:
+                self._notify(self._state.groups.succeeded(pods.read(document, self._state.signatures)), now)
+        elif node:
+            self._put_assigned(document, node, now)
+        elif (document["spec"].get("schedulerName") or "default-scheduler") == self._scheduler.options.name:
+            self._put_pending(document, now)
+
+    def remove(self, document: Object, now: float) -> None:
+        uid = document["metadata"]["uid"]
+        self._remove(uid, now)
+        if (group := group_of(document)) is not None:
+            self._state.groups.gone(group, uid)
+
+    def _read(self, document: Object, known: Pod | None = None) -> Pod:
+        pod = pods.read(document, self._state.signatures, known)
+        if pod.group is not None:
+            pod.priority = self._state.groups.priority_of(pod)
+        return pod
+
+    def _put_assigned(self, document: Object, node: str, now: float) -> None:
+        uid = document["metadata"]["uid"]
+        known = self._state.placed(uid)
+        if known is None:
+            binding = self._scheduler.in_flight.get(uid)
+            admission = pod_queues.recorded(document)
+            if admission is not None:
+                document = pod_queues.with_words(document, admission.words)
+            pod = binding.queued.pod if binding is not None else self._read(document)
+            pod.document = document
+            pod.admitted = dict(admission.queues) if admission is not None else {}
+            self._assign(pod, node, now)
+            return
+        before = self._state.node_of(known)
+        assert before is not None
+        document = _as_admitted(document, known)
+        fresh = self._read(document, known)
+        fresh.admitted = known.admitted
+        changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
+        if before.name != node or changed:
+            self._state.displace(known, before.name)
+            self._assign(fresh, node, now)
+        else:
+            known.document, known.priority = document, fresh.priority
+            self._state.queues.admit(known)
+            if document["metadata"].get("deletionTimestamp"):
+                self._state.queues.going(uid)
+            self.settle(uid, now)
+
+    def _assign(self, pod: Pod, node: str, now: float) -> None:
+        self._state.place(pod, node)
+        self.settle(pod.uid, now)
+
+    def settle(self, uid: str, now: float) -> None:
+        """The pod is on its node: nothing about it is to be decided any more."""
+        self._scheduler.hints.pod_bound = True
+        if uid not in self._scheduler.in_flight:
+            self.forget(uid, now)
+        self._nominations.drop(uid)
+
+    def forget(self, uid: str, now: float) -> None:
+        """It does not wait any more."""
+        self._scheduler.waiters.remove(uid)
+        self._scheduler.gate_reports.remove(uid)
+        self._state.unknown_kinds.forget(uid)
+        queued = self._queue.remove(uid, now)
+        if queued is None:
+            return
+        self._drains.gone(queued.pod)
+        if queued.pod.joins:
+            short = self._state.groups.forget(queued.pod)
+            self._state.queues.gone(queued.pod)
+            if short is not None:
+                # Those that are left wait for others to come: neither for a place nor for their turn.
+                self._drains.forget(short.key)
+                self._scheduler.notify(reference(short.key), now)
+
+    def _put_pending(self, document: Object, now: float) -> None:
+        uid = document["metadata"]["uid"]
+        queued = self._queue.get(uid)
+        if queued is None:
+            if self._state.placed(uid) is not None:
+                # An old event of a pod that is bound by now, as far as is known.
+                return
+            queued = self._queue.add(self._read(document), now)
+            if queued.pod.joins:
+                self._notify(self._state.groups.wait(queued.pod), now)
+        else:
+            if uid in self._scheduler.in_flight:
+                document = _as_admitted(document, queued.pod)
+            pod = self._read(document, queued.pod)
+            if uid in self._scheduler.in_flight or pods.is_unchanged(queued.pod, pod, self._state.affinity):
+                self._state.reread(queued.pod, document)
+                if queued.subqueue is not SubQueue.GATED:
+                    return
+            else:
+                self._state.groups.forget(queued.pod)
+                queued.pod = pod
+                self._notify(self._state.groups.wait(pod), now)
+        self._scheduler.enqueue(queued, now)
+
+    def _remove(self, uid: str, now: float) -> None:
+        # What is being written for it stays in force until it is known how that ended: its devices may be given away
+        # already.
+        self.forget(uid, now)
+        self._nominations.drop(uid)
+        placed = self._state.placed(uid)
+        if placed is not None:
+            node = self._state.node_of(placed)
+            assert node is not None
+            self._state.displace(placed, node.name)
+
+    def _notify(self, changed: ObjectRef | None, now: float) -> None:
+        if changed is not None:
+            self._scheduler.notify(changed, now)
+
+
+def _as_admitted(document: Object, known: Pod) -> Object:
+    """The pod with what it said of its queue and group when it was placed, if it said anything of them."""
+    words = pod_queues.words_of(known.document)
+    return pod_queues.with_words(document, words) if words else document

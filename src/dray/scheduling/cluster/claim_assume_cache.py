@@ -1,0 +1,291 @@
+"""ClaimAssumeCache: the claims as the scheduler sees them, the newest of what was watched, written and decided.
+
+A decision is *assumed* at once: its devices are in use before it is written. It ends by `confirm`, with the claim as
+the server has it now, or by `forget`. Watch events that are older than what is known are ignored, so that a late one
+does not free a device that was just given away.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from dray.allocation import Inventory
+from dray.allocation.devices import DeviceID
+from dray.allocation.usage import device_of
+from dray.api.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    controller_uid,
+    is_deleting,
+    key_of,
+    mappings,
+    status_of,
+)
+from dray.api.pods import claim_entries, claim_names, group_name
+from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, allocation_of, reserved_for, results_of
+from dray.scheduling.cluster.device_demand import PLUGIN
+from dray.scheduling.model.reasons import Code, ObjectRef, Reason
+from dray.scheduling.model.status import Status
+
+CLAIM: Final = "ResourceClaim"
+_MOST_GONE: Final = 10_000
+
+Freed = Callable[[Iterable[DeviceID]], None]
+
+
+class ClaimAssumeCache:
+    """Keeps the inventory's usage in step; `freed` and `taken` are told which devices."""
+
+    def __init__(self, inventory: Inventory, freed: Freed, taken: Freed) -> None:
+        self._inventory = inventory
+        self._freed = freed
+        self._taken = taken
+        self._claims: dict[Key, Object] = {}
+        self._assumed: dict[Key, Object] = {}
+        """Allocations that were decided and are not known to be written."""
+        self.shared: frozenset[Key] = frozenset()
+        """Claims that several pods of the group use which is being tried: what one of them got the others have too."""
+        self._promised: dict[Key, set[str]] = {}
+        """Pods by uid that will use a claim as soon as that is written."""
+        self._extended: dict[str, dict[Key, Object]] = {}
+        """Claims for extended resources, by the uid of their pod."""
+        self._gone: OrderedDict[Any, None] = OrderedDict()
+        """The uids of claims that are no more: an answer that comes late must not bring one back."""
+        self._used_by: dict[str, dict[Key, Object]] = {}
+        """Claims by the uids of those they are reserved for."""
+        self._resolved: tuple[Object, list[tuple[Object, Object]] | Status] | None = None
+        """The pod that was asked for last: an attempt asks twice. 8 µs of 270 for a pod with one claim."""
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def get(self, key: Key) -> Object | None:
+        return self._claims.get(key)
+
+    def all(self) -> Iterable[Object]:
+        return self._claims.values()
+
+    def assumed(self, key: Key) -> bool:
+        """Whether it is being allocated."""
+        return key in self._assumed
+
+    def assumed_allocation(self, key: Key) -> Object | None:
+        return self._assumed.get(key)
+
+    def as_assumed(self, claim: Object) -> Object | None:
+        """The claim with the allocation that another pod of the group got; None where it is somebody else's affair."""
+        key = key_of(claim)
+        if key not in self.shared:
+            return None
+        return {**claim, "status": {**status_of(claim), "allocation": self._assumed[key]}}
+
+    def promise(self, key: Key, uid: str) -> None:
+        """The pod is to become a user of the claim; `withdraw` when it is, or is not to be any more."""
+        self._promised.setdefault(key, set()).add(uid)
+
+    def withdraw(self, key: Key, uid: str) -> None:
+        uids = self._promised.get(key, set())
+        uids.discard(uid)
+        if not uids:
+            self._promised.pop(key, None)
+
+    def promised(self, key: Key) -> Iterable[str]:
+        return self._promised.get(key, ())
+
+    def is_gone(self, uid: str) -> bool:
+        """Whether a claim was seen to be deleted, lately."""
+        return uid in self._gone
+
+    def extended(self, pod_uid: str) -> Object | None:
+        """What an earlier attempt left behind for the pod's extended resources."""
+        return next(iter(self._extended.get(pod_uid, {}).values()), None)
+
+    def used_by(self, uid: str) -> list[Object]:
+        """The claims that are reserved for it."""
+        return list(self._used_by.get(uid, {}).values())
+
+    def put(self, claim: Object) -> bool:
+        """Whether it is news."""
+        key, uid, users = key_of(claim), _uid(claim), _consumers(claim)
+        if uid in self._gone:
+            return False
+        known, left = self._claims.get(key), False
+        if known is not None:
+            if _uid(known) != uid:
+                self._drop(key, known)
+            elif _newer(claim, known):
+                left = not set(self._unlist(key, known)) <= set(users)
+            else:
+                return False
+        self._claims[key] = claim
+        self._resolved = None
+        for user in users:
+            self._used_by.setdefault(user, {})[key] = claim
+        if _is_extended(claim):
+            self._extended.setdefault(controller_uid(claim), {})[key] = claim
+        self._follow(key, claim)
+        if left:
+            # With one user less it may pay to ask the others to go.
+            self._freed(self._held(key))
+        return True
+
+    def remove(self, claim: Object) -> bool:
+        key = key_of(claim)
+        known = self._claims.get(key)
+        if known is None or _uid(known) != _uid(claim):
+            return False
+        self._drop(key, known)
+        self._gone[_uid(claim)] = None
+        if len(self._gone) > _MOST_GONE:
+            self._gone.popitem(last=False)
+        return True
+
+    def assume(self, key: Key, allocation: Object) -> None:
+        """The devices themselves are taken by `commit`."""
+        self._assumed[key] = allocation
+
+    def confirm(self, key: Key, claim: Object | None) -> None:
+        """`claim` is what the server answered to the write."""
+        known = self._claims.get(key)
+        if claim is not None and known is not None and _uid(claim) in self._gone and _uid(known) != _uid(claim):
+            # It was of a claim that is no more; what is assumed is about its successor.
+            return
+        self._assumed.pop(key, None)
+        if claim is not None and not self.put(claim) and key in self._claims:
+            self._follow(key, self._claims[key])
+
+    def forget(self, key: Key, allocation: Object) -> bool:
+        """The decision is not written and will not be. False where it was not in force any more."""
+        if self._assumed.get(key) is not allocation:
+            # Confirmed, or what is assumed now is for another claim of that name.
+            return False
+        del self._assumed[key]
+        claim = self._claims.get(key)
+        if claim is None:
+            self._release(key)
+        else:
+            self._follow(key, claim)
+        return True
+
+    def _follow(self, key: Key, claim: Object) -> None:
+        """Brings the usage in line with the claim."""
+        if allocation_of(claim):
+            results = results_of(claim)
+            if self._inventory.usage.claims.get(key) != results:
+                before = self._held(key)
+                self._inventory.put_claim(claim)
+                self._taken(self._held(key) - before)
+                self._freed(before - self._held(key))
+        elif key not in self._assumed:
+            self._release(key)
+
+    def _release(self, key: Key) -> None:
+        held = self._held(key)
+        if key in self._inventory.usage.claims:
+            self._inventory.remove_claim({"metadata": {"namespace": key[0], "name": key[1]}})
+        if held:
+            self._freed(held)
+
+    def _held(self, key: Key) -> set[DeviceID]:
+        results = self._inventory.usage.claims.get(key) or ()
+        return set(map(device_of, results))
+
+    def _drop(self, key: Key, claim: Object) -> None:
+        del self._claims[key]
+        self._resolved = None
+        self._unlist(key, claim)
+        self._assumed.pop(key, None)
+        if _is_extended(claim):
+            uid = controller_uid(claim)
+            self._extended.get(uid, {}).pop(key, None)
+            if not self._extended.get(uid):
+                self._extended.pop(uid, None)
+        self._release(key)
+
+    def _unlist(self, key: Key, claim: Object) -> list[str]:
+        """The uids of those it was reserved for."""
+        consumers = _consumers(claim)
+        for uid in consumers:
+            claims = self._used_by.get(uid, {})
+            claims.pop(key, None)
+            if not claims:
+                self._used_by.pop(uid, None)
+        return consumers
+
+    def resolve(self, pod: Object) -> list[tuple[Object, Object]] | Status:
+        """The pod's claims in the order it names them, each after its entry in the pod; or why one is not there yet."""
+        if self._resolved is None or self._resolved[0] is not pod:
+            self._resolved = pod, self._resolve(pod)
+        return self._resolved[1]
+
+    def _resolve(self, pod: Object) -> list[tuple[Object, Object]] | Status:
+        entries = claim_entries(pod)
+        if not entries:
+            return []
+        namespace, title = key_of(pod)
+        names = claim_names(pod)
+        found = []
+        for entry in entries:
+            if not entry.get("resourceClaimName"):
+                template = entry.get("resourceClaimTemplateName")
+                if not template:
+                    return _unresolved(Code.CLAIM_UNSPECIFIED, namespace, title, str(entry.get("name")))
+                if entry.get("name") not in names:
+                    return _unresolved(Code.CLAIM_NOT_CREATED, namespace, template)
+            name = entry.get("resourceClaimName") or names[entry["name"]]
+            if not name:
+                # The template led to no claim, and none is needed.
+                continue
+            claim = self._claims.get((namespace, name))
+            waits_for = ObjectRef(CLAIM, namespace, name)
+            if claim is None:
+                return _unresolved(Code.CLAIM_NOT_FOUND, namespace, name, waits_for=waits_for)
+            if is_deleting(claim):
+                return _unresolved(Code.CLAIM_DELETED, name, waits_for=waits_for)
+            if entry.get("resourceClaimTemplateName") and not _belongs(claim, pod):
+                return _unresolved(Code.CLAIM_NOT_OWNED, namespace, name, title, waits_for=waits_for)
+            found.append((entry, claim))
+        return found
+
+
+def _unresolved(code: Code, *args: str, waits_for: ObjectRef | None = None) -> Status:
+    return Status(PLUGIN, (Reason(code, args),), waits_for=(waits_for,) if waits_for is not None else ())
+
+
+def _belongs(claim: Object, pod: Object) -> bool:
+    """Whether a generated claim is the pod's own, or that of its group."""
+    owner = controller_of(claim) or {}
+    if owner.get("kind") == "PodGroup":
+        group = group_name(pod)
+        return bool(group) and owner.get("name") == group
+    return bool(owner.get("uid") == pod["metadata"].get("uid"))
+
+
+def _consumers(claim: Object) -> list[str]:
+    return [str(each.get("uid")) for each in mappings(reserved_for(claim))]
+
+
+def _is_extended(claim: Object) -> bool:
+    return annotations_of(claim).get(EXTENDED_CLAIM_ANNOTATION) == "true"
+
+
+def _uid(claim: Object) -> Any:
+    return claim["metadata"].get("uid")
+
+
+def _newer(claim: Object, known: Object) -> bool:
+    """Whether a version is later."""
+    one, other = claim["metadata"].get("resourceVersion"), known["metadata"].get("resourceVersion")
+    return one is None if one == other else is_newer(one, other)
+
+
+def is_newer(version: Any, than: Any) -> bool:
+    """Versions that are not numbers cannot be compared, and count as later."""
+    try:
+        return int(version) > int(than)
+    except (TypeError, ValueError):
+        return True

@@ -1,0 +1,162 @@
+"""Places that are kept for pods while those they displace are going, or while those that are there end by themselves.
+
+To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
+and those of higher priority do not see it. A place that others left because it is due to the pod's queue is taken for
+all pods of those queues: else whoever left it would come again and have it, by its priority, and be removed once more.
+Places that *drain* are kept apart: nobody was asked to leave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dray.api.objects import Key
+from dray.scheduling.core.state import State
+from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.queues import Rivals
+
+_DRAINING: Final = "/draining"
+"""Follows the uid of a pod whose place drains."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nomination:
+    pod: Pod
+    ghost: Pod
+    preemption: Preemption
+    key: str
+    drains: bool
+    rivals: Rivals | None
+    """Pods of these queues see it whatever their priority."""
+    seen: int
+    """How far the log of what became free is the pod's own doing, or known to it."""
+
+    @property
+    def claim(self) -> Key:
+        return "", self.ghost.uid
+
+
+class Nominations:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._kept: dict[str, _Nomination] = {}
+        self._lifted: set[str] = set()
+        """Of those that an attempt does not see at the moment, the uids."""
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def node(self, uid: str) -> str:
+        """Where the pod has a place kept for it, if anywhere."""
+        kept = self._kept.get(uid)
+        return kept.preemption.node if kept is not None else ""
+
+    def places(self) -> list[tuple[str, str]]:
+        """(uid of a pod, node) of all that are kept, but for those that drain."""
+        return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.drains]
+
+    def draining_places(self) -> list[tuple[str, str]]:
+        """The same of those that drain."""
+        return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.drains]
+
+    def stirred(self, since: int) -> list[str]:
+        """The pods, by uid, that have a place kept where something became free after a position of the log, or may
+        have. Nobody is stirred by what it left itself when it was last tried: that would have no end."""
+        helped, nodes = self._state.helped, self._state.nodes
+        changes = {seen: helped.since(max(since, seen)) for seen in {each.seen for each in self._kept.values()}}
+        return [
+            each.pod.uid
+            for each in self._kept.values()
+            if (changed := changes[each.seen]) is None
+            or ((node := nodes.get(each.preemption.node)) is not None and node.number in changed)
+        ]
+
+    def lowest(self) -> dict[str, int]:
+        """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
+        found: dict[str, int] = {}
+        for kept in self._kept.values():
+            node, priority = kept.preemption.node, kept.pod.priority
+            found[node] = min(priority, found.get(node, priority))
+        return found
+
+    def keep(self, pod: Pod, preemption: Preemption, *, drains: bool = False) -> None:
+        self.keep_all({pod: preemption}, drains=drains)
+
+    def keep_all(self, places: Mapping[Pod, Preemption], *, drains: bool = False) -> None:
+        """For pods that are placed together. What was reclaimed once stays so, whoever has to go beside."""
+        keys = {pod: f"{pod.uid}{_DRAINING}" if drains else pod.uid for pod in places}
+        nodes = {each.node for each in places.values()}
+        before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
+        for each in before.values():
+            # Keeping the same place once more helps nobody, for whichever of them it is.
+            self._leave(each, helps=each.preemption.node not in nodes)
+        seen = self._state.helped.end
+        for pod, preemption in places.items():
+            known = before.get(pod)
+            rivals = self._state.queues.rivals_of(pod) if preemption.reclaims else known.rivals if known else None
+            ghost = replace(pod, uid=f"{keys[pod]}/nominated", group=None, ghost=True)
+            self._lifted.discard(ghost.uid)
+            nomination = _Nomination(pod, ghost, preemption, keys[pod], drains, rivals, seen)
+            self._kept[nomination.key] = nomination
+            self._enter(nomination)
+
+    def drop(self, uid: str, *, drains: bool = False) -> None:
+        nomination = self._kept.pop(f"{uid}{_DRAINING}" if drains else uid, None)
+        if nomination is not None:
+            self._leave(nomination, helps=True)
+
+    def give_up(self, uid: str) -> None:
+        """The pod cannot have its place: neither that nor quota is kept for it any longer."""
+        self.drop(uid)
+        self._state.queues.give_up(uid)
+
+    def out_of_sight_of(self, *pods: Pod) -> AbstractContextManager[None]:
+        """For one attempt of the pods, which are of one priority."""
+        return self._lifting(self._unseen_by(pods)) if self._kept else nullcontext()
+
+    def without_draining(self) -> AbstractContextManager[None]:
+        """As if no place drained."""
+        seen = [each for each in self._kept.values() if each.drains and each.ghost.uid not in self._lifted]
+        return self._lifting(seen)
+
+    def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
+        uids, priority = {each.uid for each in pods}, pods[0].priority
+        rivals = self._state.queues.rivals_of(pods[0])
+        return [
+            each
+            for each in self._kept.values()
+            if each.ghost.uid not in self._lifted
+            if each.pod.uid in uids or (each.pod.priority < priority and (each.rivals is None or each.rivals != rivals))
+        ]
+
+    @contextmanager
+    def _lifting(self, lifted: Sequence[_Nomination]) -> Iterator[None]:
+        try:
+            for nomination in lifted:
+                self._leave(nomination, helps=False)
+                self._lifted.add(nomination.ghost.uid)
+            yield
+        finally:
+            for nomination in lifted:
+                if nomination.ghost.uid in self._lifted:
+                    self._lifted.discard(nomination.ghost.uid)
+                    if self._kept.get(nomination.key) is nomination:
+                        self._enter(nomination)
+
+    def _enter(self, nomination: _Nomination) -> None:
+        self._state.place(nomination.ghost, nomination.preemption.node)
+        if nomination.preemption.allocation:
+            self._state.hold(nomination.claim, nomination.preemption.allocation)
+
+    def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
+        preemption = nomination.preemption
+        if nomination.ghost.uid not in self._lifted:
+            self._state.displace(nomination.ghost, preemption.node, helps=False)
+            if preemption.allocation:
+                self._state.release(nomination.claim, helps=False)
+        if helps:
+            self._state.vacated(preemption.node, preemption.allocation)

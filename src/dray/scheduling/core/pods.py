@@ -1,0 +1,130 @@
+"""Pods as the scheduler keeps them, read from their documents; what a pod that is resized in place takes.
+
+The spec has what is wanted. The node says in the status what a container was granted (`allocatedResources`) and what it
+runs with (`resources`). Until these agree it takes the most of them, for each resource. What the node said it can never
+grant does not count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dray.api.objects import Object, is_deleting, key_of, labels_of, mapping, mappings
+from dray.api.pod_requests import amounts, container_requests, is_sidecar
+from dray.scheduling.cluster.affinity_index import AffinityIndex
+from dray.scheduling.core import node_allocatable
+from dray.scheduling.groups.front_ends import QUEUE_LABELS, group_of
+from dray.scheduling.model.making_room import ANNOTATION as MAKES_ROOM
+from dray.scheduling.model.pod import Pod, own_priority
+from dray.scheduling.model.signatures import Signatures
+
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
+
+
+def in_force(document: Object) -> Object:
+    """The pod with what its containers take at present; the same object where that is what its spec says."""
+    status = document.get("status") or {}
+    if not (status.get("containerStatuses") or status.get("initContainerStatuses")):
+        return document
+    granted = {
+        each.get("name"): each
+        for member in _STATUSES
+        for each in mappings(status.get(member))
+        if isinstance(each.get("resources"), dict)
+    }
+    spec, refused = document["spec"], _is_refused(status)
+    changed: Object = {}
+    for member in ("containers", "initContainers"):
+        before = mappings(spec.get(member))
+        after = [
+            _held(each, granted[each.get("name")], refused)
+            if each.get("name") in granted and (member == "containers" or is_sidecar(each))
+            else each
+            for each in before
+        ]
+        if after != before:
+            changed[member] = after
+    return {**document, "spec": {**spec, **changed}} if changed else document
+
+
+def _held(container: Object, status: Object, refused: bool) -> Object:
+    wanted = container_requests(container)
+    requests: Object = {} if refused else dict(wanted)
+    for granted in (mapping(status["resources"]).get("requests"), status.get("allocatedResources")):
+        _raise(requests, mapping(granted))
+    if requests == wanted:
+        return container
+    return {**container, "resources": {**mapping(container.get("resources")), "requests": requests}}
+
+
+def _raise(requests: Object, granted: Object) -> None:
+    known = amounts(requests)
+    for name, amount in amounts(granted).items():
+        if amount > known.get(name, 0):
+            requests[name] = granted[name]
+
+
+def _is_refused(status: Any) -> bool:
+    return any(
+        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
+        for each in mappings(status.get("conditions"))
+    )
+
+
+def read(document: Object, signatures: Signatures, known: Pod | None = None) -> Pod:
+    """`known` is the pod as it was before."""
+    metadata, spec = document["metadata"], document["spec"]
+    generation = metadata.get("generation")
+    taking = in_force(document)
+    if (
+        known is not None
+        and generation
+        and known.document["metadata"].get("generation") == generation
+        and taking is document
+        and in_force(known.document) is known.document
+    ):
+        # Labels belong to the signature of a pod with terms about others, and change without a new generation.
+        # So may anything that plugins sign.
+        before = known.requirements
+        same = not before.pod_terms or known.labels == labels_of(document)
+        same = same and signatures.signs(document) == before.signs
+        requirements = before if same else signatures.requirements(document)
+    else:
+        requirements = signatures.requirements(taking)
+    group = group_of(document)
+    return Pod(
+        key_of(document),
+        metadata["uid"],
+        document,
+        requirements,
+        own_priority(document),
+        spec.get("preemptionPolicy") != "Never",
+        metadata.get("creationTimestamp") or "",
+        known.extra if known is not None else node_allocatable.amounts_of(document),
+        group,
+        group is not None or not QUEUE_LABELS.isdisjoint(metadata.get("labels") or ()),
+    )
+
+
+def claims_of(document: Object) -> object:
+    """What of a pod that waits says which claims it has, and whether it may be tried."""
+    spec = document["spec"]
+    statuses = (document.get("status") or {}).get("resourceClaimStatuses")
+    return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
+
+
+def outward(pod: Pod) -> object:
+    """What others see of it: their terms, and whoever it makes room for."""
+    return pod.labels, is_deleting(pod.document), pod.annotations.get(MAKES_ROOM)
+
+
+def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
+    """Whether an attempt would have the same outcome."""
+    if pod.requirements is not known.requirements or pod.priority != known.priority or pod.group != known.group:
+        return False
+    if pod.labels != known.labels and (pod.requirements.pod_terms or affinity.selects(pod)):
+        # What others say of pods with such labels may be in its way no longer.
+        return False
+    if (pod.joins or known.joins) and any(pod.labels.get(each) != known.labels.get(each) for each in QUEUE_LABELS):
+        return False
+    return claims_of(pod.document) == claims_of(known.document)

@@ -1,0 +1,404 @@
+"""The cluster as the scheduler knows it, kept current from events and from its own decisions.
+
+Nothing is copied per pod. Whoever keeps something worked out per node reads in `touched` which nodes to look at again;
+`helped` has only those where something became free or possible, which is what those who wait for room want to know.
+Readers of these logs remember how far they have read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from zlib import crc32
+
+from dray.allocation import Inventory, node_selectors
+from dray.allocation.devices import DeviceID
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Key, Object, labels_of, mapping, walk
+from dray.scheduling.cluster.affinity_index import AffinityIndex
+from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
+from dray.scheduling.cluster.device_demand import DeviceDemands
+from dray.scheduling.cluster.extended import ResourceMap
+from dray.scheduling.cluster.node_classes import NodeClasses
+from dray.scheduling.cluster.volumes import VolumeClaims
+from dray.scheduling.groups.groups import Groups
+from dray.scheduling.groups.unknown_kinds import UnknownKinds
+from dray.scheduling.model.faults import Report, ignore
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.signatures import Signatures
+from dray.scheduling.quota.queues import Queues
+
+_MOST: Final = 1 << 16
+
+
+class ChangeLog:
+    """Nodes by their numbers."""
+
+    __slots__ = ("_dropped", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._dropped = 0
+
+    @property
+    def end(self) -> int:
+        return self._dropped + len(self._numbers)
+
+    def note(self, number: int) -> None:
+        if len(self._numbers) >= _MOST:
+            half = _MOST // 2
+            del self._numbers[:half]
+            self._dropped += half
+        self._numbers.append(number)
+
+    def everything(self) -> None:
+        """Makes all readers look at all nodes."""
+        self._dropped = self.end + 1
+        self._numbers.clear()
+
+    def since(self, position: int) -> set[int] | None:
+        """The nodes that changed after a position; None where it is too long ago to tell."""
+        if position < self._dropped:
+            return None
+        return set(self._numbers[position - self._dropped :])
+
+
+class State:
+    def __init__(self, *, gates: FeatureGates = ALL_GATES, seed: int = 0, report: Report = ignore) -> None:
+        self.gates = gates
+        self.report = report
+        self.inventory = Inventory(gates=gates)
+        self.claims = ClaimAssumeCache(self.inventory, self._freed, self._taken)
+        self.resources = ResourceMap(enabled=gates["DRAExtendedResource"])
+        self.signatures = Signatures()
+        self.demands = DeviceDemands()
+        self.affinity = AffinityIndex()
+        self.groups = Groups(gates)
+        self.nodes: dict[str, Node] = {}
+        self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
+        self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
+        self.node_classes = NodeClasses()
+        self.unknown_kinds = UnknownKinds()
+        self.volumes = VolumeClaims()
+        self.numbered: list[Node | None] = []
+        """Nodes by number; the number of one that is gone is used again."""
+        self.ties: list[int] = []
+        """By number: which of equally good nodes comes first."""
+        self.images: dict[str, int] = {}
+        """On how many nodes an image is."""
+        self.charging = False
+        """Whether there ever was a device that takes something from its node."""
+        self.size = 0
+        """How many nodes exist."""
+        self.soft_taints = 0
+        """How many nodes have a taint that only asks to stay away."""
+        self.touched = ChangeLog()
+        self.helped = ChangeLog()
+        self.looks = 0
+        """How often something that is kept per node was brought up to date."""
+        self.pods_revision = 0
+        """Changes with every pod that comes to a node or leaves one, and not with what is done in thought: places that
+        are kept for pods, and pods that are placed on trial."""
+        self.nodes_revision = 0
+        """Changes with every node that comes or goes or gets other labels."""
+        self._places: dict[str, Node] = {}
+        """Where pods are, by their uid."""
+        self._spare: list[int] = []
+        self._seed = seed
+        self._trying = False
+        """Whether pods are placed in thought, so that what becomes free helps nobody."""
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes that exist."""
+        return (node for node in self.nodes.values() if node.document is not None)
+
+    # Nodes
+
+    def put_node(self, document: Object) -> None:
+        node = self._node(document["metadata"]["name"])
+        before, images = dict(node.labels), node.images
+        fresh = node.document is None
+        known = _relevant(node)
+        self.size += fresh
+        self.soft_taints -= _is_soft(node)
+        node.read(document)
+        self.soft_taints += _is_soft(node)
+        self._count_images(images, -1)
+        self._count_images(node.images, 1)
+        if fresh or before != node.labels:
+            self.nodes_revision += 1
+            self.affinity.node_changed(node, before)
+            self.queues.node_changed(node, before)
+        # Most updates are heartbeats.
+        if fresh or known != _relevant(node):
+            self.capacity.outdate()
+            self._changed(node, helps=True)
+
+    def remove_node(self, name: str) -> None:
+        node = self.nodes.get(name)
+        if node is None or node.document is None:
+            return
+        self.size -= 1
+        self._count_images(node.images, -1)
+        before = dict(node.labels)
+        self.soft_taints -= _is_soft(node)
+        node.document, node.labels, node.images, node.taints = None, {}, {}, ()
+        self.affinity.node_changed(node, before)
+        self.queues.node_changed(node, before)
+        self.nodes_revision += 1
+        self.capacity.outdate()
+        self.touched.note(node.number)
+        self._retire(node)
+
+    def _node(self, name: str) -> Node:
+        node = self.nodes.get(name)
+        if node is None:
+            number = self._spare.pop() if self._spare else len(self.numbered)
+            if number == len(self.numbered):
+                self.numbered.append(None)
+                self.ties.append(0)
+            node = self.nodes[name] = self.numbered[number] = Node(name, number)
+            self.ties[number] = crc32(f"{self._seed}/{name}".encode())
+        return node
+
+    def _retire(self, node: Node) -> None:
+        """A node that is gone is kept for as long as pods are said to be on it."""
+        if node.document is None and not node.pods:
+            del self.nodes[node.name]
+            self.numbered[node.number] = None
+            self._spare.append(node.number)
+
+    def _count_images(self, names: Iterable[str], sign: int) -> None:
+        for name in names:
+            left = self.images.get(name, 0) + sign
+            if left:
+                self.images[name] = left
+            else:
+                self.images.pop(name, None)
+
+    def _changed(self, node: Node, *, helps: bool) -> None:
+        self.touched.note(node.number)
+        if helps and not self._trying:
+            self.helped.note(node.number)
+
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """None where it is gone."""
+        self.affinity.namespace_changed(name, labels)
+        self.queues.namespace_changed()
+        self.pods_revision += 1
+
+    # Pods on nodes
+
+    def place(self, pod: Pod, name: str) -> None:
+        node = self._node(name)
+        node.add(pod)
+        self._places[pod.uid] = node
+        self.affinity.add(pod, node)
+        if pod.joins:
+            self.groups.place(pod)
+            self.queues.place(pod, node)
+        self.pods_revision += not (pod.ghost or self._trying)
+        self._changed(node, helps=False)
+
+    def reread(self, pod: Pod, document: Object) -> None:
+        """What is new of a pod, which may be on a node in thought: terms of others speak of its labels there."""
+        node = self._places.get(pod.uid)
+        if node is None or pod.labels == labels_of(document):
+            pod.document = document
+            return
+        self.displace(pod, node.name, helps=False)
+        pod.document = document
+        self.place(pod, node.name)
+
+    def displace(self, pod: Pod, name: str, *, helps: bool = True) -> None:
+        node = self.nodes.get(name)
+        if node is None or pod.uid not in node.pods:
+            return
+        node.remove(pod)
+        del self._places[pod.uid]
+        self.affinity.remove(pod, node)
+        self.groups.displace(pod)
+        self.queues.displace(pod)
+        self.pods_revision += helps and not self._trying
+        self._changed(node, helps=helps)
+        self._retire(node)
+
+    def regroup(self, group: Group) -> None:
+        """What the group says is other than before, which may be the queue of its pods."""
+        if group.queue:
+            for pod in self.groups.placed(group):
+                self.queues.displace(pod)
+                self.queues.place(pod, self._places[pod.uid])
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Pods are placed in thought and taken back: what becomes free by that was free before."""
+        before = self._trying
+        self._trying = self.queues.waiters.trying = True
+        try:
+            yield
+        finally:
+            self._trying = self.queues.waiters.trying = before
+
+    def node_of(self, pod: Pod) -> Node | None:
+        return self._places.get(pod.uid)
+
+    def placed(self, uid: str) -> Pod | None:
+        node = self._places.get(uid)
+        return node.pods.get(uid) if node is not None else None
+
+    def bound(self, pod: Pod) -> bool:
+        """Whether the server knows that the pod is on its node, so that removing it frees the place."""
+        return bool(pod.document["spec"].get("nodeName"))
+
+    # Devices
+
+    def put_slice(self, document: Object) -> None:
+        """Raises NodeSelectorError for a slice of which it cannot be told where its devices are: it is left out, since
+        every search would fail on it."""
+        try:
+            self._check_node_selectors(document["spec"])
+            self.inventory.put_slice(document)
+        except NodeSelectorError:
+            self.remove_slice(document)
+            raise
+        except Exception:
+            # What it published before is gone.
+            self.reconsider()
+            raise
+        devices = document["spec"].get("devices") or ()
+        if not self.charging and self.gates["DRANodeAllocatableResources"]:
+            self.charging = any(device.get("nodeAllocatableResources") for device in devices)
+        self._published(document)
+
+    def _check_node_selectors(self, spec: Object) -> None:
+        if selector := spec.get("nodeSelector"):
+            node_selectors.check(selector, "spec.nodeSelector")
+        for index, device in enumerate(spec.get("devices") or ()):
+            if selector := device.get("nodeSelector"):
+                node_selectors.check(selector, f"spec.devices[{index}].nodeSelector")
+
+    def remove_slice(self, document: Object) -> None:
+        self.inventory.remove_slice(document["metadata"]["name"])
+        self._published(document)
+
+    def _published(self, document: Object) -> None:
+        self.capacity.outdate_devices()
+        spec = mapping(document.get("spec"))
+        name, driver, pool = spec.get("nodeName"), spec.get("driver") or "", mapping(spec.get("pool")).get("name") or ""
+        if not name or self.inventory.viewers((driver, pool, "")) is None:
+            self.reconsider()
+        elif name in self.nodes:
+            self._changed(self.nodes[name], helps=True)
+
+    def put_class(self, document: Object) -> None:
+        name = document["metadata"]["name"]
+        before = self.resources.names(name)
+        self.inventory.put_class(document)
+        self.resources.put_class(document)
+        self._class_changed(name, before)
+
+    def remove_class(self, name: str) -> None:
+        before = self.resources.names(name)
+        self.inventory.remove_class(name)
+        self.resources.remove_class(name)
+        self._class_changed(name, before)
+
+    def _class_changed(self, name: str, before: tuple[str, ...]) -> None:
+        """`before` are the names that its devices had for queues."""
+        if self.resources.names(name) != before:
+            self.queues.outdate()
+        self.capacity.outdate_devices()
+        self.demands.forget_classes()
+        self.reconsider()
+
+    def leave_out_extended(self) -> None:
+        self.resources.disable()
+        self.queues.outdate()
+        self.demands.forget_classes()
+        self.reconsider()
+
+    def put_node_class(self, kind: str, document: Object) -> None:
+        self.node_classes.put(kind, document)
+        self.reconsider()
+
+    def remove_node_class(self, kind: str, document: Object) -> None:
+        self.node_classes.remove(kind, document)
+        self.reconsider()
+
+    def put_taint_rule(self, document: Object) -> None:
+        if not walk(document, "spec", "taint").get("effect"):
+            # Every device would be looked at in vain.
+            raise ValueError("spec.taint.effect: required")
+        self.inventory.put_taint_rule(document)
+        self.reconsider()
+
+    def remove_taint_rule(self, name: str) -> None:
+        self.inventory.remove_taint_rule(name)
+        self.reconsider()
+
+    def reconsider(self) -> None:
+        """Something changed that concerns every node."""
+        if not self._trying:
+            self.touched.everything()
+            self.helped.everything()
+
+    def hold(self, key: Key, results: Sequence[Object]) -> None:
+        """Devices that are kept for somebody, under a name that no claim has.
+
+        Shares get names of their own too: the claim that they are meant for may come to have them meanwhile.
+        """
+        kept = [
+            {**each, "shareID": f"{share}/{key[1]}"} if (share := each.get("shareID")) else each for each in results
+        ]
+        self._taken(self.inventory.usage.hold(key, kept))
+        self.inventory.follow([(each["driver"], each["pool"], each["device"]) for each in results])
+
+    def release(self, key: Key, *, helps: bool) -> None:
+        devices = self.inventory.usage.release(key)
+        self.inventory.follow(devices)
+        self._devices_changed(devices, helps=helps)
+
+    def vacated(self, name: str, results: Iterable[Object]) -> None:
+        """They are no longer kept for somebody: now others may have them, even if that comes out of a trial."""
+        trying, self._trying = self._trying, False
+        self.pods_revision += 1
+        node = self.nodes.get(name)
+        if node is not None:
+            self._changed(node, helps=True)
+        self._freed((each["driver"], each["pool"], each["device"]) for each in results)
+        self._trying = trying
+
+    def _freed(self, devices: Iterable[DeviceID]) -> None:
+        self._devices_changed(devices, helps=True)
+
+    def _taken(self, devices: Iterable[DeviceID]) -> None:
+        self._devices_changed(devices, helps=False)
+
+    def _devices_changed(self, devices: Iterable[DeviceID], *, helps: bool) -> None:
+        names: set[str] = set()
+        for device in devices:
+            viewers = self.inventory.viewers(device)
+            if viewers is None:
+                # That a device of the network is taken is found out when a node is asked.
+                if helps:
+                    self.reconsider()
+                return
+            names.update(viewers)
+        for name in names:
+            if name in self.nodes:
+                self._changed(self.nodes[name], helps=helps)
+
+
+def _is_soft(node: Node) -> bool:
+    return any(taint.get("effect") == "PreferNoSchedule" for taint in node.taints)
+
+
+def _relevant(node: Node) -> tuple[Any, ...]:
+    features = ((node.document or {}).get("status") or {}).get("declaredFeatures")
+    return node.labels, node.taints, node.unschedulable, node.allocatable, node.images, features

@@ -1,0 +1,152 @@
+"""GroupQuota: quota for all pods of a group at once: what it lacks, and who would have to go so that it gets it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.core.queue import QueuedPod
+from dray.scheduling.core.state import State
+from dray.scheduling.eviction.group_preemption import places_of
+from dray.scheduling.eviction.preemption import Preemptor
+from dray.scheduling.eviction.reclaim import Reclaimer
+from dray.scheduling.model.actions import GroupPreemption, Preemption
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.model.status import Status
+from dray.scheduling.placement.group_placement import GroupPlacer
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
+from dray.scheduling.quota.queue_charges import QueueCharges
+from dray.scheduling.quota.queue_policy import Ask
+from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA
+
+Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
+"""The pods of a group that may fit on some node, as things are then."""
+
+
+class GroupQuota:
+    def __init__(self, state: State, reclaimer: Reclaimer, preemptor: Preemptor, placer: GroupPlacer) -> None:
+        self._state = state
+        self._reclaimer = reclaimer
+        self._preemptor = preemptor
+        self._placer = placer
+
+    def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
+        """What the queue of all these pods has too little of for as many as must start together; None where there may
+        be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
+        queues = self._state.queues
+        for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
+            queues.reclaim_waiters.remove(each.uid)
+        asks = self._asks(pods, need, now)
+        if asks is None:
+            return None
+        asked, least = asks
+        if asked.policy.is_held_up(replace(asked.ask, pods=tuple(pods))):
+            return None, held_up(asked.ask.queue)
+        short = asked.policy.short(least)
+        if short is None:
+            return None
+        root = ObjectRef(QUOTA, "", asked.policy.lacks(least.queue, short))
+        return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, root))
+
+    def unplaced(self, pods: Sequence[Pod], need: int, now: float) -> None:
+        """There was quota for the pods, and no place."""
+        asks = self._asks(pods, need, now)
+        if asks is not None:
+            asked, least = asks
+            self._state.queues.reclaim_waiters.add(asked.policy, least, lacks=False)
+
+    def keep(self, pods: Sequence[Pod], preemption: GroupPreemption) -> None:
+        """There is quota for the pods, and will be a place: that is theirs until the others are gone."""
+        nodes, places = self._state.nodes, preemption.places
+        found = [(each, nodes[places[each.uid].node]) for each in pods if each.uid in places]
+        self._state.queues.make_room(found, preemption.victims)
+
+    def _asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
+        """What is asked for as many pods as must start together, and the least that would do; None for pods that are
+        not in one queue."""
+        queues = self._state.queues
+        policy = queues.policy_of(pods[0]) if pods else None
+        if policy is None:
+            return None
+        queue = policy.queue_of(pods[0])
+        namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
+        if queue is None or any(
+            queues.policies_of(each) != [policy] or policy.queue_of(each) != queue or policy.problem(each, namespace)
+            for each in pods
+        ):
+            return None
+        charges, priority = policy.charges, policy.priority(pods[0])
+        company = self._state.groups.company(pods[0])
+        few = pods[:1] if company > 1 else pods
+        some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
+        wanted = charges.wanted(queue, some, company)
+        ask = Ask(some, queue, wanted, priority, now)
+        return QueuedAsk(policy, ask), ask if least is None else replace(ask, wanted=least)
+
+    def reclaim_for(
+        self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
+    ) -> GroupPreemption | None:
+        """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
+        asks = self._asks(pods, need, now)
+        if asks is None or asks[0].policy.is_uniform(asks[0].ask.queue):
+            return None
+        return self.reclaim(asks[0], group, need, prepared)
+
+    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> GroupPreemption | None:
+        """Nothing is placed afterwards."""
+        places: dict[str, Preemption] = {}
+
+        def place(removed: Sequence[Pod]) -> bool:
+            found = self._places(group, need, prepared, removed)
+            if found:
+                places.clear()
+                places.update(found)
+            return bool(found)
+
+        victims = self._reclaimer.find(asked, place)
+        if victims is None:
+            self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
+            return None
+        # What was reclaimed is for all of them. It is kept for one, who stays with it as long as a place is kept.
+        if places:
+            holder = asked.ask.pod.uid
+            self._state.queues.hand_over(holder, holder if holder in places else next(iter(places)), places)
+        return GroupPreemption(victims, places, reclaims=True)
+
+    def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
+        leaving = [each for each in removed if self._state.node_of(each) is not None]
+        removal = self._preemptor.trial(set())
+        removal.remove(leaving)
+        try:
+            found = prepared()
+            if len(found) < need:
+                return {}
+            with self._placer.trial(found, found[0][1].work) as (trial, members):
+                try:
+                    answer = self._placer.place(group, members, need, trial, anew=True)
+                    return places_of(members) if answer is None else {}
+                finally:
+                    trial.undo()
+        finally:
+            removal.undo()
+
+
+def _cheapest(
+    charges: QueueCharges, queue: str, pods: Sequence[Pod], need: int
+) -> tuple[tuple[Pod, ...], dict[str, int]]:
+    """So many of the pods as want least, and of each resource at least what so many of them want, whichever start."""
+    each_wants = [charges.wanted(queue, (each,)) for each in pods]
+    order = sorted(range(len(pods)), key=lambda number: sum(each_wants[number].values()))
+    names = {name for each in each_wants for name in each}
+    least = {name: sum(sorted(each.get(name, 0) for each in each_wants)[:need]) for name in names}
+    together, alone = charges.wanted(queue, pods), Counter[str]()
+    for each in each_wants:
+        alone.update(each)
+    # What they share is wanted once, whoever brings it along.
+    return tuple(pods[number] for number in order[:need]), {
+        name: amount for name, amount in least.items() if together.get(name, 0) == alone[name]
+    }

@@ -1,0 +1,103 @@
+"""GroupExplainer: why a group waits, cause by cause: its size, its queue, its topology, its devices.
+
+What a decision stops at is asked here for each by itself, of the same plugins and the same state.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.status import GroupDiagnosis, Status
+from dray.scheduling.quota.queue_policy import Ask
+from dray.scheduling.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """Of a group that has pods."""
+
+    group: Group
+    least: int
+    """So many start together."""
+    pods: int
+    placed: int
+    succeeded: int
+    ready: int
+    """Of those that wait the ones that nothing keeps from being tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAnswer:
+    queue: str
+    """Empty where there is none of that name."""
+    problem: Reason | None
+    """Why it lets the pods not in that have to start together."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupExplanation:
+    group: Group
+    """The root of its tree: all of it is placed at once."""
+    sizes: tuple[GroupSize, ...]
+    started: bool
+    """Whether as many pods are on nodes as must start together."""
+    waiting: int
+    obstacle: Status | None = None
+    """Why its pods are not tried."""
+    queue: QueueAnswer | None = None
+    """None where its pods are in no queue."""
+    diagnosis: GroupDiagnosis | None = None
+    """Why there is no place for it, were its queue to let it in; None where there is one."""
+
+
+class GroupExplainer:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._state = scheduler.state
+
+    def explain(self, group: Group, now: float) -> GroupExplanation:
+        groups = self._state.groups
+        root = groups.root(group)
+        root = root if isinstance(root, Group) else group
+        sizes = tuple(self._size(each) for each in groups.leaves(root))
+        waiting = [pod for pod in groups.waiting(root) if self._state.placed(pod.uid) is None]
+        started = groups.is_started(root)
+        if not waiting:
+            return GroupExplanation(root, sizes, started, 0)
+        obstacle = self._obstacle(root, waiting)
+        queue = self._queue(waiting[: groups.need(root)])
+        diagnosis = None
+        lacks_quota = queue is not None and queue.problem is not None
+        if obstacle is None:
+            with self._state.queues.unasked() if lacks_quota else nullcontext():
+                diagnosis = self._scheduler.group_attempts.diagnose(waiting[0], now)
+        return GroupExplanation(root, sizes, started, len(waiting), obstacle, queue, diagnosis)
+
+    def _size(self, group: Group) -> GroupSize:
+        members = self._state.groups.members(group.key)
+        succeeded, placed = len(members.succeeded - members.placed.keys()), len(members.placed)
+        ready = len(members.ready - members.placed.keys())
+        return GroupSize(group, max(1, group.min_count), members.number, placed, succeeded, ready)
+
+    def _obstacle(self, root: Group, waiting: list[Pod]) -> Status | None:
+        """None where enough of them can be tried."""
+        if self._state.groups.is_ready(root):
+            return None
+        statuses = (self._scheduler.framework.pre_enqueue(pod) for pod in waiting)
+        return next((status for status in statuses if status is not None), None)
+
+    def _queue(self, pods: list[Pod]) -> QueueAnswer | None:
+        policy = self._state.queues.policy_of(pods[0])
+        if policy is None:
+            return None
+        namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
+        problem, queue = policy.problem(pods[0], namespace), policy.queue_of(pods[0])
+        if problem is None and queue is not None:
+            ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), policy.priority(pods[0]))
+            held_up = Reason(Code.QUEUE_HELD_UP, (queue,)) if policy.is_held_up(ask) else None
+            problem = policy.short(ask) or held_up
+        return QueueAnswer(queue or "", problem)

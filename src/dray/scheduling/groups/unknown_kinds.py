@@ -1,0 +1,98 @@
+"""UnknownKinds: pods that name a group, a queue or a class of a kind of which it is not known that the server has it.
+
+Kinds of other systems may be installed at any time. A pod that names an object of such a kind is not tried before
+somebody has asked the server for the kind, after the pod came: else the first pods of a gang would be placed alone. Who
+asks counts with `begin` and `end`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from dray.api.objects import Object, labels_of, mapping, mappings, walk
+from dray.scheduling.cluster import compute_class, node_classes
+from dray.scheduling.cluster.topologies import KIND as TOPOLOGY
+from dray.scheduling.groups import jobs, kai
+from dray.scheduling.groups import kueue as kueue_groups
+from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
+from dray.scheduling.model.group import GroupKey
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kueue import kinds as kueue
+
+ANSWER: Final = ObjectRef("kinds of the server", "", "")
+"""The object that pods with unknown kinds wait for: the answer of the server."""
+_KAI_GROUP: Final = f"{kai.KIND}.{kai.API_GROUP}"
+_NODE_LABELS: Final = {compute_class.LABEL: compute_class.KIND, node_classes.NODE_POOL_LABEL: node_classes.NODE_POOL}
+
+
+def named_kinds(pod: Object) -> Iterator[str]:
+    """The kinds of the objects that a pod names, by the names under which these are given to the scheduler."""
+    labels, group = labels_of(pod), group_of(pod)
+    if kueue.QUEUE_LABEL in labels:
+        yield from ("LocalQueue", "ClusterQueue")
+    if kai_queue.QUEUE_LABEL in labels or (group is not None and group.api == kai.API_GROUP):
+        yield kai_queue.KIND
+    if group is not None:
+        yield from _kinds_of_group(pod, group)
+    spec = mapping(pod.get("spec"))
+    if "nodeSelector" in spec or "affinity" in spec:
+        yield from {kind for label, kind in _NODE_LABELS.items() if label in _asked_labels(spec)}
+
+
+def _kinds_of_group(pod: Object, group: GroupKey) -> Iterator[str]:
+    if group.api == jobs.API_GROUP:
+        speaks = kueue_groups.speaks_of_topology(mapping(mapping(pod.get("metadata")).get("annotations")))
+        yield f"{TOPOLOGY}.{kueue.API_GROUP}" if speaks else _KAI_GROUP
+    elif group.api == kueue_groups.API_GROUP:
+        yield f"{TOPOLOGY}.{kueue.API_GROUP}"
+    else:
+        yield from (
+            name
+            for name, front_end in FRONT_ENDS.items()
+            if (front_end.api_group, front_end.kind) == (group.api, group.kind)
+        )
+
+
+def _asked_labels(spec: Object) -> set[str]:
+    """The labels that nodes of the pod must have."""
+    required = walk(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = mappings(required.get("nodeSelectorTerms"))
+    expressions = (expression for term in terms for expression in mappings(term.get("matchExpressions")))
+    return {*mapping(spec.get("nodeSelector")), *(str(expression.get("key")) for expression in expressions)}
+
+
+class UnknownKinds:
+    def __init__(self) -> None:
+        self.wanted: Callable[[], None] | None = None
+        """Callback for when a pod waits for the answer of the server. If None, no pod waits."""
+        self.known: set[str] = set()
+        """Kinds that the server is known to have, and kinds that need no question."""
+        self._came: dict[str, int] = {}
+        """Number of questions that had begun when the pod came, by pod uid."""
+        self._begun = 0
+        self._answered = 0
+
+    def waits(self, pod: Pod) -> list[str]:
+        """The kinds that the server has to be asked for before the pod is tried."""
+        wanted = pod.requirements
+        if self.wanted is None or not (pod.joins or wanted.node_selector or wanted.node_affinity is not None):
+            return []
+        missing = [kind for kind in named_kinds(pod.document) if kind not in self.known]
+        if not missing or self._answered > self._came.setdefault(pod.uid, self._begun):
+            return []
+        self.wanted()
+        return missing
+
+    def forget(self, uid: str) -> None:
+        self._came.pop(uid, None)
+
+    def begin(self) -> None:
+        """Counts a question to the server for all unknown kinds."""
+        self._begun += 1
+
+    def end(self) -> None:
+        """Notes that the server has answered the questions so far."""
+        self._answered = self._begun

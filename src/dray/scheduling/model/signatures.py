@@ -1,0 +1,176 @@
+"""Pod signatures: pods with the same one have the same requirements, which are compiled once for all of them.
+
+The signature has everything of a pod that scheduling reads, and what plugins add to it. Labels and namespace belong to
+it only for pods with terms about other pods, since such terms speak of the pod's own labels and namespace too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from dray.api import pod_requests as requests
+from dray.api.caches import Cache
+from dray.api.objects import Object, bounded, mapping, mappings, strings, text
+from dray.api.pod_requests import is_sidecar
+from dray.api.pods import containers_of
+from dray.api.quantity import INT32_MAX
+from dray.scheduling.model.node import EVERYWHERE
+from dray.scheduling.model.node_terms import NodeTerms
+from dray.scheduling.model.pod import Port, Requirements
+from dray.scheduling.model.pod_terms import PodTerms
+from dray.scheduling.model.tolerations import Tolerations
+
+_MOST: Final = 4096
+# Of what tells them apart; what is made of it is several times as large.
+_MOST_BYTES: Final = 16 << 20
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+Sign = Callable[[Object], Hashable]
+
+
+class Signatures:
+    """Those that were seen lately."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._known: Cache[tuple[Hashable, ...], Requirements] = Cache(most, _MOST_BYTES)
+        self._encode = msgspec.json.Encoder().encode
+        self.signers: Sequence[Sign] = ()
+        """Of plugins."""
+
+    def signs(self, document: Object) -> tuple[Hashable, ...]:
+        """What plugins add to the signature."""
+        return tuple([sign(document) for sign in self.signers])
+
+    def requirements(self, document: Object) -> Requirements:
+        """The same object for pods of the same signature, as long as it is remembered."""
+        text = self._encode(_relevant(document))
+        signs = self.signs(document)
+        known = self._known.get((text, *signs))
+        if known is None:
+            known = compiled(document)
+            if signs:
+                known = replace(known, signs=signs)
+            self._known.put((text, *signs), known, len(text))
+        return known
+
+
+def _relevant(document: Object) -> Any:
+    spec = document.get("spec") or {}
+    try:
+        get = spec.get
+        affinity, spread = get("affinity"), get("topologySpreadConstraints")
+        has_pod_terms = spread or (affinity and (affinity.get("podAffinity") or affinity.get("podAntiAffinity")))
+        metadata = document["metadata"] if has_pod_terms else {}
+        return (
+            [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
+            [
+                (c.get("image"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
+                for c in get("initContainers") or ()
+            ],
+            get("overhead"),
+            get("resources"),
+            get("nodeSelector"),
+            affinity,
+            get("tolerations"),
+            spread,
+            get("hostNetwork"),
+            metadata.get("namespace"),
+            metadata.get("labels"),
+        )
+    except (AttributeError, KeyError, TypeError):
+        # Something else stands where an object should: compare all of it.
+        return spec, document.get("metadata")
+
+
+def compiled(document: Object) -> Requirements:
+    """Reads past whatever is missing or not of the right form."""
+    spec, metadata = mapping(document.get("spec")), mapping(document.get("metadata"))
+    affinity = mapping(spec.get("affinity"))
+    near, apart = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
+    own = _Own(metadata)
+    required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
+    preferred = mappings(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
+    preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
+    amounts = requests.requests(spec)
+    return Requirements(
+        requests=amounts,
+        extended=any("/" in name for name in amounts),
+        scoring=requests.scoring(spec),
+        ports=frozenset(_ports(spec)),
+        tolerations=Tolerations(mappings(spec.get("tolerations"))),
+        node_selector=mapping(spec.get("nodeSelector")),
+        node_affinity=NodeTerms(mappings(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
+        preferred_node_affinity=NodeTerms(mapping(each.get("preference")) for each in preferred),
+        preferred_weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
+        images=tuple(_with_tag(each["image"]) for each in containers_of(spec) if each.get("image")),
+        pod_terms=PodTerms.of(own.terms(near), own.terms(apart), preferred_pods, own.constraints(spec)),
+    )
+
+
+def _ports(spec: Object) -> Iterable[Port]:
+    containers = [c for c in mappings(spec.get("initContainers")) if is_sidecar(c)]
+    for container in (*mappings(spec.get("containers")), *containers):
+        for port in mappings(container.get("ports")):
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") is True else 0)
+            if isinstance(number, int) and number > 0:
+                yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or EVERYWHERE), number
+
+
+def _with_tag(image: object) -> str:
+    name = str(image)
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+class _Own:
+    """Terms about other pods, with what they leave to the pod's own labels and namespace filled in."""
+
+    def __init__(self, metadata: Object) -> None:
+        self._namespace = metadata.get("namespace") or ""
+        self._labels: Mapping[str, str] = mapping(metadata.get("labels"))
+
+    def terms(self, rules: Object) -> tuple[Object, ...]:
+        return tuple(self._term(term) for term in mappings(rules.get(_REQUIRED)))
+
+    def weighted(self, rules: Object, sign: int) -> list[tuple[int, Object]]:
+        return [
+            (sign * weight, self._term(mapping(each.get("podAffinityTerm"))))
+            for each in mappings(rules.get(_PREFERRED))
+            if (weight := bounded(each.get("weight"), 0, INT32_MAX))
+        ]
+
+    def constraints(self, spec: Object) -> tuple[Object, ...]:
+        """Of several with one key and one effect, which API servers refuse, the last one counts."""
+        found = {
+            (text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))): each
+            for each in mappings(spec.get("topologySpreadConstraints"))
+        }
+        return tuple(
+            {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]} for each in found.values()
+        )
+
+    def _term(self, term: Object) -> Object:
+        filled = {**term, "labelSelector": self._narrowed(term)}
+        if not term.get("namespaces") and term.get("namespaceSelector") is None:
+            filled["namespaces"] = [self._namespace]
+        return filled
+
+    def _narrowed(self, term: Object) -> Object | None:
+        """The selector with matchLabelKeys and mismatchLabelKeys; an API server may have added them already."""
+        selector = term.get("labelSelector")
+        if not isinstance(selector, dict):
+            return None
+        added = [
+            {"key": key, "operator": operator, "values": [self._labels[key]]}
+            for member, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+            for key in strings(term.get(member))
+            if key in self._labels
+        ]
+        written = mappings(selector.get("matchExpressions"))
+        added = [each for each in added if each not in written]
+        return {**selector, "matchExpressions": [*written, *added]} if added else selector

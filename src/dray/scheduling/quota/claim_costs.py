@@ -1,0 +1,159 @@
+"""ClaimCosts: which devices of a claim a queue is charged for, and which of its alternatives the queue can pay.
+
+A claim that has devices costs these. One that has none yet costs the least it could get: of each request the
+alternative with the fewest devices, of those that its queue can pay now if there are such. How many a request for all
+devices gets is known when a node was chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from dray.api.objects import Object, key_of, mapping
+from dray.api.quantity import Quantity, QuantityError
+from dray.api.resource_claims import allocation_of, allocation_results, requests_of
+from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.cluster.share_sizes import ShareSizes
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Reason
+from dray.scheduling.quota.queue_policy import Ask, DeviceUse, QueuePolicy
+
+MOST: Final = 2**40
+
+
+class ClaimCosts:
+    def __init__(self, policy: QueuePolicy, claims: ClaimAssumeCache, share_sizes: ShareSizes | None) -> None:
+        """`share_sizes` where queues count the capacity of devices."""
+        self._policy = policy
+        self._claims = claims
+        self._share_sizes = share_sizes
+
+    def of(self, queue: str, pod: Pod, claim: Object, thought: Object | None = None) -> dict[str, int]:
+        """By resource of the queue; `thought` is the allocation that the claim would get."""
+        return self._policy.devices(queue, self._uses(queue, pod, claim, thought))
+
+    def excluded(self, queue: str, claim: Object) -> Reason | None:
+        """Why pods of the queue may not use the claim: a request that can get no devices which the queue covers."""
+        got = self._got(claim)
+        for options in _options_of(claim):
+            possible = [option for name, option in options if got is None or name in got]
+            reasons = [self._excludes(queue, option) for option in possible]
+            if reasons and all(reasons):
+                return reasons[0]
+        return None
+
+    def _excludes(self, queue: str, option: Object) -> Reason | None:
+        return self._policy.excludes(queue, str(option.get("deviceClassName")))
+
+    def payable(
+        self, queue: str, pod: Pod, claim: Object, wanted: Mapping[str, int], times: int
+    ) -> tuple[Object, Reason | None]:
+        """The claim without alternatives that are too much for the queue, and why they are. `wanted` is all that is
+        wanted beside it, with the cheapest alternatives of this claim, so many times."""
+        requests, problem = [], None
+        for request in requests_of(claim["spec"]):
+            options = request.get("firstAvailable") or ()
+            if len(options) > 1:
+                refused = self._refused(queue, pod, options, wanted, times)
+                problem = problem or next(filter(None, refused), None)
+                left = [each for each, reason in zip(options, refused, strict=True) if reason is None]
+                request = {**request, "firstAvailable": left}
+            requests.append(request)
+        if problem is None:
+            return claim, None
+        devices = {**claim["spec"]["devices"], "requests": requests}
+        return {**claim, "spec": {**claim["spec"], "devices": devices}}, problem
+
+    def _refused(
+        self, queue: str, pod: Pod, options: Sequence[Object], wanted: Mapping[str, int], times: int
+    ) -> list[Reason | None]:
+        """Returns for each alternative why the queue cannot pay it; None for the cheapest that it covers."""
+        cheapest = self._cheapest(queue, pod, options)
+        found: list[Reason | None] = []
+        for each in options:
+            amounts = Counter(wanted)
+            for option, sign in ((cheapest, -times), (each, times)):
+                for name, amount in self._cost(queue, option).items():
+                    amounts[name] += sign * amount
+            short = None if each is cheapest else self._policy.short(self._ask(queue, pod, +amounts))
+            found.append(self._excludes(queue, each) or short)
+        return found
+
+    def _cheapest(self, queue: str, pod: Pod, options: Sequence[Object]) -> Object:
+        ordered = sorted(options, key=lambda each: self._use(each).number)
+        if len(ordered) == 1 or not queue:
+            return ordered[0]
+        ordered = [each for each in ordered if self._excludes(queue, each) is None] or ordered
+        payable = (
+            each for each in ordered if self._policy.short(self._ask(queue, pod, self._cost(queue, each))) is None
+        )
+        return next(payable, ordered[0])
+
+    def _ask(self, queue: str, pod: Pod, amounts: Mapping[str, int]) -> Ask:
+        return Ask((pod,), queue, amounts, self._policy.priority(pod))
+
+    def _cost(self, queue: str, option: Object) -> dict[str, int]:
+        return self._policy.devices(queue, [self._use(option)])
+
+    def _uses(self, queue: str, pod: Pod, claim: Object, thought: Object | None) -> Iterator[DeviceUse]:
+        """Those that it got, or else the fewest that it could get, with the most that these may take."""
+        got = self._got(claim, thought)
+        for options in _options_of(claim):
+            if got is not None:
+                for name, each in options:
+                    if name in got:
+                        yield DeviceUse(str(each.get("deviceClassName")), len(got[name]), _consumed(got[name]))
+            elif options:
+                yield self._use(self._cheapest(queue, pod, [each for _, each in options]))
+
+    def _got(self, claim: Object, thought: Object | None = None) -> dict[str, list[Object]] | None:
+        """Returns the devices that the claim got, by request; None if it has none yet."""
+        allocation = thought or allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
+        if not allocation:
+            return None
+        got: dict[str, list[Object]] = {}
+        for result in allocation_results(allocation):
+            got.setdefault(str(result.get("request")), []).append(result)
+        return got
+
+    def _use(self, option: Object) -> DeviceUse:
+        number = min(MOST, option.get("count") or 1)
+        return DeviceUse(str(option.get("deviceClassName")), number, self._requested(option, number))
+
+    def _requested(self, option: Object, number: int) -> dict[str, int]:
+        """What it takes of the capacity of devices, at most, as far as is known."""
+        asked = _amounts(mapping(mapping(option.get("capacity")).get("requests")))
+        if self._share_sizes is not None and self._policy.counts_capacity:
+            asked |= self._share_sizes.of(option)
+        return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}
+
+
+def _options_of(claim: Object) -> Iterator[list[tuple[str, Object]]]:
+    """Yields the alternatives of each request, with the names that results have for them.
+
+    Requests for access as administrator are left out: they take nothing from others.
+    """
+    for request in requests_of(claim["spec"]):
+        options = [(request["name"], request["exactly"])] if request.get("exactly") else []
+        alternatives = request.get("firstAvailable") or ()
+        options += [(f"{request['name']}/{option['name']}", option) for option in alternatives]
+        if not any(option.get("adminAccess") for _, option in options):
+            yield options
+
+
+def _consumed(results: Iterable[Object]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for each in results:
+        found.update(_amounts(mapping(each.get("consumedCapacity"))))
+    return found
+
+
+def _amounts(quantities: Object) -> dict[str, int]:
+    found = {}
+    for name, quantity in quantities.items():
+        with suppress(QuantityError):
+            found[name] = Quantity.parse(str(quantity)).value()
+    return found

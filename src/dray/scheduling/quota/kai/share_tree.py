@@ -1,0 +1,249 @@
+"""ShareTree: queues in a tree, what the pods of each hold and want, and the share that each is entitled to.
+
+What a queue's pods hold and want counts for all queues above it, as far as it may have so much at all. Shares are
+divided from the top: among the queues without a parent what the cluster has, among the children of a queue its share,
+each resource by itself. They are reckoned when somebody asks and something changed that they depend on: how much more a
+queue wants than it gets makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from dray.scheduling.quota.fair_share import Claimant, divide, dominant_share
+from dray.scheduling.quota.kai.queue import RESOURCES, KaiQueue
+
+Amounts = Mapping[str, float]
+_DEEPEST: Final = 64
+
+
+@dataclass(eq=False, slots=True)
+class ShareNode:
+    queue: KaiQueue
+    children: list[ShareNode] = field(default_factory=list)
+    """The oldest first, then by name."""
+    held: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, float] = field(default_factory=dict)
+    """Of what is held, what pods hold that are not removed for others."""
+    leaving: dict[str, float] = field(default_factory=dict)
+    """Of what is held, what pods hold that were asked to go."""
+    reserved: dict[str, float] = field(default_factory=dict)
+    """What is kept for pods that wait for others to go."""
+    waiting: dict[str, float] = field(default_factory=dict)
+    """What pods want that wait, with these."""
+    wanted: dict[str, float] = field(default_factory=dict)
+    """What is held and what is wanted, of each queue below it no more than that may have."""
+    fair: dict[str, float] = field(default_factory=dict)
+    divided: dict[str, float] = field(default_factory=dict)
+    """The request that shares were made from."""
+    revision: int = 0
+    """Changes with what is held."""
+
+    @property
+    def name(self) -> str:
+        return self.queue.name
+
+    def taken(self, resource: str) -> float:
+        """What is held, or kept for somebody."""
+        return self.held.get(resource, 0.0) + self.reserved.get(resource, 0.0)
+
+    def staying(self, resource: str) -> float:
+        """What is taken, without what pods hold that were asked to go."""
+        return self.taken(resource) - self.leaving.get(resource, 0.0)
+
+    def request(self, resource: str) -> float:
+        """What is wanted, as far as it may have it at all."""
+        return min(self.limit(resource), self.wanted.get(resource, 0.0))
+
+    def outgrew(self) -> bool:
+        """Whether shares depend on what has changed since they were made: not where it wants more than it gets."""
+        for resource in RESOURCES:
+            before, after = self.divided.get(resource, 0.0), self.request(resource)
+            if before != after and min(before, after) <= self.fair.get(resource, 0.0):
+                return True
+        return False
+
+    def quota(self, resource: str) -> float:
+        """Infinite where it is not limited."""
+        quota = self.queue.quotas[resource].quota
+        return quota if quota >= 0 else inf
+
+    def limit(self, resource: str) -> float:
+        limit = self.queue.quotas[resource].limit
+        return limit if limit >= 0 else inf
+
+    def allocatable(self, resource: str) -> float:
+        """What it may have without anybody taking it back."""
+        if self.queue.quotas[resource].quota < 0:
+            return self.limit(resource)
+        return min(self.limit(resource), max(self.quota(resource), self.fair.get(resource, 0.0)))
+
+    def within_quota(self, more: Amounts) -> bool:
+        """Whether that stays within what is its own."""
+        return all(self.staying(each) + more.get(each, 0.0) <= self.quota(each) for each in RESOURCES)
+
+    def within_share(self, more: Amounts) -> bool:
+        return all(self.staying(each) + more.get(each, 0.0) <= self.fair.get(each, 0.0) for each in RESOURCES)
+
+    def share(self, more: Amounts, capacity: Amounts) -> float:
+        """The largest part that it has of what it may have, with that."""
+        used = {each: self.staying(each) + more.get(each, 0.0) for each in RESOURCES}
+        return dominant_share(used, self.may_have(capacity))
+
+    def may_have(self, capacity: Amounts) -> dict[str, float]:
+        """As it is allocatable; all there is where there is no bound."""
+        found = {each: self.allocatable(each) for each in RESOURCES}
+        return {each: amount if amount < inf else capacity.get(each, 0.0) for each, amount in found.items()}
+
+
+class ShareTree:
+    def __init__(self) -> None:
+        self._nodes: dict[str, ShareNode] = {}
+        self._paths: dict[str, tuple[ShareNode, ...]] | None = None
+        self.capacity: Mapping[str, float] = {}
+        self.usage: Mapping[str, Amounts] = {}
+        """By queue, what it had in the past."""
+        self.k = 1.0
+        self.roots: list[ShareNode] = []
+        self._own: dict[str, dict[str, dict[str, float]]] = {}
+        """By queue, what was counted for its own pods; also of queues that do not exist, or not yet."""
+        self._stale = True
+        self._changed: set[ShareNode] = set()
+        """What they want is other than before."""
+        self.revision = 0
+        """Changes with the shares."""
+
+    # Queues
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def names(self) -> list[str]:
+        return list(self._nodes)
+
+    def put(self, queue: KaiQueue) -> None:
+        self._nodes[queue.name] = ShareNode(queue)
+        self._paths = None
+
+    def remove(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self._paths = None
+
+    def get(self, name: str) -> ShareNode | None:
+        self._link()
+        return self._nodes.get(name)
+
+    def all(self) -> list[ShareNode]:
+        """By name, with their shares."""
+        self.refresh()
+        return [self._nodes[name] for name in sorted(self._nodes)]
+
+    def path(self, name: str) -> tuple[ShareNode, ...]:
+        """The queue and those above it, up to one without a parent; nothing where one is missing or above itself."""
+        return self._link().get(name, ())
+
+    def split(self, one: str, other: str) -> tuple[ShareNode, ShareNode] | None:
+        """The queues above two, or themselves, that are the first to be different from the top."""
+        for left, right in zip(reversed(self.path(one)), reversed(self.path(other)), strict=False):
+            if left is not right:
+                return left, right
+        return None
+
+    def _link(self) -> dict[str, tuple[ShareNode, ...]]:
+        if self._paths is None:
+            paths = self._paths = {name: tuple(self._climb(name)) for name in self._nodes}
+            for node in self._nodes.values():
+                node.children = []
+                node.held, node.kept, node.leaving, node.reserved, node.waiting, node.wanted = {}, {}, {}, {}, {}, {}
+                node.revision += 1
+            oldest = sorted(self._nodes.values(), key=lambda each: (each.queue.created, each.name))
+            self.roots = [each for each in oldest if not each.queue.parent]
+            for node in oldest:
+                if len(paths[node.name]) > 1:
+                    paths[node.name][1].children.append(node)
+            for name, counts in self._own.items():
+                for which, amounts in counts.items():
+                    self._add(name, which, amounts, 1)
+            self._stale = True
+        return self._paths
+
+    def _climb(self, name: str) -> Iterator[ShareNode]:
+        """Nothing, unless it ends at the top."""
+        found: list[ShareNode] = []
+        while name:
+            node = self._nodes.get(name)
+            if node is None or node in found or len(found) >= _DEEPEST:
+                return iter(())
+            found.append(node)
+            name = node.queue.parent
+        return iter(found)
+
+    # What pods hold and want
+
+    def count(self, name: str, which: str, amounts: Amounts, sign: int) -> None:
+        """`which` is one of held, kept, leaving, reserved and waiting."""
+        self._link()
+        _add(self._own.setdefault(name, {}).setdefault(which, {}), amounts, sign)
+        self._add(name, which, amounts, sign)
+
+    def _add(self, name: str, which: str, amounts: Amounts, sign: int) -> None:
+        path = self.path(name)
+        for node in path:
+            _add(getattr(node, which), amounts, sign)
+            node.revision += 1
+        if which in ("held", "waiting"):
+            for resource, amount in amounts.items():
+                self._want(path, resource, sign * amount)
+
+    def _want(self, path: Sequence[ShareNode], resource: str, change: float) -> None:
+        for node in path:
+            before = node.request(resource)
+            _add(node.wanted, {resource: change}, 1)
+            change = node.request(resource) - before
+            if not change:
+                return
+            self._changed.add(node)
+
+    # Shares
+
+    def refresh(self) -> None:
+        self._link()
+        self._stale = self._stale or any(node.outgrew() for node in self._changed)
+        self._changed.clear()
+        if self._stale:
+            self._stale = False
+            before = {name: node.fair for name, node in self._nodes.items()}
+            for node in self._nodes.values():
+                node.fair = {}
+            for resource in RESOURCES:
+                self._divide(self.capacity.get(resource, 0.0), self.roots, resource)
+            if any(node.fair != before[name] for name, node in self._nodes.items()):
+                self.revision += 1
+
+    def outdate(self) -> None:
+        """What shares are made of is other than before."""
+        self._stale = True
+
+    def _divide(self, total: float, nodes: Sequence[ShareNode], resource: str) -> None:
+        claimants = [self._claimant(node, resource) for node in nodes]
+        for node, claimant, share in zip(nodes, claimants, divide(total, claimants, whole=True, k=self.k), strict=True):
+            node.fair[resource], node.divided[resource] = share, claimant.request
+            if node.children:
+                self._divide(share, node.children, resource)
+
+    def _claimant(self, node: ShareNode, resource: str) -> Claimant:
+        quota = node.queue.quotas[resource]
+        usage = self.usage.get(node.name, {}).get(resource, 0.0)
+        return Claimant(node.request(resource), quota.weight, quota.quota, node.queue.priority, usage)
+
+
+def _add(total: dict[str, float], amounts: Amounts, sign: int) -> None:
+    for name, amount in amounts.items():
+        left = total.get(name, 0.0) + sign * amount
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)

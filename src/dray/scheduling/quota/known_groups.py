@@ -1,0 +1,33 @@
+"""KnownGroups: what queue systems ask about groups of pods. `dray.scheduling.groups` answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.pod import Pod
+
+
+class KnownGroups(Protocol):
+    @property
+    def topologies(self) -> Topologies: ...
+
+    def of(self, pod: Pod) -> Group | None:
+        """Returns the group of the pod, if it has one that exists."""
+        ...
+
+    def root(self, group: Group) -> object:
+        """Returns the group that the group is placed with, or something else where its tree is invalid."""
+        ...
+
+    def unit(self, pod: Pod) -> Group | None:
+        """Returns the highest group of the pod that is admitted or evicted as a whole; None for a single pod."""
+        ...
+
+    def waiting(self, group: Group) -> Iterator[Pod]: ...
+
+    def need(self, group: Group) -> int:
+        """Returns how many more pods have to be placed at once, at least one."""
+        ...

@@ -1,0 +1,164 @@
+"""Flavors of Kueue's queues: which nodes each stands for, who may have it, what is left of it, and which is the better
+for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
+from typing import Final
+
+from dray.allocation import taints
+from dray.api.objects import Object
+from dray.api.suggestions import suggestion
+from dray.scheduling.cluster import topologies
+from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.status import Status
+from dray.scheduling.model.tolerations import is_repelled
+from dray.scheduling.quota.kueue.kinds import ClusterQueue, Flavor
+from dray.scheduling.quota.queue_policy import Ask, Asset
+from dray.scheduling.quota.quota_tree import QuotaTree
+
+_UNKNOWN: Final = Flavor()
+# Ways to combine the flavors of several groups of resources that are looked at.
+_MOST_WAYS: Final = 16
+
+
+class Flavors:
+    def __init__(self, tree: QuotaTree, topologies: Topologies) -> None:
+        self._tree = tree
+        self._topologies = topologies
+        self._known: dict[str, Flavor] = {}
+        self.tolerant = False
+        """Whether pods tolerate something because of a flavor."""
+
+    def put(self, name: str, flavor: Flavor) -> None:
+        self._known[name] = flavor
+        self._count()
+
+    def remove(self, name: str) -> None:
+        self._known.pop(name, None)
+        self._count()
+
+    def _count(self) -> None:
+        self.tolerant = any(each.tolerations for each in self._known.values())
+
+    def missing(self, queue: ClusterQueue) -> str | None:
+        return next((each for group in queue.groups for each in group.flavors if each not in self._known), None)
+
+    def topologies_of(self, queue: ClusterQueue) -> tuple[str, ...]:
+        """Those that its flavors name, in their order."""
+        found = (self._known.get(each, _UNKNOWN).topology for group in queue.groups for each in group.flavors)
+        return tuple(dict.fromkeys(each for each in found if each))
+
+    def missing_topology(self, queue: ClusterQueue) -> str | None:
+        named = self.topologies_of(queue)
+        return next((each for each in named if self._topologies.levels(topologies.KUEUE, each) is None), None)
+
+    def _is_on(self, flavor: Flavor, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels has those of a flavor, and those of its topology."""
+        levels = self._topologies.levels(topologies.KUEUE, flavor.topology) if flavor.topology else None
+        return all(labels.get(key) == each for key, each in flavor.labels.items()) and all(
+            each in labels for each in levels or ()
+        )
+
+    def tell_apart(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
+        """Whether nodes with these labels and with others have different flavors."""
+        return any(self._is_on(each, labels) != self._is_on(each, others) for each in self._known.values())
+
+    def of(self, queue: ClusterQueue, resource: str, pod: Pod | None = None) -> tuple[str, ...]:
+        """Those in which a queue has some of the resource; for a pod those that it may have."""
+        group = queue.group_of(resource)
+        if group is None:
+            return ()
+        return tuple(each for each in group.flavors if pod is None or self._is_open_to(each, pod))
+
+    def _is_open_to(self, name: str, pod: Pod) -> bool:
+        """Whether the pod tolerates the nodes of a flavor, by itself or since the flavor says so."""
+        flavor = self._known.get(name, _UNKNOWN)
+        if not flavor.taints or not is_repelled(flavor.taints, pod.requirements.tolerations):
+            return True
+        return all(
+            pod.requirements.tolerations.cover(each) or flavor.tolerations.cover(each)
+            for each in taints.effective(flavor.taints)
+        )
+
+    def on(self, queue: ClusterQueue, resource: str, node: Node) -> str | None:
+        """The flavor of the resource that the node has: the first whose labels it has."""
+        for name in self.of(queue, resource):
+            if self._is_on(self._known.get(name, _UNKNOWN), node.labels):
+                return name
+        return None
+
+    def is_uniform(self, queue: ClusterQueue) -> bool:
+        """Whether it makes no difference to which node a pod goes."""
+        for group in queue.groups:
+            if len(group.flavors) != 1:
+                return False
+            flavor = self._known.get(group.flavors[0], _UNKNOWN)
+            if flavor.labels or flavor.taints or flavor.topology:
+                return False
+        return True
+
+    def tolerates(self, queue: ClusterQueue, node: Node, taint: Object) -> bool:
+        """Whether pods of the queue tolerate a taint of a node because of a flavor that the node has."""
+        for group in queue.groups:
+            for name in group.flavors:
+                flavor = self._known.get(name, _UNKNOWN)
+                if flavor.tolerations and self._is_on(flavor, node.labels):
+                    return flavor.tolerations.cover(taint)
+        return False
+
+    def similar(self, name: str) -> str:
+        """Returns a suggestion for the name of a flavor that does not exist."""
+        return suggestion(name, self._known)
+
+    def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
+        """What a queue has too little of for what is asked, in whichever flavor."""
+        for name, amount in ask.wanted.items():
+            flavors = self.of(queue, name, ask.pod)
+            if not flavors:
+                return Reason(Code.FLAVOR_TAINTS, (queue.name, name))
+            assets = [Asset(flavor, name) for flavor in flavors]
+            left = max(self._tree.available(queue.name, asset) for asset in assets)
+            if amount > left and amount > (most := max(self._tree.most(queue.name, asset) for asset in assets)):
+                return Reason(Code.QUOTA_TOO_SMALL, (queue.name, name, str(amount), str(max(0, most))))
+            if amount > left:
+                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
+        return None
+
+    def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Status | None:
+        """The same in the flavors of a node."""
+        for name, amount in ask.wanted.items():
+            flavor = self.on(queue, name, node)
+            if flavor is None or flavor not in self.of(queue, name, ask.pod):
+                return Status.of("", Code.NO_FLAVOR, queue.name, resolvable=False)
+            left = self._tree.available(queue.name, Asset(flavor, name))
+            if amount > left:
+                return Status.of("", Code.QUOTA, queue.name, name, str(amount), str(max(0, left)))
+        return None
+
+    def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:
+        """What pods could be charged to that ask for something, in the order in which the queue names its flavors:
+        where the queue could have so much at all."""
+        groups = {queue.group_of(name): name for name in ask.wanted if queue.group_of(name) is not None}
+        options = [self.of(queue, name, ask.pod) for name in groups.values()]
+        for chosen in islice(product(*options), _MOST_WAYS):
+            flavors = dict(zip(groups, chosen, strict=True))
+            assets = {Asset(flavors[queue.group_of(name)], name): amount for name, amount in ask.wanted.items()}
+            if all(self._tree.most(queue.name, each) >= amount for each, amount in assets.items()):
+                yield assets
+
+    def rank(self, queue: ClusterQueue, ask: Ask, node: Node) -> int:
+        """How good the node's flavors are for pods, up to 100: the first that fit, and where the queue wants it so
+        those of which nothing has to be borrowed."""
+        rank = 100
+        for name, amount in ask.wanted.items():
+            flavors, flavor = self.of(queue, name), self.on(queue, name, node)
+            if flavor is None:
+                return 0
+            borrows = queue.spares_borrowing and self._tree.is_borrowing(queue.name, Asset(flavor, name), amount)
+            rank = min(rank, (49 if borrows else 100) - min(49, flavors.index(flavor)))
+        return rank

@@ -1,0 +1,255 @@
+"""Queues of `kueue.x-k8s.io`: flavors, queues, cohorts and priorities; a pod names its queue by a label.
+
+Read is what decides how much a queue may use and where. What else they say is listed, so that somebody can be told that
+nobody acts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final
+
+from dray.api.objects import Object, annotations_of, bounded, mapping, mappings, strings, text, walk
+from dray.api.pod_requests import amounts
+from dray.api.quantity import INT32_MAX, INT32_MIN, Quantity, QuantityError
+from dray.scheduling.model.tolerations import Tolerations
+from dray.scheduling.quota.quota_tree import Asset, Quota
+
+API_GROUP: Final = "kueue.x-k8s.io"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+POD_GROUP_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
+PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
+KINDS: Final = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "WorkloadPriorityClass")
+STRATEGIES: Final = "dray.dev/preemption-strategies"
+"""An annotation of the topmost Cohort: by which shares pods may be removed."""
+HALF_LIFE: Final = "dray.dev/usage-half-life-seconds"
+SAMPLING: Final = "dray.dev/usage-sampling-interval-seconds"
+"""Annotations of a ClusterQueue that lets pods in by what their LocalQueues used."""
+UNCOVERED_CLASSES: Final = "dray.dev/uncovered-device-classes"
+"""An annotation of a ClusterQueue with quota for devices: `allow` lets pods in with devices of classes that no quota
+covers, and does not count these."""
+# Nobody used so much of anything.
+_MOST_USED: Final = 2.0**100
+_TAINT: Final = ("key", "value", "effect")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    covered: frozenset[str]
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    name: str
+    cohort: str
+    groups: tuple[ResourceGroup, ...]
+    quotas: Mapping[Asset, Quota]
+    strict: bool
+    """Whether the first that waits holds up those behind it."""
+    stopped: bool
+    namespaces: Object | None
+    """Selects them by their labels; None for none at all."""
+    ignored: tuple[str, ...]
+    """Members that nobody acts on."""
+    reclaims: str = "Never"
+    """From whom it takes back what is its own: Never, LowerPriority or Any."""
+    preempts: str = "Never"
+    """Whom of its own it removes: Never, LowerPriority or LowerOrNewerEqualPriority."""
+    borrows: str = "Never"
+    """Whom of other queues it removes while it borrows: Never or LowerPriority."""
+    borrows_below: int | None = None
+    """Of these only up to this priority."""
+    drains: bool = False
+    """Whether those have to go that are there."""
+    weight: float = 1.0
+    fair: bool = False
+    """Whether it says something of shares."""
+    checks: tuple[str, ...] = ()
+    """Admission checks, which nobody answers here."""
+    spares_borrowing: bool = False
+    """Whether a later flavor is better where it need not be borrowed."""
+    by_usage: bool = False
+    """Whether pods of LocalQueues that used less go first."""
+    half_life: float = 0.0
+    sampling: float = 0.0
+    """In seconds: how fast use is forgotten, and how often it is looked at."""
+
+    allows_uncovered_classes: bool = False
+    covering: Mapping[str, ResourceGroup] = field(default_factory=dict)
+    """By resource, the group that covers it."""
+
+    def group_of(self, resource: str) -> ResourceGroup | None:
+        return self.covering.get(resource)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    cluster_queue: str
+    stopped: bool
+    drains: bool = False
+    weight: float = 1.0
+    consumed: Mapping[str, float] = field(default_factory=dict)
+    """What was written down of its use, and when."""
+    consumed_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of its nodes."""
+    taints: tuple[Object, ...] = ()
+    tolerations: Tolerations = field(default_factory=Tolerations)
+    """What pods tolerate that get it."""
+    topology: str = ""
+    """The name of the Topology whose labels its nodes have."""
+
+
+def cluster_queue(document: Object) -> ClusterQueue:
+    spec, notes = mapping(document.get("spec")), annotations_of(document)
+    groups = mappings(spec.get("resourceGroups"))
+    preemption = mapping(spec.get("preemption"))
+    borrowing = mapping(preemption.get("borrowWithinCohort"))
+    threshold = borrowing.get("maxPriorityThreshold")
+    read = tuple(map(_resource_group, groups))
+    return ClusterQueue(
+        document["metadata"]["name"],
+        text(spec.get("cohortName") or spec.get("cohort")),
+        read,
+        quotas(groups),
+        spec.get("queueingStrategy") == "StrictFIFO",
+        _is_stopped(spec),
+        _selector(spec.get("namespaceSelector")),
+        tuple(_ignored(spec)),
+        reclaims=text(preemption.get("reclaimWithinCohort")) or "Never",
+        preempts=text(preemption.get("withinClusterQueue")) or "Never",
+        borrows=text(borrowing.get("policy")) or "Never",
+        borrows_below=bounded(threshold, INT32_MIN, INT32_MAX) if threshold is not None else None,
+        drains=spec.get("stopPolicy") == "HoldAndDrain",
+        weight=weight(spec),
+        fair="fairSharing" in spec,
+        checks=tuple(_checks(spec)),
+        spares_borrowing=mapping(spec.get("flavorFungibility")).get("whenCanBorrow") == "TryNextFlavor",
+        by_usage=mapping(spec.get("admissionScope")).get("admissionMode") == "UsageBasedAdmissionFairSharing",
+        half_life=_seconds(notes.get(HALF_LIFE), 168 * 3600.0),
+        sampling=_seconds(notes.get(SAMPLING), 300.0),
+        allows_uncovered_classes=notes.get(UNCOVERED_CLASSES) == "allow",
+        covering={name: each for each in reversed(read) for name in each.covered},
+    )
+
+
+def _resource_group(document: Object) -> ResourceGroup:
+    return ResourceGroup(
+        frozenset(strings(document.get("coveredResources"))),
+        tuple(text(flavor.get("name")) for flavor in mappings(document.get("flavors"))),
+    )
+
+
+def _selector(said: Any) -> Object | None:
+    """What of a label selector can be read; None where there is none."""
+    if not isinstance(said, dict):
+        return None
+    expressions = mappings(said.get("matchExpressions"))
+    return {
+        "matchLabels": mapping(said.get("matchLabels")),
+        "matchExpressions": [{**each, "values": strings(each.get("values"))} for each in expressions],
+    }
+
+
+def _checks(spec: Object) -> Iterator[str]:
+    yield from strings(spec.get("admissionChecks"))
+    strategy = mapping(spec.get("admissionChecksStrategy"))
+    yield from (text(each.get("name")) for each in mappings(strategy.get("admissionChecks")))
+
+
+def _seconds(value: Any, default: float) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return default
+    return found if 0 <= found < inf else default
+
+
+def weight(spec: Object) -> float:
+    """1 where nothing, or nothing sensible, is said."""
+    said = mapping(spec.get("fairSharing")).get("weight")
+    try:
+        found = Quantity.parse(str(said)).as_float() if said is not None else 1.0
+    except QuantityError:
+        return 1.0
+    return max(0.0, found)
+
+
+def flavor(document: Object) -> Flavor:
+    spec = mapping(document.get("spec"))
+    return Flavor(
+        {key: text(value) for key, value in mapping(spec.get("nodeLabels")).items()},
+        tuple({name: text(each.get(name)) for name in _TAINT} for each in mappings(spec.get("nodeTaints"))),
+        Tolerations(mappings(spec.get("tolerations"))),
+        text(spec.get("topologyName")),
+    )
+
+
+def strategies(document: Object) -> tuple[str, ...]:
+    """Of a Cohort; empty where it says nothing of it."""
+    return tuple(each.strip() for each in annotations_of(document).get(STRATEGIES, "").split(",") if each.strip())
+
+
+def local_queue(document: Object) -> LocalQueue:
+    spec = mapping(document.get("spec"))
+    known = walk(document, "status", "fairSharing", "admissionFairSharingStatus")
+    return LocalQueue(
+        text(spec.get("clusterQueue")),
+        _is_stopped(spec),
+        spec.get("stopPolicy") == "HoldAndDrain",
+        weight(spec),
+        dict(_fractions(mapping(known.get("consumedResources")))),
+        text(known.get("lastUpdate")),
+    )
+
+
+def _fractions(written: Object) -> Iterator[tuple[str, float]]:
+    """In the units in which pods are counted."""
+    for name, quantity in written.items():
+        with suppress(QuantityError):
+            amount = Quantity.parse(str(quantity)).as_float() * (1000 if name == "cpu" else 1)
+            yield name, min(max(0.0, amount), _MOST_USED)
+
+
+def quotas(groups: list[Object]) -> dict[Asset, Quota]:
+    """Of the resource groups of a queue or cohort."""
+    found = {}
+    for group in groups:
+        for flavor in mappings(group.get("flavors")):
+            for each in mappings(flavor.get("resources")):
+                name = text(each.get("name"))
+                limits = (each.get("borrowingLimit"), each.get("lendingLimit"))
+                found[Asset(text(flavor.get("name")), name)] = Quota(
+                    amount(name, each.get("nominalQuota")) or 0, *(amount(name, limit) for limit in limits)
+                )
+    return found
+
+
+def amount(resource: str, quantity: Any) -> int | None:
+    """In the units in which pods are counted; None where nothing is said."""
+    return amounts({resource: quantity}).get(resource, 0) if quantity is not None else None
+
+
+def _is_stopped(spec: Object) -> bool:
+    return spec.get("stopPolicy") in ("Hold", "HoldAndDrain")
+
+
+def _ignored(spec: Object) -> Iterator[str]:
+    borrowing = mapping(mapping(spec.get("preemption")).get("borrowWithinCohort"))
+    if "fairSharing" in spec and borrowing.get("policy") not in (None, "Never"):
+        yield "spec.preemption.borrowWithinCohort: shares decide who goes"
+    fungibility = mapping(spec.get("flavorFungibility"))
+    if fungibility.get("whenCanPreempt") in ("MayStopSearch", "Preempt"):
+        yield "spec.flavorFungibility.whenCanPreempt: nobody is removed where another flavor has room"
+    if fungibility.get("preference") not in (None, "BorrowingOverPreemption"):
+        yield "spec.flavorFungibility.preference"
+    if spec.get("concurrentAdmissionPolicy"):
+        yield "spec.concurrentAdmissionPolicy"

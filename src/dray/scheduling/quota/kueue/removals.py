@@ -1,0 +1,74 @@
+"""KueueRemovals: who goes for pods of a Kueue queue that have quota and find no place.
+
+Those of lower priority, as for any pod. But those stay that would take back at once what they lose, since it is their
+queue's own and the other would borrow it: else each would remove the other, without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kueue.kinds import ClusterQueue
+from dray.scheduling.quota.kueue.shares import below_common, share_of, with_more
+from dray.scheduling.quota.priority_removals import PriorityRemovals, Unit
+from dray.scheduling.quota.queue_policy import Ask, Asset
+
+if TYPE_CHECKING:
+    from dray.scheduling.quota.kueue.policy import KueueQueues
+
+
+class KueueRemovals(PriorityRemovals):
+    def __init__(self, queues: KueueQueues, known: Mapping[str, ClusterQueue], ask: Ask) -> None:
+        super().__init__(ask.pod.priority)
+        self._queues = queues
+        self._known = known
+        self._tree = queues.tree
+        self._charges = queues.charges
+        self._ask = ask
+        self._root = queues.root(ask.queue)
+
+    def may_go(self, pod: Pod) -> bool:
+        return super().may_go(pod) and not self._comes_back((pod,))
+
+    def legal(self, units: Iterable[Unit]) -> list[Unit]:
+        """Each is asked with those away that go before it: what a queue has beyond its own it may lose."""
+        found: list[Unit] = []
+        try:
+            for unit in reversed(super().legal(units)):
+                if not self._comes_back(unit):
+                    found.append(unit)
+                    for each in unit:
+                        self._charges.set_aside(each)
+        finally:
+            for unit in found:
+                for each in unit:
+                    self._charges.take_in(each)
+        return found[::-1]
+
+    def _comes_back(self, unit: Unit) -> bool:
+        """Whether the unit could have the pods removed that it would go for."""
+        charge = self._charges.of(unit[0].uid)
+        name = charge.queue if charge is not None else ""
+        queue = self._known.get(name)
+        if queue is None:
+            return False
+        above = max(map(self._queues.priority, unit)) > self._ask.priority
+        if name == self._ask.queue:
+            return above and queue.preempts != "Never"
+        if queue.reclaims == "Never" or (queue.reclaims != "Any" and not above) or self._tree.root(name) != self._root:
+            return False
+        held = {asset for each in unit for asset in self._charges.assets_of(each)}
+        wanted = {asset: self._ask.wanted[asset.resource] for asset in held if asset.resource in self._ask.wanted}
+        if not any(self._tree.is_borrowing(self._ask.queue, each, amount) for each, amount in wanted.items()):
+            return False
+        if self._queues.is_fair(self._root):
+            return self._has_smaller_share(name, wanted)
+        return not any(self._tree.is_borrowing(name, each) for each in held)
+
+    def _has_smaller_share(self, name: str, wanted: Mapping[Asset, int]) -> bool:
+        own = self._tree.node(self._ask.queue)
+        ours, theirs = below_common(own, self._tree.node(name))
+        with with_more(own, wanted):
+            return share_of(theirs) <= share_of(ours)

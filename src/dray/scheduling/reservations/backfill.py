@@ -1,0 +1,65 @@
+"""EASY backfill: the first of those that wait has a reservation, and others may start around it.
+
+Its shadow time is when, by the known ends of what runs, there is room for it; `extra` is what it leaves over then.
+Another may start where it fits now and either ends by the shadow time or takes no more than the extra. Ends are known
+from `activeDeadlineSeconds`, and from the label in which Kueue has the longest run; where they are not, nothing ends
+in time and only the extra is left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Final
+
+from dray.api.objects import bounded, controller_of, is_deleting, spec_of, status_of
+from dray.api.quantity import INT32_MAX
+from dray.api.times import seconds_of
+from dray.scheduling.model.pod import Pod
+
+MAX_EXEC_TIME_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+# Their controllers replace what ends.
+_ENDLESS: Final = ("DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet")
+
+
+def run_time(pod: Pod) -> float:
+    """How long it runs at most, in seconds; inf where that is not known."""
+    deadline, label = spec_of(pod.document).get("activeDeadlineSeconds"), pod.labels.get(MAX_EXEC_TIME_LABEL, "")
+    known = [bounded(deadline, 0, INT32_MAX)] if deadline is not None else []
+    if label.isdecimal() and len(label) <= len(str(INT32_MAX)):
+        known.append(int(label))
+    return min(known, default=inf)
+
+
+def end_of(pod: Pod, now: float) -> float:
+    """When a pod on a node has ended at the latest; inf where that is not known."""
+    started = seconds_of(status_of(pod.document).get("startTime"))
+    return max(now, (now if started is None else started) + run_time(pod))
+
+
+def ends(pod: Pod) -> bool:
+    """Whether it can be expected to go by itself some time."""
+    if is_deleting(pod.document) or run_time(pod) < inf:
+        return True
+    controller = controller_of(pod.document)
+    restarts = spec_of(pod.document).get("restartPolicy") in (None, "Always")
+    return not restarts or controller is None or controller.get("kind") not in _ENDLESS
+
+
+def earliest(number: int, fits: Callable[[int], bool]) -> int | None:
+    """Of so many things that end one after the other the fewest that must have ended until `fits`; None where it does
+    not when all have."""
+    if not fits(number):
+        return None
+    return bisect_left(range(number), True, key=fits)
+
+
+def shadow_of(ends_in_order: Sequence[float], position: int, now: float) -> float:
+    """The time by which so many of them have ended."""
+    return ends_in_order[position - 1] if position else now
+
+
+def may_start(end: float, shadow: float, *, size: int, extra: int) -> bool:
+    """Of one that fits now."""
+    return end <= shadow < inf or size <= extra

@@ -1,0 +1,141 @@
+"""DrainSearch: where a group that finds no room will find it first, as pods end that run.
+
+Pods are taken away in thought in the order of their known ends; after these, those of unknown end, node by node, the
+domain and the node with the fewest of them first. The fewest that make room decide the places, and when they are free.
+Pods that never end by themselves stay, so a group that cannot be placed without them has no such place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from dray.api.objects import Object, key_of
+from dray.scheduling.core.state import State
+from dray.scheduling.eviction.group_preemption import places_of
+from dray.scheduling.eviction.preemption import PreemptionTrial, Preemptor
+from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.placement.group_trial import GroupTrial, Member
+from dray.scheduling.reservations import backfill
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlaces:
+    places: Mapping[str, Preemption]
+    """Of the pods of the group, by uid."""
+    shadow: float
+    """When they are free; inf where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    end: float
+    pods: tuple[Pod, ...]
+
+
+class DrainSearch:
+    def __init__(self, state: State, preemptor: Preemptor) -> None:
+        self._state = state
+        self._preemptor = preemptor
+        self.passed_over = False
+        """Whether the last search left out pods only because they are being bound."""
+
+    def find(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        trial: GroupTrial,
+        place: Callable[[], bool],
+        near: Iterable[str],
+        now: float,
+    ) -> DrainPlaces | None:
+        """`place` tries to place the members as things are in thought. Nodes `near` drain already, and are preferred.
+
+        Nothing is placed afterwards.
+        """
+        steps = self._steps(group, members, set(near), now)
+        own = {key_of(claim) for each in members for claim in each.cycle.claims.allocated}
+        removal = _Removal(self._preemptor.trial(own), steps)
+        if any(each.cycle.claims.demand for each in members):
+            # Devices of pods that are gone are about to be given back: nobody looks for another place meanwhile.
+            removal.release(self._preemptor.all_orphans())
+
+        def fits(number: int) -> bool:
+            trial.undo()
+            removal.go_to(number)
+            return place()
+
+        try:
+            position = backfill.earliest(len(steps), fits)
+            if position is None or not fits(position):
+                return None
+            shadow = backfill.shadow_of([each.end for each in steps], position, now)
+            return DrainPlaces(places_of(members), shadow)
+        finally:
+            trial.undo()
+            removal.undo()
+
+    def _steps(self, group: Group, members: Sequence[Member], near: set[str], now: float) -> list[_Step]:
+        own = {each.queued.pod.uid for each in members}
+        known: list[_Step] = []
+        unknown: dict[str, list[Pod]] = {}
+        self.passed_over = False
+        for node in self._state:
+            for pod in node.pods.values():
+                if pod.uid in own or pod.ghost or not backfill.ends(pod):
+                    continue
+                if not self._state.bound(pod):
+                    self.passed_over = True
+                    continue
+                end = backfill.end_of(pod, now)
+                if end < inf:
+                    known.append(_Step(end, (pod,)))
+                else:
+                    unknown.setdefault(node.name, []).append(pod)
+        known.sort(key=lambda each: (each.end, each.pods[0].key))
+        return [*known, *(_Step(inf, tuple(unknown[name])) for name in self._in_order(group, unknown, near))]
+
+    def _in_order(self, group: Group, pods: Mapping[str, Sequence[Pod]], near: set[str]) -> list[str]:
+        nodes = self._state.nodes
+        domains = {name: _domain(group, nodes[name]) for name in pods}
+        in_domain: Counter[tuple[str, ...]] = Counter()
+        for name, there in pods.items():
+            in_domain[domains[name]] += len(there)
+
+        def rank(name: str) -> tuple[bool, int, tuple[str, ...], int, str]:
+            domain = domains[name]
+            return name not in near, in_domain[domain] if domain else 0, domain, len(pods[name]), name
+
+        return sorted(pods, key=rank)
+
+
+class _Removal:
+    """The first so many steps, removed in thought."""
+
+    def __init__(self, trial: PreemptionTrial, steps: Sequence[_Step]) -> None:
+        self._trial = trial
+        self._steps = steps
+        self._number = 0
+
+    def go_to(self, number: int) -> None:
+        for step in self._steps[self._number : number]:
+            self._trial.remove(step.pods)
+        for step in self._steps[number : self._number]:
+            for pod in step.pods:
+                self._trial.restore(pod)
+        self._number = number
+
+    def release(self, claims: Iterable[Object]) -> None:
+        self._trial.release(claims)
+
+    def undo(self) -> None:
+        self._trial.undo()
+
+
+def _domain(group: Group, node: Node) -> tuple[str, ...]:
+    return tuple(node.labels.get(label, "") for label in group.topology.required)

@@ -1,0 +1,287 @@
+"""Drains: what keeps a large group from waiting for ever while small pods take whatever becomes free.
+
+A pod by itself that wants several devices is such a group too. Of the groups that wait for room, the most urgent and
+then the one that waits longest has its place kept, once newer pods of no higher priority went past it: as pods end
+there, nobody of lower or equal priority gets what it needs. Others may use what it leaves over, and its place itself as
+long as they end before it can start (`backfill`). After a bounded time without success the place is given up and the
+group goes behind the others; the next time it is kept twice as long, up to a limit, so that a group starts at last
+where runs are long and nobody knows how long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from dray.api.times import text_of
+from dray.scheduling.core.nominations import Nominations
+from dray.scheduling.core.queue import Queue, QueuedPod
+from dray.scheduling.model.group import POD, Group, GroupKey
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code
+from dray.scheduling.model.status import Status
+from dray.scheduling.reservations import backfill
+from dray.scheduling.reservations.drain_search import DrainPlaces
+
+_PATIENCE: Final = 30.0
+"""How long a group waits, in seconds, before a place is kept for it."""
+_RENEWAL: Final = 5.0
+"""How often, in seconds, another place may be chosen."""
+_MOST_TIMES: Final = 8
+"""How many times as long as at first a place is kept at most."""
+_DAY: Final = 86_400.0
+_LOOK: Final = 1.0
+"""How often, in seconds, it is looked whose turn it is of those that nothing else may wake."""
+_MOST_WAITING: Final = 256
+"""Pods by themselves that are remembered at a time."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A group without room."""
+
+    group: Group
+    priority: int
+    arrival: int
+    since: float
+    failures: int = 0
+    not_before: float = 0.0
+    """Until then it is the turn of others."""
+    uids: set[str] = field(default_factory=set)
+    """Of its pods that wait."""
+    awaits_binding: bool = False
+    """Whether there may be a place for it once those are bound that are being bound."""
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        return -self.priority, self.since, self.arrival
+
+
+@dataclass(slots=True)
+class _Drain:
+    waiting: _Waiting
+    since: float
+    until: float
+    shadow: float
+    renewed: float
+    nodes: frozenset[str] = frozenset()
+    uids: set[str] = field(default_factory=set)
+    """Of the pods that have a place."""
+
+
+class Drains:
+    def __init__(self, nominations: Nominations, queue: Queue, limit: float) -> None:
+        """`limit` is how long a place is kept, in seconds; 0 for never."""
+        self._nominations = nominations
+        self._queue = queue
+        self._limit = limit
+        self._waiting: dict[GroupKey, _Waiting] = {}
+        self._pods: dict[str, _Waiting] = {}
+        """By uid, pods of groups without room."""
+        self._drain: _Drain | None = None
+        self._looked = -inf
+        self._latest: dict[int, int] = {}
+        """By priority, the number in the order of arrival of the newest pod that got a place while groups waited."""
+        self.begun = 0
+        self.given_up = 0
+        """How many places were kept so far, and how many of them in vain."""
+
+    def clock_set(self, seconds: float) -> None:
+        """The clock was set by so many seconds: places are kept as long as they would have been."""
+        self._looked += seconds
+        for waiting in self._waiting.values():
+            waiting.since += seconds
+            waiting.not_before += seconds
+        if (drain := self._drain) is not None:
+            drain.since += seconds
+            drain.until += seconds
+            drain.shadow += seconds
+            drain.renewed += seconds
+
+    @property
+    def active(self) -> bool:
+        """Whether a place is kept for a group."""
+        return self._drain is not None
+
+    @property
+    def waiting(self) -> int:
+        """How many groups wait for room."""
+        return len(self._waiting)
+
+    # Groups that wait
+
+    def refused(self, group: Group, queued: Sequence[QueuedPod], now: float) -> bool:
+        """There is no room for the group. Whether a place should be sought for it that will be free."""
+        if not self._limit:
+            return False
+        first = queued[0]
+        known = self._waiting.get(group.key)
+        if known is None:
+            if group.key.kind == POD and len(self._waiting) >= _MOST_WAITING:
+                return False
+            known = self._waiting[group.key] = _Waiting(group, first.pod.priority, first.arrival, now)
+        known.group, known.priority = group, first.pod.priority
+        known.uids = {each.pod.uid for each in queued}
+        self._pods.update(dict.fromkeys(known.uids, known))
+        drain = self._drain
+        if drain is not None and drain.waiting is known:
+            return now >= drain.renewed + _RENEWAL
+        if drain is not None and drain.waiting.priority >= known.priority:
+            return False
+        return self._is_due(known, now) and all(
+            known is each or known.rank < each.rank for each in self._waiting.values() if self._is_due(each, now)
+        )
+
+    def _is_due(self, waiting: _Waiting, now: float) -> bool:
+        if now < max(waiting.since + _PATIENCE, waiting.not_before):
+            return False
+        return any(
+            priority <= waiting.priority and arrival > waiting.arrival for priority, arrival in self._latest.items()
+        )
+
+    def overlooked(self, now: float) -> str:
+        """By uid, a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again whenever
+        something changes."""
+        if not self._waiting or now < self._looked + _LOOK:
+            return ""
+        self._looked = now
+        due = [each for each in self._waiting.values() if self._is_due(each, now)]
+        first = min(due, key=lambda each: each.rank, default=None)
+        if first is None or first.group.key.kind != POD:
+            return ""
+        if self._drain is not None and self._drain.waiting.priority >= first.priority:
+            return ""
+        return first.group.uid
+
+    def went_past(self, queued: QueuedPod) -> None:
+        """A pod got its place while groups wait."""
+        priority = queued.pod.priority
+        self._latest[priority] = max(self._latest.get(priority, 0), queued.arrival)
+
+    def forget(self, key: GroupKey) -> None:
+        """The group has its place, or does not wait for one."""
+        known = self._waiting.pop(key, None)
+        for uid in known.uids if known is not None else ():
+            self._pods.pop(uid, None)
+        if not self._waiting:
+            self._latest.clear()
+        if self._drain is not None and self._drain.waiting.group.key == key:
+            self._end()
+        if known is not None and key.kind == POD:
+            self._queue.remove_group(key)
+
+    def forget_pod(self, uid: str) -> None:
+        """The same of a pod by itself."""
+        known = self._pods.get(uid)
+        if known is not None and known.group.key.kind == POD:
+            self.forget(known.group.key)
+
+    def gone(self, pod: Pod) -> None:
+        """A pod of a group waits no more: where a place was kept for it, all of it is sought anew. A group without
+        pods waits for nothing, and is in nobody's way."""
+        if self._drain is not None and pod.uid in self._drain.uids:
+            self._end()
+        waiting = self._pods.pop(pod.uid, None)
+        if waiting is not None:
+            waiting.uids.discard(pod.uid)
+            if not waiting.uids:
+                self.forget(waiting.group.key)
+
+    # The place that is kept
+
+    def awaits_binding(self, group: Group) -> bool:
+        return group.key in self._waiting and self._waiting[group.key].awaits_binding
+
+    def awaits_binding_of(self, uid: str) -> bool:
+        """The same of a pod by itself."""
+        return uid in self._pods and self.awaits_binding(self._pods[uid].group)
+
+    def keep(
+        self, group: Group, queued: Iterable[QueuedPod], found: DrainPlaces | None, now: float, *, passed_over: bool
+    ) -> None:
+        """`passed_over` tells whether pods were left out of the search that are being bound."""
+        waiting, before = self._waiting[group.key], self._drain
+        if before is not None and before.waiting is not waiting:
+            self._end()
+            before = None
+        waiting.awaits_binding = found is None and passed_over
+        if found is None:
+            if before is not None:
+                before.renewed = now
+            if not passed_over:
+                # Whatever ends, there is no room for it: others are not kept from anything.
+                waiting.not_before = now + self._limit
+                self._end()
+            return
+        if before is None:
+            self.begun += 1
+            before = self._drain = _Drain(waiting, now, self._end_of(waiting, found.shadow, now), found.shadow, now)
+        before.shadow, before.renewed = found.shadow, now
+        pods = {each.pod.uid: each.pod for each in queued}
+        for uid in before.uids - found.places.keys():
+            self._nominations.drop(uid, drains=True)
+        self._nominations.keep_all({pods[uid]: place for uid, place in found.places.items()}, drains=True)
+        before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
+
+    def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:
+        """Where it is known when the place is free, it is kept until then, for a day at most."""
+        kept = self._limit * min(_MOST_TIMES, 1 << min(waiting.failures, _MOST_TIMES))
+        return max(now + kept, min(shadow + _PATIENCE, now + _DAY) if shadow < inf else now)
+
+    def near(self, group: Group) -> frozenset[str]:
+        """The nodes that drain for it."""
+        drain = self._drain
+        return drain.nodes if drain is not None and drain.waiting.group.key == group.key else frozenset()
+
+    def expire(self, now: float) -> None:
+        drain = self._drain
+        if drain is None or now < drain.until:
+            return
+        waiting = drain.waiting
+        self.given_up += 1
+        waiting.failures += 1
+        # Others have as long as it had.
+        waiting.not_before = now + drain.until - drain.since
+        waiting.since = now
+        self._end()
+        self._queue.postpone(waiting.group.key, drain.uids, now, 0.0)
+        waiting.arrival = self._queue.arrive(waiting.group.key)
+
+    def due(self) -> float | None:
+        return self._drain.until if self._drain is not None else None
+
+    def _end(self) -> None:
+        drain, self._drain = self._drain, None
+        for uid in drain.uids if drain is not None else ():
+            self._nominations.drop(uid, drains=True)
+
+    # Others
+
+    def lets_pass(self, pods: Iterable[Pod], now: float) -> bool:
+        """Whether the pods end before the group could start."""
+        drain = self._drain
+        if drain is None:
+            return True
+        end = now + max(map(backfill.run_time, pods))
+        return backfill.may_start(end, drain.shadow, size=1, extra=0)
+
+    def status(self) -> Status:
+        """Why others cannot have the place."""
+        assert self._drain is not None
+        drain = self._drain
+        key = drain.waiting.group.key
+        title = f"{'pod' if key.kind == POD else 'PodGroup'} {key.title}"
+        return Status.of("Drains", Code.DRAINING, title, text_of(drain.until))
+
+    def draining(self, group: Group) -> tuple[str, str] | None:
+        """Since when a place is kept for the group, and until when at most."""
+        drain = self._drain
+        if drain is None or drain.waiting.group.key != group.key:
+            return None
+        return text_of(drain.since), text_of(drain.until)
+
+    def draining_of(self, uid: str) -> tuple[str, str] | None:
+        """The same for a pod by itself."""
+        return self.draining(self._pods[uid].group) if uid in self._pods else None
