@@ -173,7 +173,7 @@ def test_a_value_that_cannot_be_read_is_shown_at_its_line(dray: Dray, write: Wri
     [
         ("lifecycle.k8s.io/v1alpha1", "EvictionRequest", "dray's own server does not serve all kinds of Kubernetes"),
         ("resource.k8s.io/v1alpha2", "ResourceClaim", "`dray convert` rewrites old versions"),
-        ("resource.nvidia.com/v1beta1", "ComputeDomain", "nothing in dray makes channels and IMEX daemons of one"),
+        ("resource.nvidia.com/v1beta1", "ComputeDomain", "dray does not create channels and IMEX daemons for it"),
         ("example.com/v1", "Thing", "apply its CustomResourceDefinition first"),
     ],
 )
