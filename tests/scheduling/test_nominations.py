@@ -120,7 +120,7 @@ def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
 def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:
     core, (pod, _) = two_with_places()
     before, revision = core.state.helped.end, core.state.pods_revision
-    with core.state.trial():
+    with core.state.what_if():
         core.scheduler.nominations.drop(pod.uid)
     assert core.state.helped.since(before) == {core.state.nodes["a"].number}
     assert core.state.pods_revision > revision

@@ -21,6 +21,7 @@ from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.queue import QueuedPod, SubQueue
 from dray.scheduling.eviction.group_preemption import GroupPreemptor
 from dray.scheduling.eviction.group_quota import GroupQuota
+from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.groups.forest import Flawed
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.actions import BindGroup, ClaimWrite, GroupPreemption, RefuseGroup
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 # Units of work for a group, beside those for each of its pods.
 _GROUP: Final = 5 * ATTEMPT
 _POD: Final = 1_000
+_NOT_SOUGHT: Final = EvictionResult[GroupPreemption]()
 
 
 class GroupAttempts:
@@ -73,7 +75,6 @@ class GroupAttempts:
 
     def attempt(self, queued: QueuedPod, group: Group, now: float) -> BindGroup | RefuseGroup | None:
         groups = self._state.groups
-        self._preemptor.passed_over = self._scheduler.reclaimer.passed_over = False
         if (flaw := self._flaw(group)) is not None:
             found = self.queued(group, queued)
             if isinstance(groups.root(group), Flawed):
@@ -92,7 +93,6 @@ class GroupAttempts:
                 self._state.queues.let_pass(queued.pod)
             return None
         found = self.queued(group, queued)
-        self._preemptor.retry_at = inf
         work = _work_for(found)
         pods = [each.pod for each in found]
         with self._scheduler.nominations.out_of_sight_of(*pods), self._state.queues.lent_to(*pods):
@@ -156,22 +156,24 @@ class GroupAttempts:
             answer = self.placer.place(group, members, need, trial)
             if answer is not None and self._drains.active:
                 answer = self._group_drains.beside(group, members, need, trial, answer)
-            preemption = self._make_room(group, members, need, trial, answer, idle) if answer is not None else None
+            searched = self._make_room(group, members, need, trial, answer, idle) if answer is not None else _NOT_SOUGHT
         if answer is None:
             # One that was taken from the queue and cannot be tried would not come back.
             self._leave_out([each for each, _ in rejected if each.subqueue is SubQueue.ACTIVE], now)
             return self._bind(group, members)
-        if preemption is None and not (answer.error or answer.undecided or idle):
+        if searched.found is None and not (answer.error or answer.undecided or idle):
             # There may be quota, and not where there are places.
             pods, prepared = [each.pod for each in queued], partial(self._prepare, queued, now, work)
-            preemption = self._quota.reclaim_for(pods, group, need, prepared, now)
-        if preemption is None:
+            reclaimed = self._quota.reclaim_for(pods, group, need, prepared, now)
+            awaits_binding = searched.awaits_binding or reclaimed.awaits_binding
+            searched = replace(searched, found=reclaimed.found, awaits_binding=awaits_binding)
+        if searched.found is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
         else:
             self._drains.forget(group.key)
-            self._quota.keep([each.pod for each in queued], preemption)
+            self._quota.keep([each.pod for each in queued], searched.found)
         wide = any(self._framework.own_filters(member.cycle) for member in members)
-        return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=wide)
+        return self._refuse(group, queued, answer, now, idle, searched, cluster_wide=wide)
 
     def _make_room(
         self,
@@ -181,17 +183,17 @@ class GroupAttempts:
         trial: GroupTrial,
         answer: GroupDiagnosis,
         idle: tuple[Object, ...],
-    ) -> GroupPreemption | None:
-        """Whom to remove for the group; where that is nobody a place may be kept for it that will be free."""
-        preemption = None
+    ) -> EvictionResult[GroupPreemption]:
+        """Finds pods to evict for the group. If there are none, a place may be reserved for it that will be free."""
+        searched = _NOT_SOUGHT
         if members[0].queued.pod.preempts and not (answer.error or answer.undecided or idle):
-            preemption = self._preemptor.find(group, members, need, trial)
+            searched = self._preemptor.find(group, members, need, trial)
         queued = [each.queued for each in members]
-        if preemption is not None or idle:
+        if searched.found is not None or idle:
             self._drains.forget(group.key)
         elif not (answer.error or answer.undecided) and self._drains.refused(group, queued, members[0].cycle.now):
             self._group_drains.seek(group, members, need, trial)
-        return preemption
+        return searched
 
     def drain_for(self, queued: QueuedPod, now: float) -> None:
         """Keeps a place for a pod by itself for which there is no room, where it is its turn."""
@@ -239,14 +241,14 @@ class GroupAttempts:
         """The group's queue has too little for it: others go, if they have to and it would find its places then."""
         asked, status = lack
         self._drains.forget(group.key)
-        preemption = None
+        searched = _NOT_SOUGHT
         if asked is not None:
-            preemption = self._quota.reclaim(asked, group, need, partial(self._prepare, queued, now, work))
+            searched = self._quota.reclaim(asked, group, need, partial(self._prepare, queued, now, work))
         for each in queued:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         # Where it is not their turn, no room on any node helps them.
         nodes = None if asked is not None else frozenset[int]()
-        return self._refuse(group, queued, GroupDiagnosis(need, status=status), now, (), preemption, nodes=nodes)
+        return self._refuse(group, queued, GroupDiagnosis(need, status=status), now, (), searched, nodes=nodes)
 
     def diagnose(self, pod: Pod, now: float) -> GroupDiagnosis | None:
         """Why the group of a pod cannot be placed now; None where it can, or where the pod is placed by itself."""
@@ -324,18 +326,18 @@ class GroupAttempts:
         diagnosis: GroupDiagnosis,
         now: float,
         release: tuple[Object, ...] = (),
-        preemption: GroupPreemption | None = None,
+        searched: EvictionResult[GroupPreemption] = _NOT_SOUGHT,
         *,
         nodes: frozenset[int] | None = None,
         cluster_wide: bool = False,
     ) -> RefuseGroup | None:
+        preemption = searched.found
         diagnosis = replace(diagnosis, draining=self._drains.draining(group))
         news = any(each.reported != diagnosis for each in queued)
         to_do = bool(release or (preemption is not None and preemption.victims))
         if group.timeout is not None:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
-        passed_over = self._preemptor.passed_over or self._scheduler.reclaimer.passed_over
-        passed_over = passed_over and preemption is None
+        awaits_binding = searched.awaits_binding and preemption is None
         to_do = self._keep_places(queued, preemption) or to_do
         for each in queued:
             each.reported = diagnosis
@@ -352,9 +354,9 @@ class GroupAttempts:
                     error=diagnosis.error,
                 )
             if each.group is not None:
-                each.group.binding_may_help = passed_over or self._drains.awaits_binding(group)
-        if preemption is None and self._preemptor.retry_at < inf:
-            self._queue.try_at(queued[0], self._preemptor.retry_at, now)
+                each.group.binding_may_help = awaits_binding or self._drains.awaits_binding(group)
+        if preemption is None and searched.retry_at < inf:
+            self._queue.try_at(queued[0], searched.retry_at, now)
         if not (news or to_do):
             return None
         return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption, news)

@@ -16,6 +16,7 @@ from dray.api.objects import status_of
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.feasible_nodes import signature_of
 from dray.scheduling.core.queue import QueuedPod
+from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model import faults
 from dray.scheduling.model.actions import Action, Bind, Preemption, Refuse
 from dray.scheduling.model.node import Node
@@ -160,13 +161,14 @@ class Attempts:
         )
         leftover = cycle.claims.leftover
         reclaims = leftover is None and status.plugin == QueueQuota.name
-        preemption = self._reclaim(cycle) if reclaims else None
+        result = self._reclaim(cycle) if reclaims else EvictionResult[Preemption]()
+        preemption = result.found
         asked = cycle.data.get(QueueQuota.name)
         if reclaims and preemption is None and isinstance(asked, QueuedAsk):
             self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
         if reclaims and preemption is None and queued.group is not None:
-            queued.group.binding_may_help = self._scheduler.reclaimer.passed_over
-            if self._scheduler.reclaimer.unplaced:
+            queued.group.binding_may_help = result.awaits_binding
+            if result.lacks_place:
                 # Room on any node may be what it lacked.
                 queued.group.nodes = None
         if preemption is None or not preemption.node:
@@ -179,15 +181,15 @@ class Attempts:
         queued.reported = diagnosis
         return Refuse(pod, diagnosis, news, preemption=preemption)
 
-    def _reclaim(self, cycle: Cycle) -> Preemption | None:
-        """Whom to remove for the sake of quota that the pod lacks. It is kept for it until it is tried again."""
+    def _reclaim(self, cycle: Cycle) -> EvictionResult[Preemption]:
+        """Finds pods to evict for quota that the pod lacks. Its place is kept until it is tried again."""
         known = cycle.data.get(QueueQuota.name)
         if not isinstance(known, QueuedAsk):
-            return None
-        preemption = self._scheduler.reclaimer.for_pod(known, cycle)
-        if preemption is not None and preemption.node:
-            self._nominations.keep(cycle.pod, preemption)
-        return preemption
+            return EvictionResult()
+        result = self._scheduler.reclaimer.for_pod(known, cycle)
+        if result.found is not None and result.found.node:
+            self._nominations.keep(cycle.pod, result.found)
+        return result
 
     def _reject(
         self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool
@@ -196,17 +198,17 @@ class Attempts:
         pod, preemptor, drains = queued.pod, self._scheduler.preemptor, self._scheduler.drains
         undecided = tuple(cycle.undecided.values())
         release = None if diagnosis.error else self._algorithm.to_deallocate(cycle)
-        preemption = None
-        preemptor.passed_over = self._scheduler.reclaimer.passed_over = False
+        searched = EvictionResult[Preemption]()
         if release is not None:
             diagnosis = replace(diagnosis, deallocated=True)
         elif undecided:
             # Nobody is removed for a pod that may fit as things are.
             self._search_on(cycle, undecided)
         elif pod.preempts and not diagnosis.error and not (known and self._is_futile(cycle)):
-            preemption = preemptor.find(cycle)
+            searched = preemptor.find(cycle)
+        preemption = searched.found
         short = _short_on_nodes(cycle, diagnosis)
-        reclaimed = None
+        reclaimed = EvictionResult[Preemption]()
         if (
             (short or _has_flavors(cycle))
             and release is None
@@ -216,8 +218,8 @@ class Attempts:
         ):
             # There is quota, and not where there is a place, or could be: others may have to leave what they borrowed.
             reclaimed = self._reclaim(cycle)
-        if reclaimed is not None:
-            preemption = reclaimed
+        if reclaimed.found is not None:
+            preemption = reclaimed.found
         elif preemption is not None:
             self._nominations.keep(pod, preemption)
             self._state.queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
@@ -231,12 +233,12 @@ class Attempts:
         elif cycle.claims.demand.is_several(pod.requirements.requests):
             self._scheduler.group_attempts.drain_for(queued, cycle.now)
         self._wait(queued, cycle, diagnosis, alone=alone)
-        if preemption is None and (when := preemptor.retry_at(cycle)) < inf:
-            self._queue.try_at(queued, when, cycle.now)
+        if preemption is None and searched.retry_at < inf:
+            self._queue.try_at(queued, searched.retry_at, cycle.now)
         if queued.group is not None and not known:
             queued.group.preemption_futile = preemption is None
-            passed_over = preemptor.passed_over or self._scheduler.reclaimer.passed_over
-            queued.group.binding_may_help = preemption is None and passed_over
+            awaits_binding = searched.awaits_binding or reclaimed.awaits_binding
+            queued.group.binding_may_help = preemption is None and awaits_binding
         if queued.group is not None:
             queued.group.waits_for = short
         if queued.group is not None and drains.awaits_binding_of(pod.uid):

@@ -219,15 +219,18 @@ class QueueingHints:
             return True
         filters = self._framework.kept_filters(cycle)
         may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.is_modest(first.pod))
-        self._preemptor.passed_over = False
+        awaits_binding = False
         for node in there:
             status = self._framework.quick_filter(filters, cycle, node)
             if status is None or status is UNSURE:
                 return True
-            if preempting and may_preempt and self._preemptor.may_help(cycle, node, status):
-                return True
+            if preempting and may_preempt:
+                help_ = self._preemptor.may_help(cycle, node, status)
+                if help_.helps:
+                    return True
+                awaits_binding = awaits_binding or help_.awaits_binding
         # Those that came there meanwhile may be removed once they are bound.
-        group.binding_may_help = group.binding_may_help or self._preemptor.passed_over
+        group.binding_may_help = group.binding_may_help or awaits_binding
         return False
 
     def _there(self, changed: set[int]) -> list[Node]:

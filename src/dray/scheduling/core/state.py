@@ -24,6 +24,7 @@ from dray.scheduling.cluster.device_demand import DeviceDemands
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.cluster.node_classes import NodeClasses
 from dray.scheduling.cluster.volumes import VolumeClaims
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.groups.groups import Groups
 from dray.scheduling.groups.unknown_kinds import UnknownKinds
 from dray.scheduling.model.faults import Report, ignore
@@ -110,8 +111,8 @@ class State:
         """Where pods are, by their uid."""
         self._spare: list[int] = []
         self._seed = seed
-        self._trying = False
-        """Whether pods are placed in thought, so that what becomes free helps nobody."""
+        self._trial: Trial | None = None
+        """The innermost trial that is open: what becomes free in it helps nobody."""
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes that exist."""
@@ -183,7 +184,7 @@ class State:
 
     def _changed(self, node: Node, *, helps: bool) -> None:
         self.touched.note(node.number)
-        if helps and not self._trying:
+        if helps and self._trial is None:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -202,7 +203,7 @@ class State:
         if pod.joins:
             self.groups.place(pod)
             self.queues.place(pod, node)
-        self.pods_revision += not (pod.ghost or self._trying)
+        self.pods_revision += not (pod.ghost or self._trial is not None)
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
@@ -224,7 +225,7 @@ class State:
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
         self.queues.displace(pod)
-        self.pods_revision += helps and not self._trying
+        self.pods_revision += helps and self._trial is None
         self._changed(node, helps=helps)
         self._retire(node)
 
@@ -236,14 +237,17 @@ class State:
                 self.queues.place(pod, self._places[pod.uid])
 
     @contextmanager
-    def trial(self) -> Iterator[None]:
-        """Pods are placed in thought and taken back: what becomes free by that was free before."""
-        before = self._trying
-        self._trying = self.queues.waiters.trying = True
+    def what_if(self, own: Iterable[Key] = (), *, for_devices: bool = True) -> Iterator[Trial]:
+        """Tries out changes, which are taken back at the end; see `Trial`."""
+        outer = self._trial
+        trial = self._trial = Trial(self, own, for_devices=for_devices, outer=outer)
+        self.queues.waiters.trying = True
         try:
-            yield
+            yield trial
         finally:
-            self._trying = self.queues.waiters.trying = before
+            trial.undo()
+            self._trial = outer
+            self.queues.waiters.trying = outer is not None
 
     def node_of(self, pod: Pod) -> Node | None:
         return self._places.get(pod.uid)
@@ -344,7 +348,7 @@ class State:
 
     def reconsider(self) -> None:
         """Something changed that concerns every node."""
-        if not self._trying:
+        if self._trial is None:
             self.touched.everything()
             self.helped.everything()
 
@@ -366,13 +370,13 @@ class State:
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
         """They are no longer kept for somebody: now others may have them, even if that comes out of a trial."""
-        trying, self._trying = self._trying, False
+        trial, self._trial = self._trial, None
         self.pods_revision += 1
         node = self.nodes.get(name)
         if node is not None:
             self._changed(node, helps=True)
         self._freed((each["driver"], each["pool"], each["device"]) for each in results)
-        self._trying = trying
+        self._trial = trial
 
     def _freed(self, devices: Iterable[DeviceID]) -> None:
         self._devices_changed(devices, helps=True)

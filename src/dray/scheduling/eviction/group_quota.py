@@ -12,6 +12,7 @@ from dray.scheduling.core.state import State
 from dray.scheduling.eviction.group_preemption import places_of
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.reclaim import Reclaimer
+from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model.actions import GroupPreemption, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
@@ -89,15 +90,15 @@ class GroupQuota:
 
     def reclaim_for(
         self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
-    ) -> GroupPreemption | None:
+    ) -> EvictionResult[GroupPreemption]:
         """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
         asks = self._asks(pods, need, now)
         if asks is None or asks[0].policy.is_uniform(asks[0].ask.queue):
-            return None
+            return EvictionResult()
         return self.reclaim(asks[0], group, need, prepared)
 
-    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> GroupPreemption | None:
-        """Nothing is placed afterwards."""
+    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> EvictionResult[GroupPreemption]:
+        """Returns which pods to evict for quota that the group lacks. Nothing is placed afterwards."""
         places: dict[str, Preemption] = {}
 
         def place(removed: Sequence[Pod]) -> bool:
@@ -107,21 +108,20 @@ class GroupQuota:
                 places.update(found)
             return bool(found)
 
-        victims = self._reclaimer.find(asked, place)
-        if victims is None:
+        reclaimed = self._reclaimer.find(asked, place)
+        if reclaimed.found is None:
             self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
-            return None
+            return EvictionResult(None, reclaimed.awaits_binding, reclaimed.lacks_place)
         # What was reclaimed is for all of them. It is kept for one, who stays with it as long as a place is kept.
         if places:
             holder = asked.ask.pod.uid
             self._state.queues.hand_over(holder, holder if holder in places else next(iter(places)), places)
-        return GroupPreemption(victims, places, reclaims=True)
+        return EvictionResult(GroupPreemption(reclaimed.found, places, reclaims=True), reclaimed.awaits_binding)
 
     def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
         leaving = [each for each in removed if self._state.node_of(each) is not None]
-        removal = self._preemptor.trial(set())
-        removal.remove(leaving)
-        try:
+        with self._preemptor.what_if(set()) as removal:
+            removal.evict(leaving)
             found = prepared()
             if len(found) < need:
                 return {}
@@ -131,8 +131,6 @@ class GroupQuota:
                     return places_of(members) if answer is None else {}
                 finally:
                     trial.undo()
-        finally:
-            removal.undo()
 
 
 def _cheapest(

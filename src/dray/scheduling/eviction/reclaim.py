@@ -8,13 +8,16 @@ they are tried again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from dray.api.objects import key_of
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.state import State
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.preemption import Preemptor
+from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
@@ -41,13 +44,9 @@ class Reclaimer:
         self._framework = framework
         self._algorithm = algorithm
         self._preemptor = preemptor
-        self.passed_over = False
-        """Whether the last time pods were passed over only because they are not bound yet."""
-        self.unplaced = False
-        """Whether the last time there would have been quota, and only a place was missing."""
 
-    def for_pod(self, asked: QueuedAsk, cycle: Cycle) -> Preemption | None:
-        """Where the pod would go, and who would have to go for it."""
+    def for_pod(self, asked: QueuedAsk, cycle: Cycle) -> EvictionResult[Preemption]:
+        """Returns where the pod would go, and which pods to evict for it."""
         found: list[Placement] = []
 
         def place(removed: Sequence[Pod]) -> bool:
@@ -56,50 +55,43 @@ class Reclaimer:
             found[:] = placements or found
             return bool(placements)
 
-        victims = self.find(asked, place)
-        if victims is None:
-            return None
-        place_found = found[0]
-        return Preemption(place_found.node.name, victims, all_devices(place_found.devices), reclaims=True)
+        reclaimed = self.find(asked, place)
+        if reclaimed.found is None:
+            return EvictionResult(None, reclaimed.awaits_binding, reclaimed.lacks_place)
+        node, devices = found[0].node.name, all_devices(found[0].devices)
+        preemption = Preemption(node, reclaimed.found, devices, reclaims=True)
+        return EvictionResult(preemption, reclaimed.awaits_binding)
 
-    def find(self, asked: QueuedAsk, place: Place) -> tuple[Pod, ...] | None:
-        """The pods to remove; None where that is of no use. Quota is kept for those that ask."""
+    def find(self, asked: QueuedAsk, place: Place) -> EvictionResult[tuple[Pod, ...]]:
+        """Returns the pods to evict. Quota is kept for the pods that ask."""
         queues, policy, ask = self._state.queues, asked.policy, asked.ask
-        self.passed_over = self.unplaced = False
         if not ask.pod.preempts or not policy.may_reclaim(ask):
-            return None
-        trial = QuotaTrial(self._state, policy, place)
-        with self._state.trial():
-            try:
-                trial.forestall(policy.related(ask.queue))
-                found = policy.reclaim(ask, trial)
-            finally:
-                trial.undo()
-        # Those that quota is kept for may be removed once they have their places.
-        self.passed_over = trial.passed_over or queues.is_reserved(policy, policy.related(ask.queue))
-        self.unplaced = found is None and trial.unplaced
+            return EvictionResult()
+        with self._state.what_if() as changes:
+            trial = QuotaTrial(self._state, policy, place, changes)
+            trial.forestall(policy.related(ask.queue))
+            found = policy.reclaim(ask, trial)
+        # Pods that quota is kept for may be evicted once they have their places.
+        awaits_binding = trial.awaits_binding or queues.is_reserved(policy, policy.related(ask.queue))
         if found is None:
-            return None
+            return EvictionResult(None, awaits_binding, trial.lacks_place)
         units, assets = found
         queues.reserve(ask.pod, policy, ask.queue, assets)
-        victims = tuple(each for unit in units for each in unit.pods)
+        victims = tuple(pod for unit in units for pod in unit.pods)
         queues.leave(victims)
-        return victims
+        return EvictionResult(victims, awaits_binding)
 
     def _placements(self, cycle: Cycle, removed: Iterable[Pod]) -> list[Placement]:
         """The first, if there is one."""
-        trial = self._preemptor.trial({key_of(claim) for claim in cycle.claims.allocated})
-        leaving = [each for each in removed if self._state.node_of(each) is not None]
-        trial.remove(leaving)
-        try:
+        leaving = [pod for pod in removed if self._state.node_of(pod) is not None]
+        with self._preemptor.what_if({key_of(claim) for claim in cycle.claims.allocated}) as trial:
+            trial.evict(leaving)
             if self._framework.prefilter(cycle) is not None:
                 return []
-            for node in self._nodes(cycle, [trial.node_of(each) for each in leaving]):
+            for node in self._nodes(cycle, [trial.node_of(pod) for pod in leaving]):
                 placement = self._algorithm.fits(cycle, node)
                 if isinstance(placement, Placement):
                     return [placement]
-        finally:
-            trial.undo()
         return []
 
     def _nodes(self, cycle: Cycle, left: Iterable[Node]) -> list[Node]:
@@ -113,17 +105,20 @@ class Reclaimer:
 
 
 class QuotaTrial:
-    """Units of one front end's queues, removed in thought."""
+    """Units of one front end's queues, evicted on trial: their queues have what they held."""
 
-    def __init__(self, state: State, policy: QueuePolicy, place: Place) -> None:
+    def __init__(self, state: State, policy: QueuePolicy, place: Place, changes: Trial) -> None:
         self._state = state
         self._policy = policy
         self._charges = policy.charges
         self._place = place
+        self._changes = changes
         self._tries = 0
         self._removed: dict[str, Pod] = {}
-        self.passed_over = False
-        self.unplaced = False
+        self.awaits_binding = False
+        """Whether pods were left out only because they are being bound."""
+        self.lacks_place = False
+        """Whether the pods that ask found no place although there was quota."""
 
     def forestall(self, queues: Iterable[str]) -> None:
         """Those are out of sight that are going."""
@@ -141,7 +136,7 @@ class QuotaTrial:
                 if pod.uid in self._removed:
                     continue
                 if not self._state.bound(pod):
-                    self.passed_over = True
+                    self.awaits_binding = True
                     continue
                 if pod.group is None:
                     found[pod.uid] = RunningUnit(
@@ -171,7 +166,7 @@ class QuotaTrial:
     def is_placeable(self) -> bool:
         self._tries += 1
         found = self._tries <= _MOST_TRIES and self._place(list(self._removed.values()))
-        self.unplaced = self.unplaced or not found
+        self.lacks_place = self.lacks_place or not found
         return found
 
     def remove(self, unit: RunningUnit) -> None:
@@ -180,17 +175,15 @@ class QuotaTrial:
 
     def restore(self, unit: RunningUnit) -> None:
         for each in unit.pods:
-            self._take_in(each)
-
-    def undo(self) -> None:
-        for pod in list(self._removed.values()):
-            self._take_in(pod)
+            if each.uid in self._removed:
+                self._changes.take_back(("charge", each.uid))
 
     def _set_aside(self, pod: Pod) -> None:
         if pod.uid not in self._removed:
             self._removed[pod.uid] = pod
             self._charges.set_aside(pod)
+            self._changes.record(("charge", pod.uid), partial(self._take_in, pod))
 
     def _take_in(self, pod: Pod) -> None:
-        if self._removed.pop(pod.uid, None) is not None:
-            self._charges.take_in(pod)
+        del self._removed[pod.uid]
+        self._charges.take_in(pod)

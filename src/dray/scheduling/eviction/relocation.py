@@ -16,7 +16,7 @@ from dray.api.resource_claims import reserved_for
 from dray.scheduling.core import pods
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.state import State
-from dray.scheduling.eviction.preemption import PreemptionTrial
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import all_devices
@@ -42,7 +42,7 @@ class Relocation:
     """Everything is undone by `undo`."""
 
     def __init__(
-        self, state: State, framework: Framework, algorithm: SchedulingAlgorithm, removal: PreemptionTrial, now: float
+        self, state: State, framework: Framework, algorithm: SchedulingAlgorithm, removal: Trial, now: float
     ) -> None:
         self._state = state
         self._framework = framework
@@ -56,7 +56,7 @@ class Relocation:
     def remove(self, units: Iterable[Unit]) -> None:
         for unit in units:
             self._note(unit)
-            self._removal.remove(unit)
+            self._removal.evict(unit)
             self._removed.update((each.uid, each) for each in unit)
 
     def restore(self, unit: Unit) -> None:

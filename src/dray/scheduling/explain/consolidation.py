@@ -190,9 +190,12 @@ class _Search:
         """The pods of the area to move, if they are fewer than `most`."""
         scheduler = self._scheduler
         own = {key_of(claim) for each in self._members for claim in each.cycle.claims.allocated}
-        relocation = Relocation(
-            scheduler.state, scheduler.framework, scheduler.algorithm, scheduler.preemptor.trial(own), self._now
-        )
+        with scheduler.preemptor.what_if(own) as removal:
+            relocation = Relocation(scheduler.state, scheduler.framework, scheduler.algorithm, removal, self._now)
+            return self._moved(relocation, area, most)
+
+    def _moved(self, relocation: Relocation, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | None:
+        scheduler = self._scheduler
         try:
             units = self._fewest(relocation, area)
             if units is None or (most is not None and sum(map(len, units)) >= most):

@@ -71,7 +71,7 @@ class Explainer:
         if fits and (error := algorithm.find_error(cycle)) is not None:
             # It keeps the pod from the other nodes too.
             return Explanation(status_text(error))
-        preemption = self._scheduler.preemptor.find(cycle) if pod.preempts and not fits else None
+        preemption = self._scheduler.preemptor.find(cycle).found if pod.preempts and not fits else None
         chosen = algorithm.schedule(cycle) if fits else None
         name = chosen.node.name if isinstance(chosen, Placement) else ""
         return Explanation(nodes=answers, preemption=preemption, cycle=cycle, chosen=name)

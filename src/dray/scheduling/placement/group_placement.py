@@ -55,15 +55,12 @@ class GroupPlacer:
         """For pods that are past their prefilter. What is placed at the end stays so, unless there was an error."""
         shared = _shared(cycle.claims for _, cycle in found)
         members = [self._member(each, cycle, shared) for each, cycle in found]
-        trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work)
         self._state.claims.shared = shared
         try:
-            with self._state.trial():
-                try:
-                    yield trial, members
-                except BaseException:
-                    trial.undo()
-                    raise
+            with self._state.what_if() as changes:
+                trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work, changes)
+                yield trial, members
+                changes.keep()
             if trial.placed():
                 self._state.pods_revision += 1
         finally:

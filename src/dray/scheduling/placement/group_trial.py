@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from dray.allocation import Allocation, Work
@@ -24,6 +25,7 @@ from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
@@ -54,13 +56,20 @@ class Member:
 
 class GroupTrial:
     def __init__(
-        self, state: State, framework: Framework, algorithm: SchedulingAlgorithm, devices: DynamicResources, work: Work
+        self,
+        state: State,
+        framework: Framework,
+        algorithm: SchedulingAlgorithm,
+        devices: DynamicResources,
+        work: Work,
+        changes: Trial,
     ) -> None:
         self._state = state
         self._framework = framework
         self._algorithm = algorithm
         self._devices = devices
         self._work = work
+        self._changes = changes
         self._on: dict[int, list[Member]] = {}
         """Members by the node on which they are in thought."""
         self.revision = 0
@@ -193,11 +202,13 @@ class GroupTrial:
         self._algorithm.assume(placement)
         member.placement = placement
         self._on.setdefault(placement.node.number, []).append(member)
+        self._changes.record(("member", member.queued.pod.uid), partial(self._displace, member, placement))
 
     def remove(self, member: Member) -> None:
-        placement = member.placement
-        if placement is None:
-            return
+        if member.placement is not None:
+            self._changes.take_back(("member", member.queued.pod.uid))
+
+    def _displace(self, member: Member, placement: Placement) -> None:
         self.revision += 1
         member.placement = None
         self._on[placement.node.number].remove(member)
@@ -245,12 +256,11 @@ class GroupTrial:
         if not results:
             yield
             return
-        inventory, key = self._state.inventory, ("", name)
-        inventory.follow(inventory.usage.hold(key, results))
+        self._changes.hold(name, results)
         try:
             yield
         finally:
-            inventory.follow(inventory.usage.release(key))
+            self._changes.take_back(("held", name))
 
     def spread_devices(self, member: Member) -> list[tuple[bool, DeviceID]]:
         """Of the devices that the member got those that other nodes see too."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from dray.api.objects import Object, key_of
+from dray.api.objects import key_of
 from dray.scheduling.core.state import State
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.group_preemption import places_of
-from dray.scheduling.eviction.preemption import PreemptionTrial, Preemptor
+from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.node import Node
@@ -33,6 +34,13 @@ class DrainPlaces:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainSearchResult:
+    found: DrainPlaces | None
+    awaits_binding: bool
+    """Whether pods were left out only because they are being bound."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Step:
     end: float
     pods: tuple[Pod, ...]
@@ -42,8 +50,6 @@ class DrainSearch:
     def __init__(self, state: State, preemptor: Preemptor) -> None:
         self._state = state
         self._preemptor = preemptor
-        self.passed_over = False
-        """Whether the last search left out pods only because they are being bound."""
 
     def find(
         self,
@@ -53,44 +59,45 @@ class DrainSearch:
         place: Callable[[], bool],
         near: Iterable[str],
         now: float,
-    ) -> DrainPlaces | None:
-        """`place` tries to place the members as things are in thought. Nodes `near` drain already, and are preferred.
+    ) -> DrainSearchResult:
+        """`place` tries to place the members as things are on trial. Nodes `near` are reserved already, and preferred.
 
         Nothing is placed afterwards.
         """
-        steps = self._steps(group, members, set(near), now)
+        steps, awaits_binding = self._steps(group, members, set(near), now)
         own = {key_of(claim) for each in members for claim in each.cycle.claims.allocated}
-        removal = _Removal(self._preemptor.trial(own), steps)
-        if any(each.cycle.claims.demand for each in members):
-            # Devices of pods that are gone are about to be given back: nobody looks for another place meanwhile.
-            removal.release(self._preemptor.all_orphans())
+        with self._preemptor.what_if(own) as changes:
+            removal = _Removal(changes, steps)
+            if any(each.cycle.claims.demand for each in members):
+                # Devices of pods that are gone are about to be given back: no other place is sought meanwhile.
+                changes.release(self._preemptor.all_orphans())
 
-        def fits(number: int) -> bool:
-            trial.undo()
-            removal.go_to(number)
-            return place()
+            def fits(number: int) -> bool:
+                trial.undo()
+                removal.go_to(number)
+                return place()
 
-        try:
-            position = backfill.earliest(len(steps), fits)
-            if position is None or not fits(position):
-                return None
-            shadow = backfill.shadow_of([each.end for each in steps], position, now)
-            return DrainPlaces(places_of(members), shadow)
-        finally:
-            trial.undo()
-            removal.undo()
+            try:
+                position = backfill.earliest(len(steps), fits)
+                if position is None or not fits(position):
+                    return DrainSearchResult(None, awaits_binding)
+                shadow = backfill.shadow_of([each.end for each in steps], position, now)
+                return DrainSearchResult(DrainPlaces(places_of(members), shadow), awaits_binding)
+            finally:
+                trial.undo()
 
-    def _steps(self, group: Group, members: Sequence[Member], near: set[str], now: float) -> list[_Step]:
+    def _steps(self, group: Group, members: Sequence[Member], near: set[str], now: float) -> tuple[list[_Step], bool]:
+        """Returns the steps, and whether pods were left out because they are being bound."""
         own = {each.queued.pod.uid for each in members}
         known: list[_Step] = []
         unknown: dict[str, list[Pod]] = {}
-        self.passed_over = False
+        awaits_binding = False
         for node in self._state:
             for pod in node.pods.values():
                 if pod.uid in own or pod.ghost or not backfill.ends(pod):
                     continue
                 if not self._state.bound(pod):
-                    self.passed_over = True
+                    awaits_binding = True
                     continue
                 end = backfill.end_of(pod, now)
                 if end < inf:
@@ -98,7 +105,8 @@ class DrainSearch:
                 else:
                     unknown.setdefault(node.name, []).append(pod)
         known.sort(key=lambda each: (each.end, each.pods[0].key))
-        return [*known, *(_Step(inf, tuple(unknown[name])) for name in self._in_order(group, unknown, near))]
+        last = (_Step(inf, tuple(unknown[name])) for name in self._in_order(group, unknown, near))
+        return [*known, *last], awaits_binding
 
     def _in_order(self, group: Group, pods: Mapping[str, Sequence[Pod]], near: set[str]) -> list[str]:
         nodes = self._state.nodes
@@ -115,26 +123,20 @@ class DrainSearch:
 
 
 class _Removal:
-    """The first so many steps, removed in thought."""
+    """Evicts the pods of the first so many steps on trial."""
 
-    def __init__(self, trial: PreemptionTrial, steps: Sequence[_Step]) -> None:
+    def __init__(self, trial: Trial, steps: Sequence[_Step]) -> None:
         self._trial = trial
         self._steps = steps
         self._number = 0
 
     def go_to(self, number: int) -> None:
         for step in self._steps[self._number : number]:
-            self._trial.remove(step.pods)
+            self._trial.evict(step.pods)
         for step in self._steps[number : self._number]:
             for pod in step.pods:
                 self._trial.restore(pod)
         self._number = number
-
-    def release(self, claims: Iterable[Object]) -> None:
-        self._trial.release(claims)
-
-    def undo(self) -> None:
-        self._trial.undo()
 
 
 def _domain(group: Group, node: Node) -> tuple[str, ...]:

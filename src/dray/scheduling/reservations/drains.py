@@ -199,18 +199,18 @@ class Drains:
         return uid in self._pods and self.awaits_binding(self._pods[uid].group)
 
     def keep(
-        self, group: Group, queued: Iterable[QueuedPod], found: DrainPlaces | None, now: float, *, passed_over: bool
+        self, group: Group, queued: Iterable[QueuedPod], found: DrainPlaces | None, now: float, *, awaits_binding: bool
     ) -> None:
-        """`passed_over` tells whether pods were left out of the search that are being bound."""
+        """`awaits_binding` tells whether pods were left out of the search because they are being bound."""
         waiting, before = self._waiting[group.key], self._drain
         if before is not None and before.waiting is not waiting:
             self._end()
             before = None
-        waiting.awaits_binding = found is None and passed_over
+        waiting.awaits_binding = found is None and awaits_binding
         if found is None:
             if before is not None:
                 before.renewed = now
-            if not passed_over:
+            if not awaits_binding:
                 # Whatever ends, there is no room for it: others are not kept from anything.
                 waiting.not_before = now + self._limit
                 self._end()

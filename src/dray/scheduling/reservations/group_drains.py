@@ -43,6 +43,6 @@ class GroupDrains:
             return self._placer.place(group, members, need, trial, anew=True) is None
 
         near, now = self._drains.near(group), members[0].cycle.now
-        found = self._search.find(group, members, trial, place, near, now)
-        passed_over = self._search.passed_over
-        self._drains.keep(group, [each.queued for each in members], found, now, passed_over=passed_over)
+        result = self._search.find(group, members, trial, place, near, now)
+        queued = [each.queued for each in members]
+        self._drains.keep(group, queued, result.found, now, awaits_binding=result.awaits_binding)

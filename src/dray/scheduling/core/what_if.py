@@ -1,0 +1,151 @@
+"""Trial: changes of the state that are tried out and taken back.
+
+    with state.what_if() as trial:
+        trial.evict(pods)          # as if they were gone, with the devices that only they use
+        ...                        # whatever is asked now sees the state without them
+        trial.restore(pod)         # as if this pod had never been evicted
+
+Every change is recorded with its inverse, by a key, so that one change can be taken back before the others; changes of
+different keys do not depend on each other. Leaving the trial takes back all that are left, the last first. Trials nest.
+While one is open, nothing that becomes free wakes a waiting pod: it was not free before.
+`keep` makes the changes permanent: a reservation is a trial that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from dray.api.objects import Key, Object, key_of
+from dray.api.resource_claims import reserved_for
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+
+if TYPE_CHECKING:
+    from dray.scheduling.core.state import State
+
+Change = tuple[str, Hashable]
+_NO_CLAIMS: Final[frozenset[Key]] = frozenset()
+
+
+class Trial:
+    """`own` are the claims of the pods that want a place: they keep their devices, whichever other pods use them.
+
+    Unless `for_devices`, the devices of evicted pods stay in use.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        own: Iterable[Key] = _NO_CLAIMS,
+        *,
+        for_devices: bool = True,
+        outer: Trial | None = None,
+    ) -> None:
+        self._state = state
+        self._outer = outer
+        self._own = frozenset(own)
+        self._for_devices = for_devices
+        self._looks = state.looks
+        self._changes: dict[Change, Callable[[], None]] = {}
+        self._evicted: dict[str, tuple[Pod, Node]] = {}
+        self._absent: set[str] = set()
+        """Uids of consumers that no longer exist."""
+        self._released: dict[Key, list[Object]] = {}
+
+    # Recording
+
+    def record(self, change: Change, inverse: Callable[[], None]) -> None:
+        """Notes a change that was made. No other change may have the same key."""
+        assert change not in self._changes
+        self._changes[change] = inverse
+
+    def take_back(self, change: Change) -> None:
+        self._changes.pop(change)()
+
+    def has(self, change: Change) -> bool:
+        return change in self._changes
+
+    def undo(self) -> None:
+        """Takes back all changes, the last first."""
+        while self._changes:
+            self._changes.popitem()[1]()
+
+    def keep(self) -> None:
+        """Makes all changes permanent."""
+        self._changes.clear()
+
+    # Pods on nodes
+
+    def evict(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            node = self._state.node_of(pod)
+            assert node is not None
+            self._evicted[pod.uid] = (pod, node)
+            node.remove(pod)
+            self._state.affinity.remove(pod, node)
+            self._settle_claims(pod)
+            self.record(("pod", pod.uid), partial(self._put_back, pod, node))
+
+    def restore(self, pod: Pod) -> None:
+        self.take_back(("pod", pod.uid))
+
+    def node_of(self, pod: Pod) -> Node:
+        """Returns the node that an evicted pod was on."""
+        return self._evicted[pod.uid][1]
+
+    def _put_back(self, pod: Pod, node: Node) -> None:
+        del self._evicted[pod.uid]
+        node.add(pod)
+        if self._state.looks != self._looks:
+            # Answers were kept for the node without the pod.
+            self._state.touched.note(node.number)
+        self._state.affinity.add(pod, node)
+        self._settle_claims(pod)
+
+    # Devices
+
+    def release(self, claims: Iterable[Object]) -> None:
+        """Frees the devices of claims whose consumers no longer exist."""
+        for key, claim in {key_of(claim): claim for claim in claims}.items():
+            self._absent.update(consumers(claim))
+            self._settle(claim)
+            self.record(("claim", key), partial(self._hold_again, claim))
+
+    def hold(self, name: str, results: list[Object]) -> None:
+        """Takes devices out of use under a name, until the change is taken back."""
+        inventory, key = self._state.inventory, ("", name)
+        inventory.follow(inventory.usage.hold(key, results))
+        self.record(("held", name), lambda: inventory.follow(inventory.usage.release(key)))
+
+    def _hold_again(self, claim: Object) -> None:
+        self._absent.difference_update(consumers(claim))
+        self._settle(claim)
+
+    def _settle_claims(self, pod: Pod) -> None:
+        for claim in self._state.claims.used_by(pod.uid) if self._for_devices else ():
+            self._settle(claim)
+
+    def _settle(self, claim: Object) -> None:
+        """Frees the devices of a claim if none of its consumers is left, and holds them again if one is back."""
+        inventory, key = self._state.inventory, key_of(claim)
+        if key in self._own:
+            return
+        if all(map(self._is_gone, consumers(claim))):
+            results = inventory.usage.claims.get(key)
+            if results is not None:
+                self._released[key] = results
+                inventory.follow(inventory.usage.release(key))
+        elif key in self._released:
+            inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
+
+    def _is_gone(self, uid: str) -> bool:
+        if uid in self._evicted or uid in self._absent:
+            return True
+        return self._outer is not None and self._outer._is_gone(uid)
+
+
+def consumers(claim: Object) -> list[str]:
+    """Returns the uids of the consumers that the claim is reserved for."""
+    return [str(each.get("uid")) for each in reserved_for(claim)]

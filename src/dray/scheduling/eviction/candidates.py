@@ -1,0 +1,111 @@
+"""Candidates: the running pods that may be evicted under one rule, alone or as whole groups.
+
+A pod that is being bound cannot be evicted yet. If such a pod was left out, `awaits_binding` says so: the search may
+find more once the pod is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dray.allocation.devices import DeviceID
+from dray.api.objects import Object, is_deleting
+from dray.scheduling.core.state import State
+from dray.scheduling.core.what_if import consumers
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.priority_removals import Unit
+from dray.scheduling.quota.queue_policy import Removals
+
+
+class Candidates:
+    """Unless `for_devices`, only pods on a node itself count for the node, not pods that use its devices."""
+
+    def __init__(self, state: State, rule: Removals, *, for_devices: bool) -> None:
+        self.rule = rule
+        self.awaits_binding = False
+        self._state = state
+        self._for_devices = for_devices
+
+    def near(self, node: Node) -> Iterator[Pod]:
+        """Yields the pods on a node that may be evicted, and those elsewhere with devices that the node sees."""
+        return self._bound((*node.pods.values(), *self.away(node)))
+
+    def everywhere(self) -> Iterator[Pod]:
+        for node in list(self._state.nodes.values()):
+            yield from self._bound(list(node.pods.values()))
+
+    def _bound(self, pods: Iterable[Pod]) -> Iterator[Pod]:
+        for pod in pods:
+            if not self._may_go(pod):
+                continue
+            if self._state.bound(pod):
+                yield pod
+            else:
+                self.awaits_binding = True
+
+    def away(self, node: Node) -> list[Pod]:
+        """Returns the pods on other nodes that use devices which the node sees too."""
+        uids = {
+            uid
+            for device, claim in (self.held(node) if self._for_devices else ())
+            if self._state.inventory.viewers(device) is None
+            for uid in consumers(claim)
+        }
+        return [pod for uid in sorted(uids - node.pods.keys()) if (pod := self._state.placed(uid)) is not None]
+
+    def held(self, node: Node) -> Iterator[tuple[DeviceID, Object]]:
+        """Yields the devices of the node that are in use, with the claims that use them."""
+        state = self._state
+        view = state.inventory.judged_view(node.document)
+        for device in view.devices if view is not None else ():
+            usage = state.inventory.usage.devices.get(device.id)
+            for key in usage.claims() if usage is not None else ():
+                claim = state.claims.get(key)
+                self.awaits_binding = self.awaits_binding or state.claims.assumed(key)
+                if claim is not None:
+                    yield device.id, claim
+
+    def choices(self, pods: Iterable[Pod], marked: Iterable[Pod] = ()) -> list[list[Unit]]:
+        """Returns alternatives of what to evict: first only pods that elastic groups can do without, then whole groups.
+
+        Pods that are `marked` go anyway and are left out.
+        """
+        found = list(pods)
+        whole = self._units(found, marked)
+        groups = self._state.groups
+        surplus: set[str] = set()
+        for group in {group.key: group for pod in found if (group := groups.of(pod)) is not None}.values():
+            surplus |= groups.spare(group)
+        leaving = {pod.uid for pod in marked}
+        single = [(pod,) for pod in found if pod.uid in surplus - leaving]
+        # Where one pod is enough for a group, each of its pods is a unit by itself, surplus pods too.
+        others = [unit for unit in whole if len(unit) == 1 and unit[0].uid not in surplus]
+        return [[*single, *others], whole] if single else [whole]
+
+    def _units(self, pods: Iterable[Pod], marked: Iterable[Pod]) -> list[Unit]:
+        """Returns each pod with all pods that would have to go with it."""
+        found: dict[str, Unit] = {}
+        leaving = {pod.uid for pod in marked}
+        for pod in pods:
+            if pod.uid in leaving:
+                continue
+            group = self._state.groups.disruption_unit(pod)
+            if group is None:
+                found[pod.uid] = (pod,)
+                continue
+            unit = tuple(other for other in self._state.groups.placed(group) if other.uid not in leaving)
+            if not all(map(self._may_go, unit)):
+                continue
+            if all(map(self._state.bound, unit)):
+                found[group.uid] = unit
+            else:
+                self.awaits_binding = True
+        return list(found.values())
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Whether the pod is being deleted, or was chosen for eviction before."""
+        return is_deleting(pod.document) or pod.uid in self._state.queues.leaving
+
+    def _may_go(self, pod: Pod) -> bool:
+        return self.rule.may_go(pod) or self.is_leaving(pod)
