@@ -1,4 +1,4 @@
-"""Broken manifests: `dray lint`, the events and conditions of the object, or `dray explain` name cause and remedy.
+"""Broken manifests: the first line of `dray lint`, `kubectl describe` or `dray explain` names cause and remedy.
 
 All cases of broken_manifests.yaml are applied to one cluster, with the real commands.
 """
@@ -51,9 +51,9 @@ class Case:
     def hear(self, source: str, lines: list[str]) -> None:
         self.said[source] = "\n".join(lines)
         cause, remedy = (self.row[name].replace("{node}", socket.gethostname()) for name in ("cause", "remedy"))
-        for line in lines:
-            if re.search(cause, line) and re.search(remedy, line):
-                self.good[source] = line
+        line = lines[0] if lines else ""
+        if re.search(cause, line) and re.search(remedy, line):
+            self.good[source] = line
 
     def apply(self) -> None:
         text = self.row["manifest"] + "".join(
@@ -62,8 +62,7 @@ class Case:
         file = self._up.folder / "broken.yaml"
         file.write_text(text.replace("{node}", socket.gethostname()))
         self.hear("lint", self._up.dray("lint", str(file)).stdout.splitlines())
-        refusal = self._up.dray("apply", "-f", str(file)).stderr
-        self.hear("describe", [" ".join(refusal.splitlines())])
+        self.hear("describe", self._up.dray("apply", "-f", str(file)).stderr.splitlines())
 
     def ask(self, described: dict[tuple[str, str], list[str]]) -> None:
         if not self.row["target"]:
@@ -75,19 +74,20 @@ class Case:
 
 
 def described(up: Up) -> dict[tuple[str, str], list[str]]:
-    """Returns the lines of `kubectl describe` by namespace and name; events and conditions if kubectl is missing."""
+    """Returns the warnings of `kubectl describe` by namespace and name; the events if kubectl is missing."""
     found: dict[tuple[str, str], list[str]] = {}
     if KUBECTL is not None:
         text = up.kubectl("describe", "pods,jobs,deployments", "--all-namespaces").stdout
         for block in re.split(r"^(?=Name:)", text, flags=re.MULTILINE):
             heads = dict(re.findall(r"^(Name|Namespace): +(\S+)$", block, flags=re.MULTILINE))
-            found[heads.get("Namespace", ""), heads.get("Name", "")] = block.splitlines()
+            warnings = re.findall(r"^  Warning  .*", block, flags=re.MULTILINE)
+            found[heads.get("Namespace", ""), heads.get("Name", "")] = warnings
         return found
-    for each in json.loads(up.dray("get", "pods,jobs,deployments,events", "-A", "-o", "json").stdout)["items"]:
-        about = each.get("involvedObject") or each["metadata"]
-        lines = found.setdefault((about["namespace"], about["name"]), [])
-        lines += [each["message"]] if each["kind"] == "Event" else []
-        lines += [str(told.get("message")) for told in each.get("status", {}).get("conditions") or ()]
+    events = json.loads(up.dray("get", "events", "-A", "-o", "json").stdout)["items"]
+    for event in sorted(events, key=lambda event: event.get("lastTimestamp") or ""):
+        about = event["involvedObject"]
+        if event["type"] == "Warning":
+            found.setdefault((about["namespace"], about["name"]), []).append(event["message"])
     return found
 
 

@@ -73,14 +73,14 @@ def test_every_mistake_is_found(run: Callable[..., Result]) -> None:
 def test_the_quantity_compared_as_a_string(run: Callable[..., Result], write: Callable[..., str]) -> None:
     result = run("lint", write(SEED_001))
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[2:] == [
+    assert result.stdout.splitlines()[1] == (
         "m.yaml:13:13: warning[string-comparison]: ResourceClaimTemplate gpu-claim-template: "
         "spec.spec.devices.requests[0].selectors[0].cel.expression: "
         'device.attributes["gpu-driver.example.com"].memory >= "16Gi" compares a quantity as a string, '
         'and as strings "9" comes after "16" '
-        '(write device.capacity["gpu-driver.example.com"].memory.compareTo(quantity("16Gi")) >= 0)',
-        "3 warnings in 1 object",
-    ]
+        '(write device.capacity["gpu-driver.example.com"].memory.compareTo(quantity("16Gi")) >= 0)'
+    )
+    assert result.stdout.splitlines()[3:] == ["3 warnings in 1 object"]
 
 
 def test_an_error_in_an_old_version_points_at_the_field_in_the_file(
@@ -267,7 +267,8 @@ def test_what_cannot_be_decoded_does_not_hide_the_rest(run: Callable[..., Result
             """),
     )
     lines = [line.split(":")[1] for line in result.stdout.splitlines()[:-1]]
-    assert lines == ["3", "10", "10", "11", "12", "14"]
+    # First what keeps a server from reading the object.
+    assert lines == ["10", "10", "12", "3", "11", "14"]
 
 
 def test_a_pod_template_is_an_object_that_is_checked(run: Callable[..., Result], write: Callable[..., str]) -> None:
@@ -308,3 +309,22 @@ def test_helm_templates_are_named(run: Callable[..., Result], write: Callable[..
 def test_booleans_that_should_be_text_get_a_hint(run: Callable[..., Result], write: Callable[..., str]) -> None:
     result = run("lint", write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: on}\n"))
     assert "expected a string, found a boolean (quote it: YAML reads y, n, yes, no, on and off as" in result.stdout
+
+
+def test_the_first_line_is_the_most_important_finding(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    """The misspelt field is the last in the file, and the cause of the others."""
+    pod = write(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
+        "  resourceClaims: [{name: spare, resourceClaimName: c}]\n"
+        "  containers: [{name: main, image: i, resources: {claims: [{name: gpu}]}}]\n"
+        "  resourceClaim: [{name: gpu, resourceClaimTemplateName: t}]\n"
+    )
+    found = re.findall(r":(\d+):\d+: (\w+)\[([\w-]+)\]", run("lint", pod).stdout)
+    assert found == [
+        ("7", "error", "rejected"),
+        ("6", "error", "rejected"),
+        ("5", "warning", "missing-claim"),
+        ("5", "warning", "unused-claim"),
+    ]
+    # Programs get the findings in the order of the file.
+    assert [row["line"] for row in json.loads(run("lint", "-o", "json", pod).stdout)] == [5, 5, 6, 7]

@@ -85,7 +85,8 @@ async def test_a_template_that_comes_later_wakes_the_pod():
         assert event["involvedObject"]["kind"] == "Pod"
         assert event["involvedObject"]["name"] == "p"
         assert event["message"] == (
-            'PodResourceClaim gpu: resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+            'PodResourceClaim gpu: resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found; '
+            "create it, or correct the name"
         )
         await cluster.create(claim_template("t"))
         await cluster.eventually(lambda: noted(cluster, "p"))

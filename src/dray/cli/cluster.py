@@ -259,9 +259,8 @@ _CAUSES: Final = {
 
 def complain(error: ApiError) -> None:
     """Prints an error that the server returned, and what to do about it if the message does not say so."""
-    click.echo(one_line(f"error: {error}{_reason(error)}"), err=True)
-    if advice := advice_on(error):
-        click.echo(f"hint: {advice}", err=True)
+    advice = advice_on(error)
+    click.echo(one_line(f"error: {error}{_reason(error)}") + (f"; {advice}" if advice else ""), err=True)
 
 
 def _reason(error: ApiError) -> str:

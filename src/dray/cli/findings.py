@@ -13,23 +13,24 @@ from dray.cli.manifests import Manifest
 Severity = Literal["error", "warning"]
 
 RULES: Final = (
-    "rejected",
-    "removed-version",
     "unknown-kind",
-    "old-version",
-    "string-comparison",
-    "ignored-constraint",
-    "unknown-request",
-    "unused-claim",
+    "removed-version",
+    "rejected",
     "invalid-config",
+    "duplicate-object",
+    "missing-class",
+    "missing-template",
+    "missing-claim",
+    "unknown-request",
     "incomplete-pool",
     "unknown-counter-set",
     "unguarded-attribute",
-    "missing-class",
-    "missing-claim",
-    "missing-template",
-    "duplicate-object",
+    "string-comparison",
+    "ignored-constraint",
+    "unused-claim",
+    "old-version",
 )
+"""Names of the rules, the most important first: what one rule finds is often the cause of what a later one finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,13 @@ class Finding:
     field: str
     message: str
     hint: str = ""
+    structural: bool = False
+    """The object cannot be decoded at this field, so that other findings about the object may follow from this one."""
+
+    @property
+    def importance(self) -> tuple[bool, int, bool]:
+        """Sort key: errors before warnings, causes before their consequences."""
+        return self.severity != "error", RULES.index(self.rule), not self.structural
 
     @property
     def line(self) -> int:

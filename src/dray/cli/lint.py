@@ -147,9 +147,11 @@ def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) 
 def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple[str, ...]) -> None:
     """Check manifests for errors and common mistakes.
 
-    An API server would reject errors. It would accept warnings, but the result would surprise the author. FILE is a
-    YAML or JSON file, a directory, or - for standard input. Give all files that belong together in one call: references
-    are looked up in the given files only.
+    An API server would reject errors. It would accept warnings, but the result would surprise the author. The first
+    line is the most important one: errors come before warnings, and causes before their consequences.
+
+    FILE is a YAML or JSON file, a directory, or - for standard input. Give all files that belong together in one call:
+    references are looked up in the given files only.
 
     \b
     Examples:
@@ -216,7 +218,8 @@ def _problems(document: dict[str, Any], gates: FeatureGates, permitted: bool) ->
 
 def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindVersion | None) -> Finding:
     message = problem.detail if problem.type.structural and problem.detail else problem.message
-    return error("rejected", manifest, field, without_source(message), hint_for(problem, entry))
+    hint = hint_for(problem, entry)
+    return Finding("error", "rejected", manifest, field, without_source(message), hint, problem.type.structural)
 
 
 def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:

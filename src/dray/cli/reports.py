@@ -1,7 +1,7 @@
 """Findings as text, JSON and GitHub workflow commands.
 
-Text is one line a finding and a line that sums up. JSON is a list of objects with always the same members
-(see docs/lint.md). GitHub shows workflow commands at the lines of a pull request.
+Text is one line a finding, the most important first, and a line that sums up. JSON is a list of objects with
+always the same members (see docs/lint.md). GitHub shows workflow commands at the lines of a pull request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def text(report: Report) -> None:
         click.echo(one_line(str(problem)), err=True)
     # Without a terminal click leaves colours out.
     colour = False if os.environ.get("NO_COLOR") else None
-    for finding in report.findings:
+    for finding in sorted(report.findings, key=lambda finding: finding.importance):
         click.echo(_line(finding), color=colour)
     if report.objects or report.unchecked or not report.problems:
         click.echo(_summary(report))

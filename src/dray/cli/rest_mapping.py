@@ -104,9 +104,7 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
 
     if isinstance(error, ApiError):
         for field, message in _unreadable(manifest, error) or _causes(manifest, error):
-            _say(manifest, field, message)
-        if advice := advice_on(error):
-            click.echo(f"hint: {advice}", err=True)
+            _say(manifest, field, message, advice_on(error))
     else:
         _say(manifest, getattr(error, "field", ""), str(error))
 
@@ -144,7 +142,8 @@ def _with_hint(field: str, reason: str, message: str, entry: KindVersion | None)
     return f"{text} ({hint})" if hint else text
 
 
-def _say(manifest: Manifest, field: str, message: str) -> None:
+def _say(manifest: Manifest, field: str, message: str, advice: str = "") -> None:
     place = manifest.place.find(field)
     where = f"{manifest.source}:{place.line}:{place.column}"
-    click.echo(": ".join(part for part in (where, "error", manifest.title, one_line(message)) if part), err=True)
+    line = ": ".join(part for part in (where, "error", manifest.title, one_line(message)) if part)
+    click.echo(f"{line} ({advice})" if advice else line, err=True)

@@ -105,7 +105,9 @@ class ContainerRuns:
                 f"back-off {seconds:g}s restarting failed container={record.name} pod={pod['name']}_{pod['namespace']}"
             )
             record.waiting = ("CrashLoopBackOff", message)
-            self._parts.events.warning(self._pod(), "BackOff", f"Back-off restarting failed container {record.name}")
+            log = f"its output: kubectl logs {pod['name']} -n {pod['namespace']} -c {record.name} --previous"
+            told = f"Back-off restarting failed container {record.name}: exit code {record.exit_code}; {log}"
+            self._parts.events.warning(self._pod(), "BackOff", told)
             self._changed()
             # What is left of it after the agent was away. The wall clock may have been set meanwhile.
             left = record.state.finished_at + seconds - self._parts.time.now().timestamp()

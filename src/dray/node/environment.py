@@ -7,6 +7,7 @@ would take.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -132,8 +133,14 @@ async def _value(
                 return _text(data[key])
             if not optional:
                 where = f"{kind} {key_of(pod)[0]}/{name}"
-                raise SetupError("CreateContainerConfigError", f"couldn't find key {key} in {where}")
+                message = f"couldn't find key {key} in {where}; {_remedy(key, data or {})}"
+                raise SetupError("CreateContainerConfigError", message)
     return None
+
+
+def _remedy(key: str, data: Mapping[str, bytes]) -> str:
+    close = difflib.get_close_matches(key, data, n=1)
+    return f"did you mean {close[0]}?" if close else "add the key, or correct its name"
 
 
 def _text(value: bytes) -> str:

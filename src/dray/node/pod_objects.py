@@ -22,6 +22,7 @@ _KINDS: Final = {"ConfigMap": built_in("v1", "ConfigMap"), "Secret": built_in("v
 _CLAIMS: Final = built_in("v1", "PersistentVolumeClaim")
 _VOLUMES: Final = built_in("v1", "PersistentVolume")
 _FAILED: Final = "FailedMount"
+_REMEDY: Final = "create it, or correct the name"
 _ACCOUNTS: Final = built_in("v1", "ServiceAccount")
 
 
@@ -51,7 +52,7 @@ class PodObjects:
         except NotFound:
             if optional:
                 return None
-            raise SetupError("CreateContainerConfigError", f'{kind.lower()} "{name}" not found') from None
+            raise SetupError("CreateContainerConfigError", f'{kind.lower()} "{name}" not found; {_REMEDY}') from None
         if kind == "Secret":
             return {key: base64.b64decode(value) for key, value in mapping(found.get("data")).items()}
         texts = {key: str(value).encode() for key, value in mapping(found.get("data")).items()}
@@ -67,7 +68,7 @@ class PodObjects:
         try:
             claim = await self._client.get(_CLAIMS, name, namespace=namespace)
         except NotFound:
-            raise SetupError(_FAILED, f'persistentvolumeclaim "{name}" not found') from None
+            raise SetupError(_FAILED, f'persistentvolumeclaim "{name}" not found; {_REMEDY}') from None
         if not is_bound(claim):
             raise SetupError(_FAILED, f'persistentvolumeclaim "{name}" is not bound to a volume')
         found = spec_of(await self._client.get(_VOLUMES, spec_of(claim)["volumeName"]))

@@ -220,7 +220,7 @@ class Generation:
         name = entry["resourceClaimTemplateName"]
         template = self._templates.get(name, namespace=owner["metadata"]["namespace"])
         if template is None:
-            missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
+            missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found; create it, or correct the name'
             raise Waiting(f'resource claim template "{name}": {missing}')
         for _ in range(_NAMES):
             body = new_claim(kind, owner, entry["name"], template, avoid)
