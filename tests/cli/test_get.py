@@ -106,6 +106,13 @@ def test_several_types_are_told_apart(dray: Dray) -> None:
     ]
 
 
+def test_jsonpath_prints_parts_of_one_object_or_of_a_list(dray: Dray) -> None:
+    assert dray("get", "cm/first", "-n", "team", "-o", "jsonpath={.data.a}").stdout == "1"
+    template = 'jsonpath={range .items[*]}{.kind}/{.metadata.name}{"\\n"}{end}'
+    assert dray("get", "cm", *OURS, "-o", template).stdout == "ConfigMap/first\nConfigMap/second\n"
+    assert dray("get", "cm/nope", "-n", "team", "-o", "jsonpath={.data.a}").exit_code == 1
+
+
 def test_wide_has_more_columns(dray: Dray) -> None:
     assert set(rows(dray("get", "pods", "-o", "wide"))[0]) - set(rows(dray("get", "pods"))[0]) >= {"IP", "NODE"}
 

@@ -25,7 +25,7 @@ def formats(path: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if formats(path) and path != "dray join-token"])
 def test_every_command_with_formats_offers_json_and_yaml(path: str) -> None:
-    assert {"json", "yaml"} <= set(formats(path))
+    assert {"json", "yaml", "jsonpath=TEMPLATE"} <= set(formats(path))
     assert next(iter(formats(path))) in ("text", "table", "yaml")
 
 
@@ -39,6 +39,33 @@ def test_text_and_table_mean_the_same(given: str, received: str) -> None:
     assert CliRunner().invoke(shown, ["-o", given]).output == f"{received}\n"
     assert CliRunner().invoke(shown, ["-o", "xml"]).exit_code == 2
     assert OutputFormat(("text",)).convert("table", None, None) == "text"
+
+
+@pytest.mark.parametrize("path", ["dray get", "dray devices", "dray queue", "dray user list", "dray fleet list"])
+def test_lists_of_named_things_offer_their_names(path: str) -> None:
+    assert "name" in formats(path)
+
+
+def test_wide_is_the_table_of_a_command_that_has_no_more_columns(run: Dray) -> None:
+    assert run("fleet", "list", "-o", "wide").stdout == run("fleet", "list").stdout
+    assert run("fleet", "list", "-o", "name").stdout.splitlines()[0] in run("fleet", "list").stdout
+    assert run("convert", "-o", "wide", "examples/legacy").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("", "jsonpath needs a template, for example jsonpath='{.metadata.name}'"),
+        ("{.a", "jsonpath: braces do not match: {.a"),
+        ("{.a[}", "jsonpath: not a JSONPath: .a["),
+        ("{range .a}", "jsonpath: {range …} without {end}"),
+        ("{end}", "jsonpath: {end} without {range …} before it"),
+    ],
+)
+def test_a_wrong_template_is_refused_before_anything_is_done(run: Dray, template: str, problem: str) -> None:
+    result = run("lint", "/nonexistent/dray", "-o", f"jsonpath={template}")
+    assert result.exit_code == 2
+    assert problem in result.stderr
 
 
 def test_json_and_yaml_hold_the_same_document() -> None:
@@ -64,6 +91,7 @@ def test_commands_print_the_same_in_both(
     as_json, as_yaml = run(*arguments, "-o", "json"), run(*arguments, "-o", "yaml")
     assert as_json.exit_code == as_yaml.exit_code
     assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
+    assert json.loads(run(*arguments, "-o", "jsonpath={$}").stdout) == json.loads(as_json.stdout)
 
 
 def test_lists_of_a_cluster_are_printed_as_json_and_yaml(dray: Dray) -> None:

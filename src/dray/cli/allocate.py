@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 import click
 
@@ -17,7 +15,7 @@ from dray.api.resource_claims import allocation_results
 from dray.cli.explanation_trees import device
 from dray.cli.explanations import claim_rows
 from dray.cli.manifests import Manifest, read
-from dray.cli.output_formats import output_option
+from dray.cli.output_formats import output_option, structured
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
@@ -57,7 +55,10 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugin
     for note in cluster.notes:
         click.echo(one_line(f"note: {note}"), err=True)
     placements = [cluster.place(wanted) for wanted in cluster.wanted]
-    _WRITERS[output](placements)
+    if output == "text":
+        _text(placements)
+    else:
+        click.echo(_structured([_row(each) for each in placements], output), nl=False)
     sys.exit(0 if all(placement.fits for placement in placements) else 1)
 
 
@@ -155,14 +156,10 @@ def _reasons(placement: Placement) -> Iterator[Object]:
         yield from ({"node": name, "reason": "; ".join(details)} for name in names)
 
 
-def _json(placements: list[Placement]) -> None:
-    click.echo(json.dumps([_row(each) for each in placements], indent=2, ensure_ascii=False))
+def _structured(rows: list[Object], output: str) -> str:
+    """Returns one YAML document for each claim or pod, or one JSON document for all."""
+    if output == "yaml":
+        from dray.yaml.writing import as_yaml
 
-
-def _yaml(placements: list[Placement]) -> None:
-    from dray.yaml.writing import as_yaml
-
-    click.echo(as_yaml([_row(each) for each in placements]), nl=False)
-
-
-_WRITERS: Final[dict[str, Callable[[list[Placement]], None]]] = {"text": _text, "json": _json, "yaml": _yaml}
+        return as_yaml(rows)
+    return structured(rows, output)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -97,7 +97,7 @@ def cel(
     except CompileError as error:
         _show_error(error, output)
         sys.exit(1)
-    show = _WRITERS[output]
+    show: Show = _text if output == "text" else partial(_structured, output=output)
     if live:
         ask(Where(kubeconfig, context, namespace), lambda cluster: _evaluate_live(cluster, program, name, show))
     if path is None:
@@ -215,12 +215,6 @@ def _row(outcome: Outcome) -> Object:
     of = outcome.of
     what = {"error": outcome.error} if outcome.error else {"value": outcome.value}
     return {"driver": of.driver, "pool": of.pool, "device": of.name, **what, "cost": outcome.cost}
-
-
-_WRITERS: Final[dict[str, Show]] = {
-    "text": _text,
-    **{output: partial(_structured, output=output) for output in ("json", "yaml")},
-}
 
 
 def _advice(error: EvaluationError, device: Device) -> str:

@@ -22,14 +22,11 @@ from dray.cli.claim_node_selectors import ClaimNodeSelectors, key_of
 from dray.cli.claim_specs import group_name, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
-from dray.cli.output_formats import output_option
+from dray.cli.output_formats import manifests, output_option
 from dray.cli.reports import one_line
-from dray.yaml.writing import as_json, as_yaml
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")
-_WRITERS: Final = {"yaml": as_yaml, "json": as_json}
-
 _INSTALLED: Final = "the driver installs a class of this name; its selectors are used, so both classes are the same"
 
 Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
@@ -40,7 +37,7 @@ Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
 @click.option(
     "--to", "version", type=click.Choice(_VERSIONS), default="v1", show_default=True, help="Version to write."
 )
-@output_option(*_WRITERS)
+@output_option("yaml", "json")
 def convert(files: tuple[str, ...], version: str, output: str) -> None:
     """Rewrite manifests for another version of resource.k8s.io.
 
@@ -67,7 +64,7 @@ def convert(files: tuple[str, ...], version: str, output: str) -> None:
     if failed:
         sys.exit(1)
     if objects:
-        click.echo(_WRITERS[output](objects), nl=False)
+        click.echo(manifests(objects, output), nl=False)
 
 
 def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str, Any]], bool]:

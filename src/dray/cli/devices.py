@@ -29,7 +29,7 @@ from dray.cli.utilization_text import busy, idle, memory_used
 @click.option(
     "--state", "states", multiple=True, type=click.Choice(STATES), help="Show devices in this state only; repeatable."
 )
-@output_option("table", "wide", "json", "yaml")
+@output_option("table", "wide", "json", "yaml", "name")
 @reaching
 def devices(
     nodes: tuple[str, ...],
@@ -45,7 +45,8 @@ def devices(
     Examples:
       dray devices
       dray devices --state free --node p4d-24xlarge-0
-      dray devices -o json
+      dray devices -o wide
+      dray devices --state free -o name
 
     Exit status: 0 printed, 1 the server refused or there is no such node or driver, 2 the server cannot be reached.
     """
@@ -61,7 +62,10 @@ def devices(
             and (not drivers or each.place[0] in drivers)
             and (not states or each.state in states)
         ]
-        if output in ("json", "yaml"):
+        if output == "name":
+            click.echo("".join(f"{'/'.join(each.place)}\n" for each in found), nl=False)
+            return 0
+        if output not in ("table", "wide"):
             click.echo(structured([device_document(each) for each in found], output), nl=False)
             return 0
         for line in lines(found, wide=output == "wide"):

@@ -19,9 +19,8 @@ from dray.api.objects import Object
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
-from dray.cli.output_formats import output_option
+from dray.cli.output_formats import manifests, output_option
 from dray.cli.serving import log_to_stderr, run, stopping, until
-from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
     from dray.cli.up_state import UpNode
@@ -52,7 +51,7 @@ def inspect_driver(driver: Driver, node: str, output: str) -> None:
     if output == "table":
         click.echo("".join(f"{line}\n" for line in _table(slices)), nl=False)
     else:
-        click.echo(as_json(slices) if output == "json" else as_yaml(slices), nl=False)
+        click.echo(manifests(slices, output), nl=False)
     for each in left_out:
         # Whoever reads documents finds them alone.
         click.echo(f"left out: {each}", err=output != "table")

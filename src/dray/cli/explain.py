@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ import click
 from dray.allocation import POLICIES
 from dray.cli.allocate import load, policy_option
 from dray.cli.cluster import Where, ask, located
-from dray.cli.explanations import WRITERS, Explanation
+from dray.cli.explanations import Explanation, write
 from dray.cli.output_formats import output_option
 from dray.cli.placement import Cluster
 from dray.cli.plugins import plugin_option
@@ -33,7 +34,7 @@ _KINDS: Final = {
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--node", default="", metavar="NAME", help="Consider this node only.")
 @policy_option
-@output_option(*WRITERS)
+@output_option("text", "json", "yaml")
 @plugin_option
 @located
 def explain(
@@ -76,9 +77,10 @@ def explain(
     if name:
         from dray.cli.live import explain_live
 
+        show = partial(write, output=output)
         ask(
             Where(kubeconfig, context, namespace),
-            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], plugins, WRITERS[output]),
+            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], plugins, show),
         )
     cluster = load(paths, POLICIES[policy], node, plugins)
     wanted = _find(cluster, target)
@@ -87,7 +89,7 @@ def explain(
             break
         cluster.place(before)
     explanation = _explained(wanted, cluster)
-    WRITERS[output](explanation)
+    write(explanation, output)
     sys.exit(0 if explanation.good else 1)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -16,6 +15,7 @@ from dray.allocation.encounters import encounters
 from dray.allocation.text import Tree, lines
 from dray.allocation.wording import cause_text, conflict_text, key_text
 from dray.api.objects import Key, Object
+from dray.cli.output_formats import structured
 from dray.cli.reports import one_line
 
 
@@ -40,22 +40,13 @@ class Explanation:
         return f"{self.kind} {self.namespace}/{self.name}: {self.outcome}{why}"
 
 
-def _text(explanation: Explanation) -> None:
+def write(explanation: Explanation, output: str) -> None:
+    """Prints the explanation as text, or in a format for programs."""
+    if output != "text":
+        click.echo(structured(_row(explanation), output), nl=False)
+        return
     for line in lines(Tree(explanation.headline, explanation.trees)):
         click.echo(one_line(line))
-
-
-def _json(explanation: Explanation) -> None:
-    click.echo(json.dumps(_row(explanation), indent=2, ensure_ascii=False))
-
-
-def _yaml(explanation: Explanation) -> None:
-    from dray.yaml.writing import as_yaml
-
-    click.echo(as_yaml([_row(explanation)]), nl=False)
-
-
-WRITERS: Final[dict[str, Callable[[Explanation], None]]] = {"text": _text, "json": _json, "yaml": _yaml}
 
 
 def _row(explanation: Explanation) -> Object:

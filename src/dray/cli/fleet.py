@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +11,9 @@ import click
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import capacity, kind, place, table
-from dray.cli.output_formats import output_option
+from dray.cli.output_formats import output_option, structured
 from dray.cli.reports import one_line
-from dray.yaml.writing import as_json, as_yaml
+from dray.yaml.writing import as_yaml
 
 if TYPE_CHECKING:
     from dray.fleet.documents import Content, Library
@@ -37,7 +36,7 @@ def fleet() -> None:
 
 @fleet.command("list")
 @click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="File with more machine types; repeatable.")
-@output_option(*_OUTPUTS)
+@output_option(*_OUTPUTS, "name")
 def list_(files: tuple[str, ...], output: str) -> None:
     """List the machine types.
 
@@ -52,6 +51,9 @@ def list_(files: tuple[str, ...], output: str) -> None:
 
     known = _library(files)
     types = [machine_type(name, known) for name in known.machine_types]
+    if output == "name":
+        click.echo("".join(f"{each.name}\n" for each in types), nl=False)
+        return
     if output != "table":
         _print([_document(found.content) for found in known.machine_types.values()], output)
         return
@@ -175,10 +177,8 @@ def _document(content: Content) -> Object:
 def _print(documents: list[Object], output: str) -> None:
     if output == "yaml":
         click.echo(as_yaml(documents), nl=False)
-    elif len(documents) == 1:
-        click.echo(as_json(documents), nl=False)
     else:
-        click.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        click.echo(structured(documents[0] if len(documents) == 1 else documents, output), nl=False)
 
 
 def _row(machine: MachineType) -> tuple[Any, ...]:

@@ -17,10 +17,9 @@ import click
 from dray.api.objects import Object, metadata_of
 from dray.cli.cluster import TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
-from dray.cli.output_formats import output_option
+from dray.cli.output_formats import output_option, structured
 from dray.cli.resource_names import wanted
 from dray.client.interface import Selection
-from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
     from dray.client.discovery import ServedResource
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _TABLES: Final = ("table", "wide")
-_OUTPUTS: Final = (*_TABLES, "yaml", "json", "name")
+_OUTPUTS: Final = (*_TABLES, "json", "yaml", "name")
 _PAGE: Final = 500
 
 
@@ -83,6 +82,8 @@ def get(
 ) -> None:
     """List objects, or print them as YAML or JSON.
 
+    -o wide shows all columns. -o jsonpath=TEMPLATE prints parts of the objects, with a template as kubectl has it.
+
     TYPE is a plural, singular, short or kind name, or TYPE.GROUP or TYPE.VERSION.GROUP. Separate several types with
     commas.
 
@@ -90,7 +91,9 @@ def get(
     Examples:
       dray get pods -A
       dray get nodes,resourceslices
+      dray get pods -o wide
       dray get pod/training -o yaml
+      dray get pods -o jsonpath='{range .items[*]}{.metadata.name} {.spec.nodeName}{"\\n"}{end}'
       dray get pods -l app=train --watch
 
     Exit status: 0 printed, 1 the server refused or the object does not exist, 2 the server cannot be reached.
@@ -176,8 +179,7 @@ def _print_objects(objects: list[Object], output: str, *, single: bool) -> None:
             click.echo(_name(item))
         return
     listed = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects}
-    write = as_yaml if output == "yaml" else as_json
-    click.echo(write([objects[0] if single else listed]), nl=False)
+    click.echo(structured(objects[0] if single else listed, output), nl=False)
 
 
 def _name(item: Object) -> str:

@@ -27,7 +27,7 @@ from dray.cli.hints import hint_for, without_source
 from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
 from dray.cli.output_formats import output_option
-from dray.cli.reports import FORMATS, Report
+from dray.cli.reports import Report, write
 from dray.cli.stored import Namespaces
 from dray.yaml.text import segments
 
@@ -129,7 +129,7 @@ def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@output_option(*FORMATS)
+@output_option("text", "json", "yaml", "github")
 @click.option(
     "--feature-gates",
     "gates",
@@ -165,7 +165,7 @@ def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple
     findings = [finding for finding in examine(reading.manifests, gates=gates) if finding.rule not in ignore]
     unchecked = sum(is_foreign(each) and pod_spec(each.document) is None for each in reading.manifests)
     checked = len(reading.manifests) - unchecked
-    FORMATS[output](Report(findings, reading.problems, checked, unchecked))
+    write(Report(findings, reading.problems, checked, unchecked), output)
     sys.exit(2 if reading.problems else 1 if findings else 0)
 
 

@@ -32,7 +32,7 @@ _LEFT: Final = ("quota is ", "both enforce the quota ")
 
 @click.command()
 @click.argument("name", default="", metavar="[NAME]")
-@output_option("table", "json", "yaml")
+@output_option("table", "json", "yaml", "name")
 @reaching
 def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None:
     """Show queues as a tree: quota, limit, usage, what is left, and the number of pending pods.
@@ -62,6 +62,9 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
             known = [each.name for top in forest for each in top.all()]
             missing = f"queue {name} not found; {suggestion(name, known)}" if name else "this cluster has no queues"
             raise click.ClickException("; ".join([missing, *notes]))
+        if output == "name":
+            click.echo("".join(f"{each.name}\n" for top in shown for each in top.all()), nl=False)
+            return 0
         if output != "table":
             click.echo(structured({"queues": [row(each) for each in shown], "notes": notes}, output), nl=False)
             return 0

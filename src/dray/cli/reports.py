@@ -7,9 +7,8 @@ always the same members (see docs/lint.md). GitHub shows workflow commands at th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import click
@@ -30,6 +29,16 @@ class Report:
     unchecked: int = 0
 
 
+def write(report: Report, output: str) -> None:
+    """Prints the report as text, as GitHub's workflow commands, or in a format for programs."""
+    if output == "text":
+        text(report)
+    elif output == "github":
+        github(report)
+    else:
+        _structured(report, output)
+
+
 def text(report: Report) -> None:
     for problem in report.problems:
         click.echo(one_line(str(problem)), err=True)
@@ -41,7 +50,7 @@ def text(report: Report) -> None:
         click.echo(_summary(report))
 
 
-def structured_report(report: Report, output: str) -> None:
+def _structured(report: Report, output: str) -> None:
     for problem in report.problems:
         click.echo(one_line(str(problem)), err=True)
     rows = [_problem_row(problem) for problem in report.problems] + [_row(each) for each in report.findings]
@@ -55,14 +64,6 @@ def github(report: Report) -> None:
     for finding in report.findings:
         where = (finding.manifest.source, finding.line, finding.column)
         click.echo(_command(finding.severity, *where, finding.rule, _sentence(finding)))
-
-
-FORMATS: Final[dict[str, Callable[[Report], None]]] = {
-    "text": text,
-    "json": partial(structured_report, output="json"),
-    "yaml": partial(structured_report, output="yaml"),
-    "github": github,
-}
 
 
 def one_line(message: str) -> str:

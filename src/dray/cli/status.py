@@ -64,7 +64,8 @@ def status(data: Path | None, output: str) -> None:
     place = data or up_state.default_data()
     state = up_state.read(place)
     if state is None:
-        click.echo(f"no cluster runs with {place}" if output == "text" else _structured({"running": False}, output))
+        text = f"no cluster runs with {place}\n"
+        click.echo(text if output == "text" else _structured({"running": False}, output), nl=False)
         sys.exit(2)
     try:
         found = asyncio.run(_ask(state))
@@ -75,13 +76,13 @@ def status(data: Path | None, output: str) -> None:
         complain_unasked(error, state.url)
         sys.exit(2)
     document = {"running": True, "well": found.well, **asdict(found)}
-    click.echo(_text(found) if output == "text" else _structured(document, output))
+    click.echo(f"{_text(found)}\n" if output == "text" else _structured(document, output), nl=False)
     sys.exit(0 if found.well else 1)
 
 
 def _structured(document: Object, output: str) -> str:
-    """Returns JSON on one line, or YAML."""
-    return json.dumps(document) if output == "json" else structured(document, output).rstrip("\n")
+    """Returns JSON on one line, or another format."""
+    return f"{json.dumps(document)}\n" if output == "json" else structured(document, output)
 
 
 async def _ask(state: UpState) -> Status:

@@ -77,7 +77,7 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
 
         totals = Totals.parse(await _stored(cluster))
         found = _summed(totals.since(since), by, classes)
-        if output in ("json", "yaml"):
+        if output != "table":
             click.echo(structured([_document(by, key, each) for key, each in found], output), nl=False)
             return 0
         columns = (by.capitalize(), "Class", "Requested", "Allocated", "Used", "Measured")

@@ -128,7 +128,7 @@ def _account(name: str) -> tuple[int, int]:
 
 
 @user.command("list")
-@output_option("table", "json", "yaml")
+@output_option("table", "json", "yaml", "name")
 @reaching
 def list_(output: str, kubeconfig: Path | None, context: str) -> None:
     """List the users that `dray user add` created.
@@ -153,6 +153,9 @@ def list_(output: str, kubeconfig: Path | None, context: str) -> None:
             queue = spec_of(queues[name]).get("clusterQueue", "") if name in queues else ""
             rights = "admin" if name in admins else "edit"
             rows.append((name, str(queue), _quota(quotas.get(name)), rights))
+        if output == "name":
+            click.echo("".join(f"{name}\n" for name, *_ in rows), nl=False)
+            return 0
         if output != "table":
             members = ("user", "queue", "gpus", "rights")
             click.echo(structured([dict(zip(members, row, strict=True)) for row in rows], output), nl=False)

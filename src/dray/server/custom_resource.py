@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from dray.api import intake
+from dray.api import intake, json_path
 from dray.api.errors import render
 from dray.api.gates import FeatureGates
 from dray.api.intake import Accepted, Place, Refusal
@@ -19,7 +19,7 @@ from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import NAME, Cell, Column, age
 from dray.server import compilation, documents, selection
-from dray.server.custom import defaults, json_path, objects, schema_check
+from dray.server.custom import defaults, objects, schema_check
 from dray.server.custom.conversion import WebhookConverter
 from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind

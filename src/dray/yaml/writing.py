@@ -53,10 +53,14 @@ def as_yaml(objects: Sequence[dict[str, Any] | list[Any]]) -> str:
     return "".join(start + writer.write(each) for each in objects)
 
 
+def as_document(objects: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns one object as itself, several as a List, which kubectl takes in one piece."""
+    return objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
 def as_json(objects: Sequence[dict[str, Any]]) -> str:
-    """One object as itself, several as a List, which kubectl takes in one piece."""
-    whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    """Returns `as_document` as JSON."""
+    return json.dumps(as_document(objects), indent=2, ensure_ascii=False) + "\n"
 
 
 class Writer:

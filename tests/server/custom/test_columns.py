@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dray.api import json_path
 from dray.server import custom_resource
-from dray.server.custom import json_path
 
 DOCUMENT = {
     "metadata": {"labels": {"app.kubernetes.io/name": "x"}},

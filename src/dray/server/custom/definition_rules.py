@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dray.api import errors, names
+from dray.api import errors, json_path, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
 from dray.api.repeats import repeats
 from dray.api.validation.webhooks import client_config
 from dray.cel import patterns
-from dray.server.custom import json_path, rule_costs, rules, structural
+from dray.server.custom import rule_costs, rules, structural
 from dray.server.custom.conversion import REVIEWS
 from dray.server.custom.rules import RuleNode
 from dray.server.webhook_client import WebhookError, trusting

@@ -1,4 +1,4 @@
-"""JSONPath as printer columns use it: `.spec.size`, `.status.conditions[?(@.type=="Ready")].status`.
+"""JSONPath as printer columns and `-o jsonpath` use it: `.spec.size`, `.status.conditions[?(@.type=="Ready")].status`.
 
 Members, indices, slices, unions, wildcards, recursive descent and comparing filters; a dot within a name is written
 `\\.`. A path that leads nowhere has no results. Results are bounded, so that no path makes a table hang.
@@ -68,11 +68,11 @@ def _parse_step(text: str, at: int) -> tuple[Step, int] | None:
     return _member(re.sub(r"\\(.)", r"\1", match[0])), match.end()
 
 
-def find(path: Path, document: Any) -> list[Any]:
-    """What the path leads to, in order."""
+def find(path: Path, document: Any, *, limit: int | None = _MAX_RESULTS) -> list[Any]:
+    """Returns what the path leads to, in order; `limit` bounds the results of every step."""
     values: list[Any] = [document]
     for step in path:
-        values = list(islice((found for value in values for found in step(value)), _MAX_RESULTS))
+        values = list(islice((found for value in values for found in step(value)), limit))
     return values
 
 
