@@ -17,6 +17,7 @@ SOURCES = Path(__file__).parent / "nvml_stand_in"
 SONAME = "libnvidia-ml.so.1"
 DRIVER_VERSION = "580.105.08"
 ARCHITECTURES = {"Turing": 6, "Ampere": 7, "Ada Lovelace": 8, "Hopper": 9, "Blackwell": 10}
+BRANDS = {"GeForce": 5, "Nvidia": 14}
 ADDRESSING = {"None": 0, "HMM": 1, "ATS": 2}
 # By id of the profile: NVML's index, and how many of it fit.
 PROFILES = {19: (0, 7), 14: (1, 3), 9: (2, 2), 5: (3, 1), 0: (4, 1), 20: (7, 1), 15: (9, 4)}
@@ -111,7 +112,7 @@ class GpuMachine:
             "uuid": gpu.uuid,
             "minor": gpu.minor,
             "name": model.product_name,
-            "brand": 14,
+            "brand": BRANDS[model.brand],
             "architecture": ARCHITECTURES[model.architecture],
             "capability": model.compute_capability,
             "memory": Quantity.parse(model.memory).value(),
