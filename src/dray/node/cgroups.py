@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dray.node import device_filter
+from dray.node.device_filter import DeviceNumber
 from dray.node.runtimes.configs import Limits
 from dray.node.runtimes.interface import Usage
 
@@ -25,6 +27,7 @@ _CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices")
 _CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 _ROOT = Path("/sys/fs/cgroup")
 _DENIED_DEVICES = "devices.deny"
+_VERSION_2 = "cgroup.controllers"
 # Such as /dev/null, which no process can do without.
 _MEMORY_DEVICES = 1
 _REMOVALS = 100
@@ -44,16 +47,18 @@ class Cgroup:
                     (directory / name).write_text(value)
 
     def deny(self, files: Iterable[str], given: Iterable[str]) -> None:
-        """Keeps its processes from opening these device files by whatever name, where version 1 has such rules.
+        """Keeps its processes from opening these device files by whatever name, if this machine has device rules.
 
         The devices of `given` files stay allowed.
         """
-        allowed = set(map(_device_rule, given))
-        rules = [rule for file in files if (rule := _device_rule(file)) and rule not in allowed]
+        allowed = set(map(_device_number, given))
+        denied = [device for device in dict.fromkeys(map(_device_number, files)) if device and device not in allowed]
         for directory in self.directories:
             if (directory / _DENIED_DEVICES).exists():
-                for rule in rules:
-                    (directory / _DENIED_DEVICES).write_text(rule)
+                for device in denied:
+                    (directory / _DENIED_DEVICES).write_text(f"{device.type} {device.major}:{device.minor} rwm")
+            elif denied and (directory / _VERSION_2).exists() and not device_filter.why_not():
+                device_filter.attach(directory, denied)
 
     def usage(self) -> Usage | None:
         cpu = self._number("cpuacct.usage") or self._of_stat("cpu.stat", "usage_usec") * 1000
@@ -99,16 +104,16 @@ class Cgroup:
         return 0
 
 
-def _device_rule(file: str) -> str:
-    """Returns the rule for a device file, as in `c 195:0 rwm`; empty for other files and for those that all need."""
+def _device_number(file: str) -> DeviceNumber | None:
+    """Returns the number of a device file; None for other files and for devices that all processes need."""
     try:
         found = os.stat(file)
     except OSError:
-        return ""
+        return None
     if os.major(found.st_rdev) == _MEMORY_DEVICES:
-        return ""
+        return None
     kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
-    return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)} rwm" if kind else ""
+    return DeviceNumber(kind, os.major(found.st_rdev), os.minor(found.st_rdev)) if kind else None
 
 
 def cpu_shares(limits: Limits) -> int:
@@ -169,6 +174,17 @@ class Cgroups:
     @property
     def usable(self) -> bool:
         return bool(self._parents)
+
+    def why_no_device_rules(self) -> str:
+        """Returns why containers cannot be kept from opening devices by number; empty if they can."""
+        if not self.usable:
+            return "no control groups that this user may write"
+        if any((each / _DENIED_DEVICES).exists() for each in self._parents):
+            return ""
+        if any((each / _VERSION_2).exists() for each in self._parents):
+            why = device_filter.why_not()
+            return f"no BPF program can be loaded: {why}" if why else ""
+        return "the controller devices of version 1 is not there"
 
     def find(self, pod_uid: str, name: str = "") -> Cgroup:
         """Returns the control group of a container, or of the whole pod if no name is given."""

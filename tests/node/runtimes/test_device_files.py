@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from dray.driver.options import DEVICE_FILES
+from dray.node import device_filter
+from dray.node.cgroups import Cgroups
 from dray.node.runtimes.configs import ContainerConfig, Mount, SandboxConfig, Security
 from dray.node.runtimes.device_files import can_hide, hidden_files
 from dray.node.runtimes.process import ProcessRuntime
 from dray.node.runtimes.shim import system
+from tests.node.unified_hierarchy import unified_hierarchy
 
 NAMESPACES = pytest.mark.skipif(not can_hide(), reason="this user may make no mount namespaces")
 
@@ -98,21 +101,45 @@ async def test_a_privileged_container_sees_all_device_files(runtime: ProcessRunt
     assert await seen(runtime, privileged) == ["lamp0", "lamp1", "lamp2", "other"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="device files are made by root")
-async def test_root_cannot_open_a_hidden_device_by_another_name(runtime: ProcessRuntime, machine: Path) -> None:
-    """Device rules need control groups of version 1."""
-    if not os.access("/sys/fs/cgroup/devices", os.W_OK):
-        pytest.skip("no control groups of version 1 for devices")
+@pytest.fixture(params=["version 1", "version 2"])
+def cgroups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cgroups]:
+    """Control groups with device rules; those of version 2 are mounted for the test if the machine uses version 1."""
+    if os.geteuid() != 0:
+        pytest.skip("device files are made by root")
+    if request.param == "version 1":
+        if not os.access("/sys/fs/cgroup/devices", os.W_OK):
+            pytest.skip("no control groups of version 1 for devices")
+        yield Cgroups()
+        return
+    if why := device_filter.why_not():
+        pytest.skip(f"no BPF program can be loaded: {why}")
+    with unified_hierarchy(tmp_path / "cgroup2") as root:
+        yield Cgroups(root, "dray-test")
+
+
+async def test_root_cannot_open_a_hidden_device_by_another_name(cgroups: Cgroups, machine: Path) -> None:
     hidden, other = machine / "dev/lamp0", machine / "other"
     hidden.unlink()
     number = openable_device()
     for path in (hidden, other):
         os.mknod(path, stat.S_IFCHR | 0o666, number)
-    script = f"( : < {other} ) 2> /dev/null && echo opened || echo refused"
+    runtime = ProcessRuntime(machine / "rules", cdi_directories=[], plugins=machine / "plugins", cgroups=cgroups)
+    script = f"( : < {other} ) 2> /dev/null && echo opened || echo refused; : < /dev/null && echo others opened"
     tries = replace(config(machine), command=("sh", "-c", script))
-    assert await seen(runtime, tries) == ["refused"]
+    assert await seen(runtime, tries) == ["refused", "others opened"]
     privileged = replace(tries, security=Security(privileged=True), log_path=machine / "privileged")
-    assert await seen(runtime, privileged) == ["opened"]
+    assert await seen(runtime, privileged) == ["opened", "others opened"]
+    assert not cgroups.why_no_device_rules()
+
+
+async def test_a_node_without_device_rules_says_so(
+    machine: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    runtime = ProcessRuntime(machine / "run", cdi_directories=[], plugins=machine / "plugins", cgroups=Cgroups(machine))
+    await runtime.version()
+    (said,) = [record.message for record in caplog.records if "device rules" in record.message]
+    assert said.startswith("no device rules in control groups (no control groups that this user may write): a pod that")
 
 
 def openable_device() -> int:

@@ -101,6 +101,12 @@ class ProcessRuntime:
                 "no mount namespaces for this user: pods see the device files of all GPUs; run the node as root, allow "
                 "user namespaces, or use --runtime podman"
             )
+        if self._plugins is not None and os.geteuid() == 0 and (why := self._cgroups.why_no_device_rules()):
+            _logger.warning(
+                "no device rules in control groups (%s): a pod that runs as root can make hidden device files again; "
+                "set runAsUser, or use --runtime podman",
+                why,
+            )
         return f"process://{sys.version_info.major}.{sys.version_info.minor}"
 
     async def run(self) -> None:
