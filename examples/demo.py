@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -131,12 +132,15 @@ def run():
             up.send_signal(signal.SIGTERM)
             up.wait(PATIENCE)
             up.stdout.close()
-    activate = "" if shutil.which("dray") else "  . .venv/bin/activate\n"
+    place = HERE.parent
+    enter = f"  cd {shlex.quote(str(place))}\n"
+    if not shutil.which("dray"):
+        enter += f"  . {shlex.quote(f'{place}/.venv/bin/activate')}\n"
     print(
-        f"\nTo go on, in one shell:\n{activate}"
+        f"\nTo go on, in one shell:\n{enter}"
         f"  dray up --node --simulate {machines}\n"
-        f"and in another, with kubectl or, where there is none, with dray:\n{activate}"
-        "  export KUBECONFIG=dray.kubeconfig\n"
+        f"and in another, with kubectl or, where there is none, with dray:\n{enter}"
+        f"  export KUBECONFIG={shlex.quote(f'{place}/dray.kubeconfig')}\n"
         "  dray run --gpu 2 --match pcieRoot -- nvidia-smi -L\n"
         f"  kubectl apply -f {HERE.name}/demo/2-gpus-and-nic.yaml\n"
         "  kubectl exec training -- nvidia-smi\n"

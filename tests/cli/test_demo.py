@@ -47,6 +47,9 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     assert len(blocks) == 2
     for block in blocks:
         assert steady(block) in printed
+    # The last lines can be pasted into a shell in any directory.
+    assert f"\n  cd {ROOT}\n  . {ROOT}/.venv/bin/activate\n  dray up --node --simulate " in done.stdout
+    assert f"\n  export KUBECONFIG={ROOT}/dray.kubeconfig\n" in done.stdout
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")

@@ -53,7 +53,7 @@ def test_a_cluster_in_the_background(run: Dray, folder: Path) -> None:
     status, said, complaints = dray(folder, *up)
     assert status == 0, complaints
     assert said.startswith("ready in ")
-    assert "log: data/up.log; `dray down --data data` stops it" in said
+    assert f"log: {folder}/data/up.log; `dray down --data {folder}/data` stops it" in said
     state = up_state.read(folder / "data")
     assert state is not None
     assert os.getsid(state.pid) == state.pid

@@ -71,7 +71,9 @@ def test_pods_go_on_unless_they_are_to_end(run: Dray, cluster: Path) -> None:
 
 
 def test_without_being_told_so_they_are_left(run: Dray, cluster: Path) -> None:
-    assert run("down", "--data", str(cluster)).stdout.endswith("; pods of this machine keep running\n")
+    assert run("down", "--data", str(cluster)).stdout.endswith(
+        f"; pods of this machine keep running: `dray down --pods --data {cluster}` ends them\n"
+    )
     assert up_state.read(cluster) is None
 
 

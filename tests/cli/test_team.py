@@ -76,7 +76,7 @@ def test_five_people_share_a_machine_over_a_restart(team: Team) -> None:
     refused = team.dray("run", "--gpu", "6", "--timeout", "0", "--", "true", user="eve", status=124)
     assert "ClusterQueue eve" in refused
     before = {name: pod["metadata"]["uid"] for name, pod in team.pods().items()}
-    assert "pods of this machine keep running" in team.dray("down", "--data", "lab")
+    assert "pods of this machine keep running: `dray down --pods --data /" in team.dray("down", "--data", "lab")
     team.dray(*UP)
     eventually(lambda: team.running() == ["bob", "cid", "dan"])
     assert {name: pod["metadata"]["uid"] for name, pod in team.pods().items()} == before

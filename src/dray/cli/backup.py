@@ -10,11 +10,12 @@ from typing import NoReturn
 import click
 
 from dray.cli import up_state
+from dray.cli.absolute_path import AbsolutePath
 from dray.cli.down import data_option
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=AbsolutePath(dir_okay=False))
 @data_option
 def backup(file: Path, data: Path | None) -> None:
     """Write all objects and keys of a cluster to FILE, also while the cluster is running.
@@ -41,7 +42,8 @@ def backup(file: Path, data: Path | None) -> None:
         backup_archive.write(file, place, store)
     except backup_archive.ArchiveError as error:
         _fail(str(error))
-    click.echo(f"wrote {file.absolute()} ({-(-file.stat().st_size // 1024)} KiB); restore it with: dray restore {file}")
+    kib = -(-file.stat().st_size // 1024)
+    click.echo(f"wrote {file} ({kib} KiB); restore it with: dray restore {file}")
 
 
 async def _of_running(kubeconfig: Path) -> bytes:

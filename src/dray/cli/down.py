@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from dray.cli import up_state
+from dray.cli.absolute_path import AbsolutePath
 from dray.cli.up_state import UpState
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _POLL: Final = 0.1
 
 data_option = click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=AbsolutePath(file_okay=False),
     help="Data directory. Default: ~/.local/share/dray, as for `dray up --detach`.",
 )
 
@@ -57,7 +58,7 @@ def down(data: Path | None, pods: bool) -> None:
         _finish(left)
     _end(state, place)
     ended = asyncio.run(_end_pods(state)) if pods else None
-    click.echo(_told(state, ended.count if ended is not None else None))
+    click.echo(_told(state, place, ended.count if ended is not None else None))
     _finish(ended)
 
 
@@ -100,13 +101,13 @@ async def _end_pods(state: UpState) -> EndedPods:
     return EndedPods(sum(each.count for each in found), tuple(each for one in found for each in one.failures))
 
 
-def _told(state: UpState, ended: int | None) -> str:
+def _told(state: UpState, place: Path, ended: int | None) -> str:
     parts = ["API server", "scheduler", "controllers", *(f"node {each.name}" for each in state.nodes)]
     rest = ""
     if ended is not None:
         rest = f"; {_counted(ended)} ended"
     elif state.nodes and state.keeps_pods:
-        rest = "; pods of this machine keep running"
+        rest = f"; pods of this machine keep running: `dray down --pods --data {place}` ends them"
     return f"stopped: {', '.join(parts)}, at {state.url} since {state.since}{rest}"
 
 

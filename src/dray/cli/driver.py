@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dray.api.objects import Object
+from dray.cli.absolute_path import AbsolutePath
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
@@ -190,7 +191,7 @@ def _places(command: Any) -> Any:
 @_places
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=AbsolutePath(file_okay=False),
     help="Run beside the node of the `dray up` with this data directory; creates the driver's DeviceClasses.",
 )
 @click.option("--pod-uid", default="", metavar="UID", help="UID of the pod, for rolling updates. Default: $POD_UID.")

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from dray.cli import up_state
+from dray.cli.absolute_path import AbsolutePath
 from dray.cli.service_unit import MARK, NAME, ServiceUnit
 
 _RUNNING_SYSTEMD: Final = Path("/run/systemd/system")
@@ -45,7 +46,7 @@ def service() -> None:
 @_unit_options
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=AbsolutePath(file_okay=False),
     help="Data directory. Default: /var/lib/dray, with --user ~/.local/share/dray.",
 )
 @click.option("--no-start", is_flag=True, help="Write the unit, but do not start it.")

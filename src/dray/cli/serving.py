@@ -15,6 +15,7 @@ import click
 
 from dray.api.gates import ALL_GATES, FeatureGates, GateError
 from dray.api.service_addresses import DEFAULT_RANGE
+from dray.cli.absolute_path import AbsolutePath
 
 if TYPE_CHECKING:
     from dray.server.admission.opaque_configs import OpaqueConfigs
@@ -167,7 +168,7 @@ def serving(command: Command) -> Command:
         click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
         click.option(
             "--data",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=AbsolutePath(file_okay=False),
             help="Data directory. Default: keep everything in memory and lose it at the end.",
         ),
     ):
