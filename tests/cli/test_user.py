@@ -103,16 +103,33 @@ def test_users_are_listed_and_a_removed_user_is_locked_out(box: Box, ann: str) -
     assert "user eve not found" in missing.stderr
 
 
+def test_users_share_a_queue_that_stays_when_one_is_removed(box: Box) -> None:
+    for arguments in (["tim", "--queue", "team", "--gpus", "1"], ["kim", "--queue", "team"]):
+        added = box.dray("user", "add", *arguments)
+        assert added.returncode == 0, added.stderr
+    rows = [line.split() for line in box.dray("user", "list").stdout.splitlines()]
+    assert ["tim", "team", "1", "edit"] in rows
+    assert ["kim", "team", "1", "edit"] in rows
+    quota = next(line for line in box.dray("queue", "team").stdout.splitlines() if " cpu " in line)
+    assert " 1000000 " in quota
+    assert box.dray("user", "remove", "tim", "--yes").returncode == 0
+    ran = box.dray("run", "--timeout", "60s", "--", "echo", "works", user="kim")
+    assert (ran.returncode, ran.stdout) == (0, "works\n"), ran.stderr
+    assert box.dray("user", "remove", "kim", "--yes").returncode == 0
+    assert box.dray("delete", "clusterqueue", "team").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["Ann"], "use lower-case letters, digits and '-'"),
         (["kube-system"], "is a namespace of the cluster itself"),
         (["bob", "--queue", "none"], "ClusterQueue none not found"),
-        (["bob", "--queue", "q", "--gpus", "2"], "give either --gpus"),
+        (["bob", "--queue", "anna"], "did you mean ann?"),
+        (["bob", "--queue", "ann", "--gpus", "2"], "ClusterQueue ann exists; leave out --gpus"),
     ],
 )
-def test_mistakes_are_told_and_change_nothing(box: Box, arguments: list[str], said: str) -> None:
+def test_mistakes_are_told_and_change_nothing(box: Box, ann: str, arguments: list[str], said: str) -> None:
     done = box.dray("user", "add", *arguments)
     assert done.returncode in (1, 2)
     assert said in done.stderr

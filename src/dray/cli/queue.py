@@ -133,7 +133,10 @@ def _share(view: QueueView, amounts: Amounts | None) -> str:
 
 
 def _amount(resource: str, number: float | None) -> str:
-    return "-" if number is None else amount_text(resource, number)
+    if number is None:
+        return "-"
+    # Quota is often set to more than anybody can use, as in 1M cores; digits read better than 1e+06.
+    return f"{number / 1000:.15g}" if resource == "cpu" else amount_text(resource, number)
 
 
 def _waiting_lines(shown: list[QueueView]) -> Iterator[str]:

@@ -6,7 +6,11 @@ command. `run_objects` builds the pod, `run_session` follows it from its creatio
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
+import sys
+import termios
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -181,9 +185,22 @@ def run(
         from dray.cli.run_session import Manner, Session
 
         manner = Manner(keep, detach, timeout, Streams(stdin, tty))
-        return await Session(cluster, await _completed(cluster, asked, queue), line, manner).run()
+        status = await Session(cluster, await _completed(cluster, asked, queue), line, manner).run()
+        if not (stdin or detach) and _input_waits():
+            line.say("note: nothing read the input; -i connects it to the command")
+        return status
 
     ask(Where(kubeconfig, context, namespace), work)
+
+
+def _input_waits() -> bool:
+    """Returns True if the input is a pipe with something in it."""
+    try:
+        if not stat.S_ISFIFO(os.fstat(0).st_mode):
+            return False
+        return bool(int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.byteorder))
+    except OSError:
+        return False
 
 
 async def _completed(cluster: Cluster, asked: Run, queue: str) -> Run:

@@ -12,6 +12,7 @@ import click
 
 from dray.api.namespace_users import USER_LABEL
 from dray.api.objects import Object, labels_of, mapping, mappings, metadata_of, spec_of
+from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, endpoint_of, reaching
 from dray.cli.device_facts import table
 from dray.cli.output_formats import output_option, structured
@@ -47,11 +48,13 @@ def _user_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 @user.command()
 @click.argument("name", callback=_user_name)
-@click.option("--gpus", type=click.IntRange(0), metavar="COUNT", help="Give the user a queue with this GPU quota.")
+@click.option("--gpus", type=click.IntRange(0), metavar="COUNT", help="Create a queue with this GPU quota.")
 @click.option(
     "--gpu-class", default="gpu.nvidia.com", show_default=True, metavar="NAME", help="DeviceClass of the quota."
 )
-@click.option("--queue", default="", metavar="NAME", help="Put the user's pods into this ClusterQueue.")
+@click.option(
+    "--queue", default="", metavar="NAME", help="Put the user's pods into this ClusterQueue; with --gpus, create it."
+)
 @click.option("--admin", is_flag=True, help="Give the user all rights in the cluster.")
 @click.option(
     "--unix-account",
@@ -82,19 +85,19 @@ def add(
 
     The user may create and delete pods, claims and Jobs in the namespace NAME, and see devices and queues of the whole
     cluster. With --gpus the namespace gets a queue named default, which its pods are put into: they use at most this
-    quota, and more while other users leave theirs idle.
+    quota, and more while other users leave theirs idle. Several users share a quota if the first is added with --queue
+    and --gpus, and the others with --queue.
 
     \b
     Examples:
       dray user add ann --gpus 2
-      dray user add bob --queue team-a
+      dray user add bob --queue team-a --gpus 4
+      dray user add tom --queue team-a
       dray user add eve --admin
       dray user add ann --gpus 2 --unix-account ann
 
     Exit status: 0 created, 1 the server refused, 2 it cannot be reached.
     """
-    if queue and gpus is not None:
-        raise click.UsageError("give either --gpus, which creates a queue, or --queue, which names an existing one")
     where = Where(kubeconfig, context, "")
     path = output or Path(f"{name}.kubeconfig")
     account = _account(unix_account) if unix_account else None
@@ -102,7 +105,7 @@ def add(
     async def work(cluster: Cluster) -> int:
         wanted = NewUser(name, gpus, gpu_class, queue, admin, account)
         if queue:
-            await _check_queue(cluster, queue)
+            await _check_queue(cluster, queue, new=gpus is not None)
         for document in wanted.objects():
             await _apply(cluster, document)
         token, authority = await _token(cluster, name)
@@ -145,14 +148,14 @@ def list_(output: str, kubeconfig: Path | None, context: str) -> None:
         rows = []
         namespaces = await _labelled(cluster, "namespaces")
         queues = {_user_of(queue): queue for queue in await _labelled(cluster, "localqueues.kueue.x-k8s.io")}
-        quotas = {_user_of(queue): queue for queue in await _labelled(cluster, "clusterqueues.kueue.x-k8s.io")}
+        quotas = {metadata_of(quota)["name"]: quota for quota in await _all(cluster, "clusterqueues.kueue.x-k8s.io")}
         bindings = await _labelled(cluster, "clusterrolebindings")
         admins = {_user_of(binding) for binding in bindings if mapping(binding.get("roleRef")).get("name") == ADMIN}
         for namespace in namespaces:
             name = _user_of(namespace)
             queue = spec_of(queues[name]).get("clusterQueue", "") if name in queues else ""
             rights = "admin" if name in admins else "edit"
-            rows.append((name, str(queue), _quota(quotas.get(name)), rights))
+            rows.append((name, str(queue), _quota(quotas.get(queue)), rights))
         if output == "name":
             click.echo("".join(f"{name}\n" for name, *_ in rows), nl=False)
             return 0
@@ -217,13 +220,13 @@ async def _apply(cluster: Cluster, document: Object) -> None:
     await cluster.client.apply(kind, document, options=WriteOptions(_FIELD_MANAGER, force=True))
 
 
-async def _check_queue(cluster: Cluster, queue: str) -> None:
-    from dray.client.errors import NotFound
-
-    try:
-        await cluster.client.get((await cluster.kinds("clusterqueues.kueue.x-k8s.io"))[0], queue)
-    except NotFound:
-        raise click.ClickException(f"ClusterQueue {queue} not found; `dray queue` shows the queues") from None
+async def _check_queue(cluster: Cluster, queue: str, *, new: bool) -> None:
+    known = [str(metadata_of(found)["name"]) for found in await _all(cluster, "clusterqueues.kueue.x-k8s.io")]
+    if new and queue in known:
+        raise click.ClickException(f"ClusterQueue {queue} exists; leave out --gpus to put the user into it as it is")
+    if not new and queue not in known:
+        advice = "give --gpus COUNT to create it"
+        raise click.ClickException(f"ClusterQueue {queue} not found; {suggestion(queue, known)}; {advice}")
 
 
 async def _token(cluster: Cluster, name: str) -> tuple[str, bytes]:
@@ -251,12 +254,16 @@ def _write_kubeconfig(path: Path, server: str, name: str, token: str, authority:
 
 async def _labelled(cluster: Cluster, kind: str) -> list[Object]:
     """Returns the objects of the kind that belong to users; none if the cluster does not have the kind."""
+    return await _all(cluster, kind, USER_LABEL)
+
+
+async def _all(cluster: Cluster, kind: str, labels: str = "") -> list[Object]:
     from dray.client.interface import Selection
 
     served = (await cluster.catalog()).named(kind)
     if not served:
         return []
-    return list((await cluster.client.list_all(served[0], selection=Selection(labels=USER_LABEL)))["items"])
+    return list((await cluster.client.list_all(served[0], selection=Selection(labels=labels)))["items"])
 
 
 async def _delete(cluster: Cluster, kind: str, name: str, namespace: str = "") -> None:

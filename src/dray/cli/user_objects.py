@@ -29,7 +29,8 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """`gpus` gives the user a queue with this quota; `queue` names a ClusterQueue that exists already."""
+    """`gpus` creates a ClusterQueue with this quota, for this user, or named `queue` for others too. Without `gpus`,
+    the ClusterQueue `queue` exists already."""
 
     name: str
     gpus: int | None = None
@@ -101,11 +102,19 @@ class NewUser:
         flavors = [{"name": FLAVOR, "resources": resources}]
         spec = {
             "cohortName": COHORT,
-            "namespaceSelector": {"matchLabels": {USER_LABEL: self.name}},
+            "namespaceSelector": self._admitted(),
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
             "resourceGroups": [{"coveredResources": [resource, *_AMPLE], "flavors": flavors}],
         }
-        return {**_document(_KUEUE, "ClusterQueue", self._metadata(self.name)), "spec": spec}
+        # A queue for several users belongs to none of them, and stays when one is removed.
+        metadata = {"name": self.queue} if self.queue else self._metadata(self.name)
+        return {**_document(_KUEUE, "ClusterQueue", metadata), "spec": spec}
+
+    def _admitted(self) -> Object:
+        """Returns the selector of the namespaces that may use the queue."""
+        if self.queue:
+            return {"matchExpressions": [{"key": USER_LABEL, "operator": "Exists"}]}
+        return {"matchLabels": {USER_LABEL: self.name}}
 
     def _local_queue(self) -> Object:
         spec = {"clusterQueue": self.queue or self.name}

@@ -144,6 +144,14 @@ def test_the_whole_reason_is_on_the_terminal(up: Up) -> None:
     assert "needs 9, 8 available" in shown.replace("\r\n", "\n")
 
 
+def test_input_that_nothing_reads_is_noted(up: Up) -> None:
+    program = [sys.executable, "-c", "from dray.cli import main; main()", "run", "--", "true"]
+    environment = {**os.environ, "KUBECONFIG": str(up.config)}
+    for given, noted in (("hi\n", True), ("", False)):
+        done = subprocess.run(program, input=given, capture_output=True, text=True, env=environment, check=True)
+        assert ("note: nothing read the input; -i connects it to the command" in done.stderr) == noted
+
+
 def test_input_of_a_pipe_reaches_the_command_and_ends_there(up: Up) -> None:
     program = [sys.executable, "-c", "from dray.cli import main; main()", "run", "-i", "--gpu", "1", "--"]
     done = subprocess.run(
