@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from dray.cli.up_state import UpNode, UpState
 from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
 from dray.process.identity import started_at
+from tests.cli.running import eventually, running
+from tests.cli.test_up import wait
 
 Dray = Callable[..., Result]
 
@@ -127,3 +131,22 @@ def test_pods_of_a_cluster_that_has_ended_are_ended_later(run: Dray, tmp_path: P
     assert run("down", "--data", str(tmp_path), "--pods").stdout == f"no cluster runs with {tmp_path}; 1 pod ended\n"
     assert not Path(f"/proc/{pid}").exists()
     assert run("down", "--data", str(tmp_path), "--pods").stdout == f"no cluster runs with {tmp_path}\n"
+
+
+def test_ctrl_c_says_which_pods_keep_running_and_how_to_end_them(run: Dray) -> None:
+    with tempfile.TemporaryDirectory(prefix="dray-") as made:
+        folder = Path(made)
+        with running("up", "--port", "0", "--node", "--data", "data", cwd=folder) as up:
+            wait(up)
+            config = ("--kubeconfig", f"{folder}/data/kubeconfig")
+            assert run("run", *config, "--detach", "--name", "stays", "--", "sleep", "600").exit_code == 0
+            phase = ("get", "pod", "stays", "-o", "jsonpath={.status.phase}", *config)
+            eventually(lambda: run(*phase).stdout == "Running")
+            up.stop(signal.SIGINT)
+            said = up.line()
+        place = f"{folder}/data"
+        assert said == (
+            f"stopped; 1 pod keeps running: default/stays. `dray up --data {place}` finds it again, "
+            f"`dray down --pods --data {place}` ends it."
+        )
+        assert run("down", "--pods", "--data", place).stdout == f"no cluster runs with {place}; 1 pod ended\n"

@@ -243,9 +243,11 @@ async def _say_what_goes_on(transport: Transport, options: ClusterOptions) -> No
     if names:
         data = options.server.data.absolute()
         shown = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+        one = len(names) == 1
+        pods, them = ("1 pod keeps", "it") if one else (f"{len(names)} pods keep", "them")
         click.echo(
-            f"stopped; {len(names)} pod{'s' * (len(names) > 1)} keep running: {shown}. `dray up --data {data}` finds "
-            f"them again, `dray down --pods --data {data}` ends them."
+            f"stopped; {pods} running: {shown}. `dray up --data {data}` finds {them} again, "
+            f"`dray down --pods --data {data}` ends {them}."
         )
 
 

@@ -228,7 +228,13 @@ def _config_problem(driver: str, parameters: Any) -> tuple[str, str] | None:
 
 
 def log_to_stderr() -> None:
+    """Prints warnings. A slow event loop is noted in logs only: at a terminal, nobody could do anything about it."""
+    from dray.process.loop_watch import LOGGER
+
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if sys.stderr.isatty():
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(lambda record: record.name != LOGGER)
 
 
 @contextmanager

@@ -27,7 +27,8 @@ WARN: Final = 0.5
 _TICK: Final = 0.05
 _LOOK: Final = 0.1
 _PACKAGE: Final = str(Path(__file__).parents[1])
-_logger = logging.getLogger("dray.process")
+LOGGER: Final = "dray.process.loop"
+_logger = logging.getLogger(LOGGER)
 
 
 class Stall(NamedTuple):
