@@ -112,6 +112,7 @@ def test_users_share_a_queue_that_stays_when_one_is_removed(box: Box) -> None:
     assert ["kim", "team", "1", "edit"] in rows
     quota = next(line for line in box.dray("queue", "team").stdout.splitlines() if " cpu " in line)
     assert " 1000000 " in quota
+    assert "e+" not in box.dray("queue").stdout
     assert box.dray("user", "remove", "tim", "--yes").returncode == 0
     ran = box.dray("run", "--timeout", "60s", "--", "echo", "works", user="kim")
     assert (ran.returncode, ran.stdout) == (0, "works\n"), ran.stderr

@@ -135,8 +135,11 @@ def _share(view: QueueView, amounts: Amounts | None) -> str:
 def _amount(resource: str, number: float | None) -> str:
     if number is None:
         return "-"
-    # Quota is often set to more than anybody can use, as in 1M cores; digits read better than 1e+06.
-    return f"{number / 1000:.15g}" if resource == "cpu" else amount_text(resource, number)
+    written = amount_text(resource, number)
+    if "e+" not in written:
+        return written
+    # Quota is often set to more than anybody can use, as in 1M cores or 1Pi of memory.
+    return f"{number / 1000:.15g}" if resource == "cpu" else f"{number / (1 << 50):.4g}Pi"
 
 
 def _waiting_lines(shown: list[QueueView]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, controller_uid, key_of, metadata_of, spec_of, status_of
 from dray.api.pods import phase_of
 from dray.cli.cluster import Cluster
+from dray.cli.container_states import failure_of
 from dray.cli.explanations import Explanation
 
 WORKLOADS: Final = {
@@ -92,7 +93,8 @@ async def explain_workload(cluster: Cluster, workload: Workload, explained: Sequ
 
 
 def _is_well(pod: Object) -> bool:
-    return phase_of(pod) in ("Running", "Succeeded")
+    """Returns False also for a pod in the phase Running with a container that fails again and again."""
+    return phase_of(pod) == "Succeeded" or (phase_of(pod) == "Running" and failure_of(pod) is None)
 
 
 async def _warning(cluster: Cluster, workload: Workload) -> str:
