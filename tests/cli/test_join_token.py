@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +58,19 @@ async def test_a_token_for_a_kubelet_is_a_kubeconfig() -> None:
 async def groups_of(client: ApiClient, made: JoinToken) -> str:
     found = await client.get(built_in("v1", "Secret"), f"bootstrap-token-{made.token[:6]}", namespace="kube-system")
     return base64.b64decode(found["data"].get("auth-extra-groups", "")).decode()
+
+
+def test_programs_get_the_parts_of_the_command(run: Dray, tmp_path: Path) -> None:
+    config = ("--kubeconfig", str(tmp_path / "data/kubeconfig"))
+    with running("up", "--port", "0", "--data", "data", cwd=tmp_path) as up:
+        wait(up)
+        made = json.loads(run("join-token", "-o", "json", *config).stdout)
+        assert made["command"] == (
+            f"dray node --join {made['server']} --token {made['token']} --ca-hash {made['caHash']}"
+        )
+        assert re.fullmatch(r"[a-z0-9]{6}\.[a-z0-9]{16}", run("join-token", "-o", "jsonpath={.token}", *config).stdout)
+        for output in ("text", "command"):
+            assert run("join-token", "-o", output, *config).stdout.startswith("dray node --join https://127.0.0.1:")
 
 
 def test_a_machine_joins_its_own_server_on_loopback_under_its_own_name(tmp_path: Path) -> None:

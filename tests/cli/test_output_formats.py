@@ -23,7 +23,7 @@ def formats(path: str) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if formats(path) and path != "dray join-token"])
+@pytest.mark.parametrize("path", [path for path in COMMANDS if formats(path)])
 def test_every_command_with_formats_offers_json_and_yaml(path: str) -> None:
     assert {"json", "yaml", "jsonpath=TEMPLATE"} <= set(formats(path))
     assert next(iter(formats(path))) in ("text", "table", "yaml")

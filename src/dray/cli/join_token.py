@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 import click
 
+from dray.api.objects import Object
 from dray.cli import durations
 from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -37,13 +39,13 @@ class PlainServer(click.ClickException):
     is_flag=True,
     help="Allow a node with the host name of the API server's machine.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["command", "kubeconfig"]),
-    default="command",
-    show_default=True,
-    help="Output format: a dray node command, or a file for kubelet --bootstrap-kubeconfig.",
+@output_option(
+    "text",
+    "json",
+    "yaml",
+    "command",
+    "kubeconfig",
+    description="Output format: a dray node command as text or command, or a file for kubelet --bootstrap-kubeconfig.",
 )
 def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: bool, output: str) -> None:
     """Print the command that adds another machine to the cluster.
@@ -56,6 +58,7 @@ def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: 
       dray join-token
       dray join-token --ttl 1h
       dray join-token -o kubeconfig > bootstrap.kubeconfig
+      dray join-token -o jsonpath='{.token}'
 
     Exit status: 0 printed, 1 the server refused, 2 the server cannot be reached or serves plain HTTP.
     """
@@ -64,10 +67,16 @@ def join_token(kubeconfig: Path | None, context: str, ttl: float, this_machine: 
         made = await make_token(cluster.client, timedelta(seconds=ttl), this_machine=this_machine)
         if made.is_local:
             click.echo(f"note: {made.only_here}", err=True)
-        click.echo(made.command if output == "command" else made.kubeconfig, nl=output == "command")
+        click.echo(_written(made, output), nl=False)
         return 0
 
     ask(Where(kubeconfig, context, ""), work)
+
+
+def _written(made: JoinToken, output: str) -> str:
+    if output == "kubeconfig":
+        return made.kubeconfig
+    return f"{made.command}\n" if output in ("text", "command") else structured(made.document, output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +90,18 @@ class JoinToken:
     @property
     def command(self) -> str:
         """Returns the shell command that joins a node with the token."""
+        return f"dray node --join {self.server} --token {self.token} --ca-hash {self.ca_hash}"
+
+    @property
+    def ca_hash(self) -> str:
         from dray.client import cluster_info
 
-        return f"dray node --join {self.server} --token {self.token} --ca-hash {cluster_info.key_hash(self.authority)}"
+        return cluster_info.key_hash(self.authority)
+
+    @property
+    def document(self) -> Object:
+        """Returns the parts of the command, for programs."""
+        return {"server": self.server, "token": self.token, "caHash": self.ca_hash, "command": self.command}
 
     @property
     def kubeconfig(self) -> str:
