@@ -69,10 +69,10 @@ class Box:
 
     def release(self, jobs: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
         """Returns the only GPU that each of the jobs can open, by number and UUID."""
+        ended = [(*job.communicate("go\n", timeout=PATIENCE), job.returncode) for job in jobs]
         found = []
-        for job in jobs:
-            out, err = job.communicate("go\n", timeout=PATIENCE)
-            assert job.returncode == 0, err
+        for out, err, status in ended:
+            assert status == 0, err
             *opened, uuid = out.splitlines()
             assert len(opened) == 1, out
             found.append((int(opened[0].removeprefix("opened ")), uuid))

@@ -145,8 +145,9 @@ def test_ctrl_c_says_which_pods_keep_running_and_how_to_end_them(run: Dray) -> N
             up.stop(signal.SIGINT)
             said = up.line()
         place = f"{folder}/data"
+        ended = run("down", "--pods", "--data", place).stdout
         assert said == (
             f"stopped; 1 pod keeps running: default/stays. `dray up --data {place}` finds it again, "
             f"`dray down --pods --data {place}` ends it."
         )
-        assert run("down", "--pods", "--data", place).stdout == f"no cluster runs with {place}; 1 pod ended\n"
+        assert ended == f"no cluster runs with {place}; 1 pod ended\n"
