@@ -99,6 +99,8 @@ class GroupAttempts:
             if (status := self._mismatch(group, found)) is not None:
                 self._drains.forget(group.key)
                 return self._refuse(group, found, GroupDiagnosis(need, status=status, error=True), now)
+            for pod in pods:
+                self._state.queues.reclaim_waiters.remove(pod.uid)
             lack = self._quota.lack(pods, need, now)
             if lack is not None:
                 return self._reclaim(group, found, lack, need, now, work)
@@ -149,6 +151,9 @@ class GroupAttempts:
     ) -> BindGroup | RefuseGroup | None:
         """What each pod needs by itself; then a place for all of them."""
         found, rejected = self._prepared(queued, now, work)
+        for each, status in rejected:
+            if status.lets_pass:
+                self._state.queues.let_pass(each.pod)
         if len(found) < need or (rejected and not self._suffice(group, found)):
             return self._reject(group, queued, rejected, need, now)
         with self.placer.trial(found, work) as (trial, members):

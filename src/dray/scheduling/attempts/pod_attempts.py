@@ -24,6 +24,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import QUOTA_CODES, Code, ObjectRef
 from dray.scheduling.model.status import Diagnosis, Status
 from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.plugins import queue_quota
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.quota.quota_waiters import QUOTA
@@ -65,6 +66,7 @@ class Attempts:
             return None
         with self._nominations.out_of_sight_of(pod):
             status = self._framework.prefilter(cycle)
+            queue_quota.register(self._state, cycle, status)
             if status is not None:
                 self._state.queues.waiters.passed(pod.uid)
                 return self._reject_everywhere(queued, cycle, status)

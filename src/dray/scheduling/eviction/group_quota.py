@@ -38,9 +38,6 @@ class GroupQuota:
     def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
         """What the queue of all these pods has too little of for as many as must start together; None where there may
         be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
-        queues = self._state.queues
-        for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
-            queues.reclaim_waiters.remove(each.uid)
         asks = self._asks(pods, need, now)
         if asks is None:
             return None

@@ -24,6 +24,8 @@ class Status:
     """Objects whose coming or changing may resolve it."""
     alike: Hashable = None
     """Equal for pods that are rejected for the same, and that the same would help: they wait together."""
+    lets_pass: bool = False
+    """Whether no other pod of the queue has to wait for the pod, which waits for something else than quota."""
 
     @classmethod
     def of(cls, plugin: str, code: Code, *args: str, resolvable: bool = True, error: bool = False) -> Status:

@@ -1,4 +1,7 @@
-"""QueueQuota: a pod in a queue is placed only where the queue has quota left for it, and when its turn has come."""
+"""QueueQuota: a pod in a queue is placed only where the queue has quota left for it, and when its turn has come.
+
+The plugin only asks. What an attempt learnt about quota is registered by `register`, once the attempt knows it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
-from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, alike
+from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, Alike, alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +46,23 @@ class QueueQuota(Plugin):
         policy = self._queues.policy_of(pod)
         if policy is None:
             return SKIP
-        trying = self._queues.waiters.trying
-        if not trying:
-            self._queues.reclaim_waiters.remove(pod.uid)
         problem = self._problem(pod, policy)
         queue = policy.queue_of(pod)
         if problem is not None or queue is None:
             assert problem is not None
-            if not trying:
-                policy.let_pass(pod)
-            return Status(self.name, (problem,), waits_for=(ANY_QUEUE, *_awaited(problem, pod, policy)))
+            awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
+            return Status(self.name, (problem,), waits_for=awaited, lets_pass=True)
         wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
         ask = Ask((pod,), queue, wanted, policy.priority(pod), cycle.now)
         if policy.is_held_up(ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
         cycle.data[self.name] = QueuedAsk(policy, ask)
-        alone, name = pod.group is None, f"{pod.key[0]}/{pod.labels.get(policy.label) or queue}"
+        alone = pod.group is None
         if (short := policy.short(ask)) is not None:
             root = policy.lacks(queue, short)
-            if not alone or trying:
+            if not alone:
                 return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
-            key = alike(root, name, ask)
-            self._queues.waiters.lack(pod.uid, key)
-            return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=key)
-        if alone and not trying:
-            for root in policy.roots(queue):
-                self._queues.waiters.granted(pod.uid, alike(root, name, ask))
+            return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=alike(root, _line(policy, ask), ask))
         # Where every node is as good as any other, and nobody comes along, that was all.
         return SKIP if alone and policy.is_uniform(queue) else None
 
@@ -90,6 +84,30 @@ class QueueQuota(Plugin):
         known: QueuedAsk = cycle.data[self.name]
         status = known.policy.short_on(known.ask, node)
         return replace(status, plugin=self.name) if status is not None else None
+
+
+def register(state: State, cycle: Cycle, status: Status | None) -> None:
+    """Registers what the prefilter found out about the quota of a single pod: that the pod waits for quota, that it has
+    enough, or that others need not wait for it. `status` is the answer of all plugins together."""
+    asked, queues, uid = cycle.data.get(QueueQuota.name), state.queues, cycle.pod.uid
+    is_refused = status is not None and status.plugin == QueueQuota.name
+    if not is_refused and not isinstance(asked, QueuedAsk):
+        return
+    queues.reclaim_waiters.remove(uid)
+    if status is not None and is_refused:
+        if status.lets_pass:
+            queues.let_pass(cycle.pod)
+        elif isinstance(status.alike, Alike):
+            queues.waiters.lack(uid, status.alike)
+    elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
+        policy, ask = asked.policy, asked.ask
+        for root in policy.roots(ask.queue):
+            queues.waiters.granted(uid, alike(root, _line(policy, ask), ask))
+
+
+def _line(policy: QueuePolicy, ask: Ask) -> str:
+    """What a pod says of its queue, with its namespace."""
+    return f"{ask.pod.key[0]}/{ask.pod.labels.get(policy.label) or ask.queue}"
 
 
 def _awaited(problem: Reason, pod: Pod, policy: QueuePolicy) -> list[ObjectRef]:
