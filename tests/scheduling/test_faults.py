@@ -10,7 +10,7 @@ from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.core.queue import SubQueue
 from dray.scheduling.explain.explainer import Explainer
 from dray.scheduling.plugin import SKIP, Depends, Plugin
-from dray.scheduling.quota.kueue.policy import KueueQueues
+from dray.scheduling.quota.kueue.waiting import KueueWaiting
 from dray.scheduling.quota.turns import Turns
 from dray.testing import objects
 from tests import gpus
@@ -56,7 +56,7 @@ def test_an_error_in_an_attempt_concerns_one_pod():
     assert core.scheduler.queue.get(refusal.pod.uid).subqueue is SubQueue.UNSCHEDULABLE
 
 
-@pytest.mark.parametrize(("part", "method"), [(Turns, "choose"), (KueueQueues, "sample"), (QueueingHints, "_move")])
+@pytest.mark.parametrize(("part", "method"), [(Turns, "choose"), (KueueWaiting, "sample"), (QueueingHints, "_move")])
 def test_an_error_in_what_concerns_all_pods_stops_none(part, method, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("whoever it was")

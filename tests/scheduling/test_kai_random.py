@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from dray.scheduling.model.actions import Bind, BindGroup
+from dray.scheduling.quota.kai.policy import KaiQueues
 from tests.scheduling.core import pod
 from tests.scheduling.test_kai_groups import kai_group, kai_member, tell
 from tests.scheduling.test_share_tree import queue
@@ -75,7 +76,7 @@ class Day:
         raise AssertionError("there is no end to it")
 
     def check(self):
-        kai = self.core.state.queues.kai
+        kai = self.core.state.queues.system(KaiQueues)
         tree, count = kai.shares(), Counter()
         for node in self.core.state.nodes.values():
             for each in node.pods.values():
@@ -92,7 +93,7 @@ class Day:
 
     def settle(self):
         self.work()
-        tree = self.core.state.queues.kai.shares()
+        tree = self.core.state.queues.system(KaiQueues).shares()
         for node in tree.all():
             assert not any(node.leaving.values()), node.name
             assert not any(node.reserved.values()), node.name
@@ -119,7 +120,7 @@ def test_limits_hold_at_every_moment(seed):
         submit(core, chance.choice(TEAMS), f"p{number}", number=chance.randint(1, 2), value=chance.choice((0, 50, 100)))
         for action in core.later(5):
             core.do(action)
-            tree = core.state.queues.kai.tree
+            tree = core.state.queues.system(KaiQueues).tree
             for name, limit in (*limits.items(), ("top", 6)):
                 node = tree.get(name)
                 assert node.held.get("gpu", 0) <= limit

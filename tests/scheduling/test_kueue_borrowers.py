@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from dray.scheduling.quota.kueue.evictions import KueueEvictions
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, victims
 from tests.scheduling.test_queues import cluster_queue, cohort, flavor, local_queue, nominal, queued
@@ -193,12 +194,11 @@ def random_tree(chosen):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_who_could_have_others_removed_is_not_told_beforehand_that_it_is_of_no_use(seed):
+def test_who_could_have_others_removed_is_not_told_beforehand_that_it_is_of_no_use(seed, monkeypatch):
     chosen = random.Random(seed)
     core = random_tree(chosen)
-    queues, told = core.state.queues.kueue, []
-    may_reclaim = queues.may_reclaim
-    queues.may_reclaim = lambda ask: told.append(may_reclaim(ask)) or True
+    told, may_reclaim = [], KueueEvictions.may_reclaim
+    monkeypatch.setattr(KueueEvictions, "may_reclaim", lambda self: told.append(may_reclaim(self)) or True)
     core.put(queued("last", chosen.choice("abcd"), cpu=str(chosen.randrange(1, 6)), value=chosen.randrange(4)))
     leaving = victims(core.later())
     assert not leaving or told == [True]

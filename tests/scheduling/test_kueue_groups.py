@@ -1,5 +1,6 @@
 """Groups and topology as Kueue has them: by labels and annotations of pods."""
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.status import QueueStatuses
 from dray.scheduling.quota.quota_tree import Asset
 from dray.testing import objects
@@ -259,7 +260,7 @@ def test_a_queue_lets_nobody_in_before_the_topology_of_its_flavor_is_there():
     core.put(topological("any", "default"), cluster_queue("team", ("any", {GPU: nominal(2)})))
     core.put(local_queue("team", "team"), *queued(grouped("p", "g", 1)))
     assert "Topology default not found" in refused(core.settle())["p"]
-    queues = core.state.queues.kueue
+    queues = core.state.queues.system(KueueQueues)
     assert QueueStatuses(queues, 0.0)._state(queues.all()[0])[:2] == ("False", "TopologyNotFound")
     tell(core, topology())
     assert list(bound(core.settle())) == ["p"]
@@ -306,7 +307,7 @@ def with_quota(number, **policy):
 
 
 def charged(core):
-    return core.state.queues.kueue.tree.used("team", Asset("any", GPU))
+    return core.state.queues.system(KueueQueues).tree.used("team", Asset("any", GPU))
 
 
 def test_a_serving_group_keeps_quota_for_pods_that_replace_others():
@@ -366,7 +367,7 @@ def test_what_is_kept_is_the_same_when_everything_is_reckoned_anew():
     core.put(*served("p0", "g", 3, fast=True))
     core.settle()
     core.put(cluster_queue("team", ("any", {GPU: nominal(4)})))
-    core.state.queues.kueue.charges.refresh()
+    core.state.queues.system(KueueQueues).charges.refresh()
     assert charged(core) == 3
     core.put(*queued(grouped("other", "h", 1)))
     assert list(bound(core.settle())) == ["other"]

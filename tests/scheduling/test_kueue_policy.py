@@ -1,5 +1,6 @@
 """What Kueue's queues say beyond quota: shares, borrowing, priorities, flavors, use over time, capacity."""
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.quota_tree import Asset
 from dray.testing import objects
 from tests import gpus
@@ -29,7 +30,7 @@ def teams(gpu_count=8, **quotas):
 
 
 def used(core, queue, resource=GPU, kind="any"):
-    return core.state.queues.kueue.tree.used(queue, Asset(kind, resource))
+    return core.state.queues.system(KueueQueues).tree.used(queue, Asset(kind, resource))
 
 
 def names(letter, number):
@@ -352,7 +353,7 @@ def test_what_local_queues_used_is_known_after_a_restart():
     greedy["status"] = {"fairSharing": {"admissionFairSharingStatus": past}}
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
     core = Core(objects.node("n", cpu="64"), gpus.slice_of("n", 8), flavor(), greedy, local_queue("modest", "team"))
-    usage = core.state.queues.kueue.usage
+    usage = core.state.queues.system(KueueQueues).order.usage
     assert usage.consumed(("default", "greedy")) == {GPU: 7.5, "cpu": 2000.0}
     assert usage.sampled(("default", "greedy")) == 600.0
     core.now = 700.0

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, victims
@@ -84,7 +85,7 @@ class Walk:
         raise AssertionError("there is no end to it")
 
     def check(self):
-        queues = self.core.state.queues.kueue
+        queues = self.core.state.queues.system(KueueQueues)
         for queue in queues.all():
             for asset, quota in queue.quotas.items():
                 held = queues.tree.used(queue.name, asset)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused
@@ -15,12 +16,14 @@ NAME = "example.com/gpu"
 
 def used(core, name="team"):
     core.state.queues.refresh()
-    return {asset: amount for asset, amount in core.state.queues.kueue.tree.node(name).used.items() if amount}
+    return {
+        asset: amount for asset, amount in core.state.queues.system(KueueQueues).tree.node(name).used.items() if amount
+    }
 
 
 def recounted(core):
     """As a restart counts it."""
-    core.state.queues.kueue.charges.outdate()
+    core.state.queues.system(KueueQueues).charges.outdate()
     return used(core)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.status import QueueStatuses
 from dray.scheduling.quota.quota_tree import Asset, Quota, QuotaTree
 from dray.testing import objects
@@ -344,7 +345,7 @@ def test_which_alternative_it_was_is_charged():
     )
     core.put(objects.claim("c", either), queued("p", claims=["c"]))
     core.settle()
-    assert core.state.queues.kueue.tree.used("team", Asset("any", GPU)) == 2
+    assert core.state.queues.system(KueueQueues).tree.used("team", Asset("any", GPU)) == 2
 
 
 def test_what_is_known_after_a_restart_is_the_same():
@@ -356,7 +357,7 @@ def test_what_is_known_after_a_restart_is_the_same():
         later.put(*[each for (known, _), each in core.objects.items() if known == kind])
     training(later, "c")
     assert bound(later.settle()) == {}
-    assert later.state.queues.kueue.tree.used("team", Asset("any", GPU)) == 2
+    assert later.state.queues.system(KueueQueues).tree.used("team", Asset("any", GPU)) == 2
 
 
 def test_a_pod_says_what_is_wrong_with_its_queue():
@@ -389,7 +390,7 @@ def test_what_is_its_own_a_queue_takes_back_one_by_one():
     assert sorted(bound(actions)) == ["a0", "a1", "a2", "a3"]
     # The fifth is not its own.
     assert len(victims(actions)) == 4
-    assert core.state.queues.kueue.tree.used("b", Asset("any", GPU)) == 4
+    assert core.state.queues.system(KueueQueues).tree.used("b", Asset("any", GPU)) == 4
 
 
 def test_only_from_lower_priorities_where_it_says_so():
@@ -553,7 +554,7 @@ def test_use_beyond_all_bounds_that_was_written_down_is_read_as_much():
     core.put({**local_queue("team", "team"), "status": {"fairSharing": {"admissionFairSharingStatus": past}}})
     core.put(queued("a", cpu="1"))
     assert bound(core.settle()) == {"a": "n"}
-    queues = core.state.queues.kueue
+    queues = core.state.queues.system(KueueQueues)
     queues.sample(core.now)
     queues.sample(core.now + 3600)
     found = QueueStatuses(queues, core.now).of_local_queue(("default", "team"), core.get("LocalQueue", "team"))

@@ -3,6 +3,7 @@
 import pytest
 
 from dray.scheduling.eviction.stale_gangs import StaleGangs
+from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims
@@ -48,7 +49,7 @@ def names(prefix, number):
 
 
 def held(core, name):
-    return core.state.queues.kai.tree.get(name).held.get("gpu", 0)
+    return core.state.queues.system(KaiQueues).tree.get(name).held.get("gpu", 0)
 
 
 def test_who_finds_no_place_takes_back_what_others_get_beyond_their_share():
@@ -120,7 +121,7 @@ def test_t8_pods_that_are_not_preemptible_stay():
     actions = core.settle()
     assert sorted(bound(actions)) == names("a", 4)
     assert victims(actions) == names("go", 4)
-    assert core.state.queues.kai.tree.get("b").kept == {"gpu": 4}
+    assert core.state.queues.system(KaiQueues).tree.get("b").kept == {"gpu": 4}
 
 
 def test_a_queue_has_no_more_than_its_limit_nor_does_one_above_it():
@@ -268,7 +269,7 @@ def test_what_pods_in_no_queue_hold_is_not_shared():
     submit(core, "b", *names("b", 4))
     core.settle()
     submit(core, "a", *names("a", 4))
-    core.state.queues.kai.count_outside(core.state.nodes.values())
+    core.state.queues.system(KaiQueues).count_outside(core.state.nodes.values())
     core.settle()
     assert (held(core, "a"), held(core, "b")) == (2, 2)
 

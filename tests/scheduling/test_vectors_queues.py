@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.shares import share_of
 from dray.scheduling.quota.kueue.usage import LocalUsage, alpha
 from dray.scheduling.quota.quota_tree import Asset, Quota, QuotaTree
@@ -64,7 +65,7 @@ def test_t10_shares_meet_in_the_middle(strategy):
     actions = core.settle()
     assert sorted(bound(actions)) == ["b0", "b1", "b2", "b3"]
     assert len(victims(actions)) == 4
-    tree = core.state.queues.kueue.tree
+    tree = core.state.queues.system(KueueQueues).tree
     assert (tree.used("a", Asset("any", GPU)), tree.used("b", Asset("any", GPU))) == (4, 4)
 
 
@@ -73,7 +74,7 @@ def test_t18_a_claim_that_five_pods_share_is_charged_once():
     for n in range(5):
         core.put(queued(f"p{n}", claims=["shared"]))
     assert len(bound(core.settle())) == 5
-    assert core.state.queues.kueue.tree.used("team", Asset("any", GPU)) == 1
+    assert core.state.queues.system(KueueQueues).tree.used("team", Asset("any", GPU)) == 1
 
 
 def test_t19_a_claim_for_all_devices_there_will_ever_be_changes_nothing_for_others():

@@ -59,7 +59,8 @@ class CoreWalk(QueuedSteps, Steps, Core):
 
     def _serve(self, scheduler):
         scheduler.state.groups.served.add("scheduling.k8s.io")
-        scheduler.state.queues.kueue.served = self._with_queues
+        if self._with_queues:
+            scheduler.state.queues.serve("ClusterQueue")
 
     def gang_made(self, name, size):
         self.pods.gangs[name] = Gang(size)

@@ -146,7 +146,7 @@ class QueuedWalk(QueuedSteps, Walk):
         return [*self.pods.problems, *await super()._problems()]
 
     async def _relist_queues(self, fresh, now):
-        fresh.state.queues.kueue.served = True
+        fresh.state.queues.serve("ClusterQueue")
         for kind, resource in KUEUE.items():
             for each in (await self.client.list_all(resource))["items"]:
                 fresh.put(kind, each, now)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dray.client.foreign_kinds import KAI_GROUP, KAI_QUEUE, definitions
+from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.usage_decay import UsageOptions
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop import kai_feed, kai_groups
@@ -90,7 +91,7 @@ async def test_what_queues_had_is_found_after_a_restart():
     document = objects.config_map("dray-queue-usage", {"usage.json": json.dumps({"buckets": buckets})})
     document["metadata"]["namespace"] = "kube-system"
     async with cluster(*definitions(), document, queue_usage=usage) as local:
-        tree = local.plane.loop.scheduler.state.queues.kai.tree
+        tree = local.plane.loop.scheduler.state.queues.system(KaiQueues).tree
         assert 0 < tree.usage["a"]["gpu"] <= 0.26
 
 

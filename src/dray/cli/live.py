@@ -152,7 +152,7 @@ class World:
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
         for kind in listed.keys() & state.queues.kinds.keys():
             # Also where there is no object of it: then a pod waits that names one.
-            state.queues.kinds[kind].served = True
+            state.queues.serve(kind)
         last = ("ResourceClaim", "Pod")
         for kind in (*sorted(listed.keys() - {"ResourceClaimTemplate", *last}), *last):
             objects = listed[kind]

@@ -16,9 +16,11 @@ from dray.api.objects import Key, Object
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.kai import queue as kai_queue
+from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.kai.queue import RESOURCES
 from dray.scheduling.quota.kai.share_tree import ShareNode
 from dray.scheduling.quota.kueue import kinds as kueue
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.shares import share_of
 from dray.scheduling.quota.quota_tree import QuotaNode
 from dray.scheduling.scheduler import Scheduler
@@ -74,13 +76,14 @@ def views(scheduler: Scheduler) -> list[QueueView]:
     """Those that have nothing above them."""
     queues, waiting = scheduler.state.queues, _waiting(scheduler)
     found: dict[int, QuotaNode] = {}
-    for each in queues.kueue.all():
-        top = queues.kueue.tree.node(each.name)
+    kueue = queues.system(KueueQueues)
+    for each in kueue.all():
+        top = kueue.tree.node(each.name)
         while top.parent is not None:
             top = top.parent
         found[id(top)] = top
     cohorts = sorted((_of_kueue(each, waiting) for each in found.values()), key=lambda each: (each.kind, each.name))
-    return [*cohorts, *(_of_kai(each, waiting, None) for each in queues.kai.shares().roots)]
+    return [*cohorts, *(_of_kai(each, waiting, None) for each in queues.system(KaiQueues).shares().roots)]
 
 
 def find(forest: list[QueueView], name: str) -> list[QueueView]:
@@ -90,12 +93,11 @@ def find(forest: list[QueueView], name: str) -> list[QueueView]:
 def _waiting(scheduler: Scheduler) -> Waiting:
     found: dict[tuple[str, str], list[tuple[tuple[int, str, Key], Waiter]]] = {}
     for each in scheduler.queue.all():
-        policy = scheduler.state.queues.policy_of(each.pod)
-        queue = policy.queue_of(each.pod) if policy is not None else None
-        if policy is not None and queue is not None:
-            order = (-policy.priority(each.pod), each.pod.created, each.pod.key)
+        member = scheduler.state.queues.member(each.pod)
+        if member is not None:
+            order = (-member.priority, each.pod.created, each.pod.key)
             waiter = Waiter(each.pod, _root(scheduler, each.pod))
-            found.setdefault((policy.label, queue), []).append((order, waiter))
+            found.setdefault((member.policy.label, member.queue), []).append((order, waiter))
     return {key: [waiter for _, waiter in sorted(each, key=itemgetter(0))] for key, each in found.items()}
 
 

@@ -101,8 +101,6 @@ class Scheduler:
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
         self.interrupted = False
-        self._shares_seen = 0
-        """The revision of the shares of queues at which those were woken whom they entitle to more."""
         self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
         self._stores = object_stores(state, self.preemptor)
 
@@ -146,10 +144,9 @@ class Scheduler:
             self._stale_reasons.released(key_of(document), now)
 
     def _queues_changed(self, change: Callable[[], None], now: float) -> None:
-        flavors = self.state.queues.kueue.flavors
-        before = flavors.tolerant
+        before = self.state.queues.tolerant
         change()
-        if flavors.tolerant != before:
+        if self.state.queues.tolerant != before:
             # Which pods are alike depends on their queues from now on, or does no longer.
             for queued in self.queue.all():
                 queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
@@ -183,7 +180,7 @@ class Scheduler:
                 # Neither a place nor quota is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
                 self.drains.forget_pod(pod.uid)
-                self.state.queues.gone(pod)
+                self.state.queues.forget(pod)
                 return
             self.gate_reports.remove(pod.uid)
             resolved = self.state.claims.resolve(pod.document)
@@ -217,7 +214,7 @@ class Scheduler:
             work = self.state.inventory.selectors.work = Work(_HINTS)
             try:
                 self._wake_queues(now)
-                self.state.queues.kueue.sample(now)
+                self.state.queues.sample(now)
                 self.hints.move(now, work)
             except Exception as error:
                 # Others go on; those that were not woken are tried after a while.
@@ -275,12 +272,12 @@ class Scheduler:
             for group in self.queue.groups() if freed else ():
                 if group.waits_for and not freed.isdisjoint(group.waits_for):
                     self.queue.move_to_active(group, now)
-        kai = self.state.queues.kai
-        if kai.served and kai.tree and (revision := kai.shares().revision) != self._shares_seen:
-            self._shares_seen = revision
+        for policy in self.state.queues.newly_entitled():
             for group in self.queue.groups():
                 first = group.first()
-                if first is not None and kai.concerns(first.pod) and kai.is_entitled(first.pod):
+                if first is None or policy.order is None or policy.member(first.pod) is None:
+                    continue
+                if policy.order.is_entitled(first.pod):
                     self.queue.move_to_active(group, now)
 
     def _take_turns(self) -> None:
@@ -386,7 +383,7 @@ class Scheduler:
     def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
-        if self.state.queues.stay(victims):
+        if self.state.queues.unmark_evicted(victims):
             self._retry_places(now)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
             queued = self.queue.get(pod.uid)

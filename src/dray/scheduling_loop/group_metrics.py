@@ -74,12 +74,11 @@ class GroupMetrics(Collector):
         yield used
 
     def _waiting(self) -> Counts[tuple[str, str]]:
-        """By label of the front end and queue."""
+        """Counts pods by label of the queue system and queue."""
         found: Counts[tuple[str, str]] = Counts()
         queues = self._scheduler.state.queues
         for each in self._scheduler.queue.all():
-            policy = queues.policy_of(each.pod)
-            queue = policy.queue_of(each.pod) if policy is not None else None
-            if policy is not None and queue is not None and each.pod.uid not in self._scheduler.in_flight:
-                found[policy.label, queue] += 1
+            member = queues.member(each.pod)
+            if member is not None and each.pod.uid not in self._scheduler.in_flight:
+                found[member.policy.label, member.queue] += 1
         return found

@@ -17,6 +17,7 @@ from dray.client.api import ApiClient
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.foreign_kinds import KAI_QUEUE
+from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.kai.queue import RESOURCES
 from dray.scheduling.quota.kai.share_tree import ShareNode
 from dray.scheduling.quota.usage_decay import UsageHistory
@@ -44,7 +45,7 @@ class KaiFeed:
         self._client = client
         self._informer = informer
         self._scheduler = scheduler
-        self._queues = scheduler.state.queues.kai
+        self._queues = scheduler.state.queues.system(KaiQueues)
         self._now = now
         self._wake = wake
         usage = scheduler.options.queue_usage
@@ -57,7 +58,7 @@ class KaiFeed:
 
     async def start(self) -> None:
         """Returns when it is known what queues had in the past, if there are any."""
-        if self._queues.served and not self._restored:
+        if not self._restored and self._scheduler.state.queues.is_served(KAI_QUEUE.kind):
             self._restored = True
             await self._restore()
 
@@ -66,7 +67,7 @@ class KaiFeed:
         while True:
             await asyncio.sleep(_STATUS_SECONDS)
             await self.start()
-            if self._queues.served and self._queues.tree:
+            if self._queues.tree:
                 now = self._now()
                 if _is_due(self._counted, now, _COUNT_SECONDS):
                     self._counted = now

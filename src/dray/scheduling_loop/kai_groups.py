@@ -19,6 +19,7 @@ from dray.scheduling.model.actions import RefuseGroup
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
+from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling_loop.binding import reference
 from dray.scheduling_loop.optional_feed import OptionalFeed
 from dray.scheduling_loop.pod_writes import PodWriter
@@ -51,7 +52,7 @@ class KaiGroups:
         self._events = events
         self._pods = pods
         self._groups = state.groups
-        self._queues = state.queues.kai
+        self._queues = state.queues.system(KaiQueues)
         self._stale = StaleGangs(state)
         self._now = now
 

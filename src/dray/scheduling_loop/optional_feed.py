@@ -208,7 +208,7 @@ class OptionalFeed:
         if name in FRONT_ENDS:
             state.groups.served.add(FRONT_ENDS[name].api_group)
         if name in state.queues.kinds:
-            state.queues.kinds[name].served = True
+            state.queues.serve(name)
 
     def _refuse(self, name: str, kind: OptionalKind, error: ApiError) -> None:
         """A kind was installed that may not be read: pods that name an object of it wait, others do not."""

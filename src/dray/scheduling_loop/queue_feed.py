@@ -18,6 +18,7 @@ from dray.client.api import ApiClient
 from dray.client.errors import ClientError
 from dray.client.foreign_kinds import KUEUE
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.status import QueueStatuses
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.optional_feed import OptionalFeed
@@ -35,7 +36,7 @@ class QueueFeed:
         self._client = client
         self._kinds = kinds
         self._evict = evict
-        self._queues = scheduler.state.queues.kueue
+        self._queues = scheduler.state.queues.system(KueueQueues)
         self._scheduler = scheduler
         self._now = now
 
@@ -43,22 +44,22 @@ class QueueFeed:
         """Until it is cancelled."""
         while True:
             await asyncio.sleep(_SECONDS)
-            if self._queues.served:
+            if self._scheduler.state.queues.is_served("ClusterQueue"):
                 now = self._now()
-                self._queues.sample(now)
+                self._queues.order.sample(now)
                 await self._drain()
                 await self._write_statuses(QueueStatuses(self._queues, now))
 
     async def _drain(self) -> None:
         leaving = self._scheduler.state.queues
         for pod, queue in self._queues.drained():
-            if pod.uid in leaving.leaving or is_deleting(pod.document):
+            if pod.uid in leaving.evicted or is_deleting(pod.document):
                 continue
             try:
-                leaving.leave((pod,))
+                leaving.mark_evicted((pod,))
                 await self._evict(pod, queue)
             except ClientError as error:
-                leaving.stay((pod,))
+                leaving.unmark_evicted((pod,))
                 _logger.debug("Pod %s/%s does not go from its stopped queue: %s", *pod.key, error)
 
     async def _write_statuses(self, statuses: QueueStatuses) -> None:

@@ -27,7 +27,6 @@ from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins import queue_quota
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
-from dray.scheduling.quota.quota_waiters import QUOTA
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
@@ -292,7 +291,7 @@ def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
 
 def _has_flavors(cycle: Cycle) -> bool:
     asked = cycle.data.get(QueueQuota.name)
-    return isinstance(asked, QueuedAsk) and not asked.policy.is_uniform(asked.ask.queue)
+    return isinstance(asked, QueuedAsk) and not asked.is_uniform
 
 
 def _short_on_nodes(cycle: Cycle, diagnosis: Diagnosis) -> tuple[ObjectRef, ...]:
@@ -301,7 +300,7 @@ def _short_on_nodes(cycle: Cycle, diagnosis: Diagnosis) -> tuple[ObjectRef, ...]
     if not isinstance(asked, QueuedAsk):
         return ()
     reasons = (reason for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES)
-    return tuple({ObjectRef(QUOTA, "", asked.policy.lacks(asked.ask.queue, each)) for each in reasons})
+    return tuple({asked.lacks(each) for each in reasons})
 
 
 def is_news(pod: Pod, preemption: Preemption) -> bool:

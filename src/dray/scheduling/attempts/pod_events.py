@@ -75,7 +75,7 @@ class PodEvents:
             known.document, known.priority = document, fresh.priority
             self._state.queues.admit(known)
             if document["metadata"].get("deletionTimestamp"):
-                self._state.queues.going(uid)
+                self._state.queues.mark_ending(uid)
             self.settle(uid, now)
 
     def _assign(self, pod: Pod, node: str, now: float) -> None:
@@ -100,7 +100,7 @@ class PodEvents:
         self._drains.gone(queued.pod)
         if queued.pod.joins:
             short = self._state.groups.forget(queued.pod)
-            self._state.queues.gone(queued.pod)
+            self._state.queues.forget(queued.pod)
             if short is not None:
                 # Those that are left wait for others to come: neither for a place nor for their turn.
                 self._drains.forget(short.key)

@@ -13,7 +13,7 @@ from dray.api.objects import Object, is_deleting, key_of, labels_of, mapping, ma
 from dray.api.pod_requests import amounts, container_requests, is_sidecar
 from dray.scheduling.cluster.affinity_index import AffinityIndex
 from dray.scheduling.core import node_allocatable
-from dray.scheduling.groups.front_ends import QUEUE_LABELS, group_of
+from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.model.making_room import ANNOTATION as MAKES_ROOM
 from dray.scheduling.model.pod import Pod, own_priority
 from dray.scheduling.model.signatures import Signatures
@@ -102,7 +102,7 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
         metadata.get("creationTimestamp") or "",
         known.extra if known is not None else node_allocatable.amounts_of(document),
         group,
-        group is not None or not QUEUE_LABELS.isdisjoint(metadata.get("labels") or ()),
+        group is not None or signatures.joins(metadata.get("labels") or ()),
     )
 
 
@@ -125,6 +125,7 @@ def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
     if pod.labels != known.labels and (pod.requirements.pod_terms or affinity.selects(pod)):
         # What others say of pods with such labels may be in its way no longer.
         return False
-    if (pod.joins or known.joins) and any(pod.labels.get(each) != known.labels.get(each) for each in QUEUE_LABELS):
+    if (pod.joins or known.joins) and pod.labels != known.labels:
+        # Labels name queues and say how pods are treated there.
         return False
     return claims_of(pod.document) == claims_of(known.document)

@@ -83,6 +83,7 @@ class State:
         self.nodes: dict[str, Node] = {}
         self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
         self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
+        self.signatures.queue_labels = self.queues.labels
         self.node_classes = NodeClasses()
         self.unknown_kinds = UnknownKinds()
         self.volumes = VolumeClaims()

@@ -16,13 +16,12 @@ from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model.actions import GroupPreemption, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Status
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_policy import Ask
-from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA
+from dray.scheduling.quota.quota_waiters import ANY_QUEUE
 
 Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
 """The pods of a group that may fit on some node, as things are then."""
@@ -42,13 +41,12 @@ class GroupQuota:
         if asks is None:
             return None
         asked, least = asks
-        if asked.policy.is_held_up(replace(asked.ask, pods=tuple(pods))):
+        if self._state.queues.is_held_up(asked.policy, replace(asked.ask, pods=tuple(pods))):
             return None, held_up(asked.ask.queue)
         short = asked.policy.short(least)
         if short is None:
             return None
-        root = ObjectRef(QUOTA, "", asked.policy.lacks(least.queue, short))
-        return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, root))
+        return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, asked.lacks(short)))
 
     def unplaced(self, pods: Sequence[Pod], need: int, now: float) -> None:
         """There was quota for the pods, and no place."""
@@ -67,17 +65,17 @@ class GroupQuota:
         """What is asked for as many pods as must start together, and the least that would do; None for pods that are
         not in one queue."""
         queues = self._state.queues
-        policy = queues.policy_of(pods[0]) if pods else None
-        if policy is None:
+        first = queues.member(pods[0]) if pods else None
+        if first is None:
             return None
-        queue = policy.queue_of(pods[0])
+        policy, queue, priority = first
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
-        if queue is None or any(
-            queues.policies_of(each) != [policy] or policy.queue_of(each) != queue or policy.problem(each, namespace)
-            for each in pods
-        ):
-            return None
-        charges, priority = policy.charges, policy.priority(pods[0])
+        for each in pods:
+            member = policy.member(each)
+            in_queue = member is not None and member.queue == queue and queues.policies_of(each) == [policy]
+            if not in_queue or policy.problem(each, namespace):
+                return None
+        charges = policy.charges
         company = self._state.groups.company(pods[0])
         few = pods[:1] if company > 1 else pods
         some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
@@ -90,7 +88,7 @@ class GroupQuota:
     ) -> EvictionResult[GroupPreemption]:
         """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
         asks = self._asks(pods, need, now)
-        if asks is None or asks[0].policy.is_uniform(asks[0].ask.queue):
+        if asks is None or asks[0].is_uniform:
             return EvictionResult()
         return self.reclaim(asks[0], group, need, prepared)
 

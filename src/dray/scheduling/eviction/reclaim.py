@@ -1,4 +1,4 @@
-"""Reclaimer: whom to remove so that pods get quota of their queue that others have, as its front end decides.
+"""Reclaimer: whom to remove so that pods get quota of their queue that others have, as its queue system decides.
 
 Groups go as a whole. Pods that are going already are waited for: what they hold counts as free. Nobody is removed for
 pods that would find no place on nodes even then. What is found is kept for them, in their queue and on the nodes, until
@@ -65,20 +65,21 @@ class Reclaimer:
     def find(self, asked: QueuedAsk, place: Place) -> EvictionResult[tuple[Pod, ...]]:
         """Returns the pods to evict. Quota is kept for the pods that ask."""
         queues, policy, ask = self._state.queues, asked.policy, asked.ask
-        if not ask.pod.preempts or not policy.may_reclaim(ask):
+        evictions, related = policy.evictions(ask), policy.queue(ask.queue).related
+        if not ask.pod.preempts or not evictions.may_reclaim():
             return EvictionResult()
         with self._state.what_if() as changes:
             trial = QuotaTrial(self._state, policy, place, changes)
-            trial.forestall(policy.related(ask.queue))
-            found = policy.reclaim(ask, trial)
+            trial.hide_ending(related)
+            found = evictions.reclaim(trial)
         # Pods that quota is kept for may be evicted once they have their places.
-        awaits_binding = trial.awaits_binding or queues.is_reserved(policy, policy.related(ask.queue))
+        awaits_binding = trial.awaits_binding or queues.is_reserved(policy, related)
         if found is None:
             return EvictionResult(None, awaits_binding, trial.lacks_place)
         units, assets = found
         queues.reserve(ask.pod, policy, ask.queue, assets)
         victims = tuple(pod for unit in units for pod in unit.pods)
-        queues.leave(victims)
+        queues.mark_evicted(victims)
         return EvictionResult(victims, awaits_binding)
 
     def _placements(self, cycle: Cycle, removed: Iterable[Pod]) -> list[Placement]:
@@ -105,7 +106,7 @@ class Reclaimer:
 
 
 class QuotaTrial:
-    """Units of one front end's queues, evicted on trial: their queues have what they held."""
+    """Tries out evictions of units of one queue system: their queues have what they held."""
 
     def __init__(self, state: State, policy: QueuePolicy, place: Place, changes: Trial) -> None:
         self._state = state
@@ -120,10 +121,10 @@ class QuotaTrial:
         self.lacks_place = False
         """Whether the pods that ask found no place although there was quota."""
 
-    def forestall(self, queues: Iterable[str]) -> None:
-        """Those are out of sight that are going."""
-        related = set(queues) if self._charges.going else ()
-        for uid in self._charges.going:
+    def hide_ending(self, queues: Iterable[str]) -> None:
+        """Removes pods that are ending already."""
+        related = set(queues) if self._charges.ending else ()
+        for uid in self._charges.ending:
             charge = self._charges.of(uid)
             if charge is not None and charge.queue in related:
                 self._set_aside(charge.pod)
@@ -158,10 +159,14 @@ class QuotaTrial:
             pods,
             charge.queue,
             frozenset().union(*(each.assets for each in charges)),
-            max(map(self._policy.priority, pods)),
+            max(self._priority(each) for each in pods),
             min(map(start_of, pods)),
         )
         return (group.uid if group is not None else charge.pod.uid), unit
+
+    def _priority(self, pod: Pod) -> int:
+        member = self._policy.member(pod)
+        return member.priority if member is not None else pod.priority
 
     def is_placeable(self) -> bool:
         self._tries += 1

@@ -20,7 +20,6 @@ from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import all_devices
-from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 from dray.scheduling.quota.priority_removals import Unit
 
 # Of what these control there is one on each node, and no other place for it.
@@ -107,7 +106,8 @@ class Relocation:
             self._claims.append(made)
             entries.append({"name": entry["name"], "resourceClaimName": made["metadata"]["name"]})
         metadata = document["metadata"]
-        labels = {key: value for key, value in labels_of(document).items() if key != QUEUE_LABEL}
+        queue_labels = self._state.queues.labels
+        labels = {key: value for key, value in labels_of(document).items() if key not in queue_labels}
         kept = {name: metadata[name] for name in ("name", "namespace", "annotations") if name in metadata}
         spec = {name: value for name, value in document["spec"].items() if name not in ("nodeName", "schedulingGroup")}
         return {

@@ -1,4 +1,4 @@
-"""Removals: who goes for pods that find no place. Those of lower priority, or as the front end of their queue says."""
+"""Removals: which pods are evicted for pods that find no place: as their queue system decides, or by priority."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dray.scheduling.quota.queues import Queues
 
 def removals_for(queues: Queues, pods: Sequence[Pod], now: float) -> Removals:
     """For one pod, or those of a group that start together."""
-    policy = queues.policy_of(pods[0])
-    queue = policy.queue_of(pods[0]) if policy is not None else None
-    if policy is not None and queue is not None:
-        wanted = policy.charges.wanted(queue, pods)
-        return policy.removals(Ask(tuple(pods), queue, wanted, policy.priority(pods[0]), now))
+    member = queues.member(pods[0])
+    if member is not None:
+        policy, queue, priority = member
+        return policy.evictions(Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), priority, now)).removals()
     return PriorityRemovals(pods[0].priority)

@@ -95,9 +95,10 @@ class GroupExplainer:
         if policy is None:
             return None
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
-        problem, queue = policy.problem(pods[0], namespace), policy.queue_of(pods[0])
-        if problem is None and queue is not None:
-            ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), policy.priority(pods[0]))
-            held_up = Reason(Code.QUEUE_HELD_UP, (queue,)) if policy.is_held_up(ask) else None
-            problem = policy.short(ask) or held_up
-        return QueueAnswer(queue or "", problem)
+        problem, member = policy.problem(pods[0], namespace), policy.member(pods[0])
+        queue = member.queue if member is not None else ""
+        if problem is None and member is not None and queue:
+            ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), member.priority)
+            is_held_up = self._state.queues.is_held_up(policy, ask)
+            problem = policy.short(ask) or (Reason(Code.QUEUE_HELD_UP, (queue,)) if is_held_up else None)
+        return QueueAnswer(queue, problem)

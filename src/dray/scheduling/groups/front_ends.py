@@ -14,7 +14,6 @@ from dray.scheduling.cluster.topologies import Topologies
 from dray.scheduling.groups import coscheduling, jobs, kai, native
 from dray.scheduling.groups import kueue as kueue_groups
 from dray.scheduling.model.group import Group, GroupKey
-from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kueue import kinds as kueue
 
 
@@ -39,8 +38,6 @@ FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
     jobs.KIND: FrontEnd(jobs.API_GROUP, jobs.KIND, jobs.PLURAL, jobs.read, jobs.ignored),
 }
 """By the name under which objects are given to the scheduler."""
-QUEUE_LABELS: Final = frozenset((kueue.QUEUE_LABEL, *kai_queue.LABELS))
-"""By which a pod names its queue, and says how it is treated there."""
 CONTRADICTION: Final = ""
 """In place of the API group where a pod names several groups."""
 

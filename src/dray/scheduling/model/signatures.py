@@ -6,7 +6,7 @@ it only for pods with terms about other pods, since such terms speak of the pod'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,6 +42,12 @@ class Signatures:
         self._encode = msgspec.json.Encoder().encode
         self.signers: Sequence[Sign] = ()
         """Of plugins."""
+        self.queue_labels: frozenset[str] = frozenset()
+        """Labels that name queues; an empty one if any pod may be in a queue."""
+
+    def joins(self, labels: Collection[str]) -> bool:
+        """Whether a pod with the labels may be in a queue."""
+        return not self.queue_labels.isdisjoint(labels) or "" in self.queue_labels
 
     def signs(self, document: Object) -> tuple[Hashable, ...]:
         """What plugins add to the signature."""

@@ -138,19 +138,20 @@ class GroupPlacer:
         """Pods of one group have the same flavors of their queue, those of them that run already included."""
         members = [member for leaf in branch.leaves() for member in leaf.members]
         asked = members[0].cycle.data.get(QueueQuota.name) if members else None
-        if not isinstance(asked, QueuedAsk) or asked.policy.is_uniform(asked.ask.queue):
+        if not isinstance(asked, QueuedAsk) or asked.is_uniform:
             return (nodes,)
         if len({leaf.group.key for leaf in branch.leaves()}) > 1:
             return (nodes,)
         policy, queue = asked.policy, asked.ask.queue
         pods = tuple(each.queued.pod for each in members)
         ask = replace(asked.ask, pods=pods, wanted=policy.charges.wanted(queue, pods))
+        choice = policy.node_flavors.choice
         found: dict[Hashable, dict[int, Node]] = {}
         for number, node in nodes.items():
-            found.setdefault(policy.flavors_on(ask, node), {})[number] = node
-        taken = {policy.flavors_on(ask, node) for node in branch.taken}
+            found.setdefault(choice(ask, node).flavors, {})[number] = node
+        taken = {choice(ask, node).flavors for node in branch.taken}
         parts = [part for flavors, part in found.items() if not taken or flavors in taken]
-        return sorted(parts, key=lambda part: -policy.rank(ask, next(iter(part.values()))))
+        return sorted(parts, key=lambda part: -choice(ask, next(iter(part.values()))).rank)
 
     def _short_of(self, group: Group) -> Status | None:
         """What all nodes together have too little of, for a group none of which runs."""

@@ -109,7 +109,7 @@ class GroupTrial:
     def lacks_quota(self, member: Member, node: Node) -> bool:
         """Whether the queue of the pod has too little left for it, whichever devices it gets on the node."""
         asked = member.cycle.data.get(QueueQuota.name)
-        return isinstance(asked, QueuedAsk) and asked.policy.short_on(asked.ask, node) is not None
+        return isinstance(asked, QueuedAsk) and asked.policy.short(asked.ask, node) is not None
 
     def _is_mixed(self, member: Member) -> bool:
         """Whether it needs devices for claims that it shares, and for others of its own."""

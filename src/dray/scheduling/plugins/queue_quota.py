@@ -17,6 +17,7 @@ from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, Alike, alike
 
 
@@ -26,6 +27,15 @@ class QueuedAsk:
 
     policy: QueuePolicy
     ask: Ask
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it makes no difference to the queue to which node a pod goes."""
+        return self.policy.queue(self.ask.queue).is_uniform
+
+    def lacks(self, reason: Reason) -> ObjectRef:
+        """What pods wait for that are refused for the reason."""
+        return ObjectRef(QUOTA, "", self.policy.queue(self.ask.queue).limits[reason.args[0]])
 
 
 def held_up(queue: str) -> Status:
@@ -46,25 +56,25 @@ class QueueQuota(Plugin):
         policy = self._queues.policy_of(pod)
         if policy is None:
             return SKIP
-        problem = self._problem(pod, policy)
-        queue = policy.queue_of(pod)
-        if problem is not None or queue is None:
+        problem, member = self._problem(pod, policy), policy.member(pod)
+        queue = member.queue if member is not None else ""
+        if problem is not None or member is None or not queue:
             assert problem is not None
             awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
             return Status(self.name, (problem,), waits_for=awaited, lets_pass=True)
         wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
-        ask = Ask((pod,), queue, wanted, policy.priority(pod), cycle.now)
-        if policy.is_held_up(ask):
+        ask = Ask((pod,), queue, wanted, member.priority, cycle.now)
+        if self._queues.is_held_up(policy, ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
         cycle.data[self.name] = QueuedAsk(policy, ask)
         alone = pod.group is None
         if (short := policy.short(ask)) is not None:
-            root = policy.lacks(queue, short)
+            root = policy.queue(queue).limits[short.args[0]]
             if not alone:
                 return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
             return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=alike(root, _line(policy, ask), ask))
         # Where every node is as good as any other, and nobody comes along, that was all.
-        return SKIP if alone and policy.is_uniform(queue) else None
+        return SKIP if alone and policy.queue(queue).is_uniform else None
 
     def _problem(self, pod: Pod, policy: QueuePolicy) -> Reason | None:
         others = self._queues.policies_of(pod)
@@ -74,16 +84,16 @@ class QueueQuota(Plugin):
 
     def prescore(self, cycle: Cycle) -> Skip | None:
         known = cycle.data.get(self.name)
-        return SKIP if known is None or known.policy.is_uniform(known.ask.queue) else None
+        return SKIP if known is None or known.is_uniform else None
 
     def score(self, cycle: Cycle, node: Node) -> int:
         known: QueuedAsk = cycle.data[self.name]
-        return known.policy.rank(known.ask, node)
+        return known.policy.node_flavors.choice(known.ask, node).rank
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
         known: QueuedAsk = cycle.data[self.name]
-        status = known.policy.short_on(known.ask, node)
-        return replace(status, plugin=self.name) if status is not None else None
+        reason = known.policy.short(known.ask, node)
+        return quota_status(reason) if reason is not None else None
 
 
 def register(state: State, cycle: Cycle, status: Status | None) -> None:
@@ -101,7 +111,7 @@ def register(state: State, cycle: Cycle, status: Status | None) -> None:
             queues.waiters.lack(uid, status.alike)
     elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
         policy, ask = asked.policy, asked.ask
-        for root in policy.roots(ask.queue):
+        for root in policy.queue(ask.queue).limits.values():
             queues.waiters.granted(uid, alike(root, _line(policy, ask), ask))
 
 

@@ -15,7 +15,6 @@ from dray.scheduling.model.reasons import Code, UntoleratedTaint
 from dray.scheduling.model.status import Status
 from dray.scheduling.model.tolerations import count_intolerable, is_repelled
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 
 
 class TaintToleration(Plugin):
@@ -27,8 +26,12 @@ class TaintToleration(Plugin):
 
     def sign(self, document: Object) -> Hashable:
         """Flavors of queues may have tolerations for the pods that get them."""
-        name = labels_of(document).get(QUEUE_LABEL) if self._state.queues.kueue.flavors.tolerant else None
-        return (document["metadata"].get("namespace"), name) if name else None
+        tolerant = self._state.queues.tolerant
+        if not tolerant:
+            return None
+        labels = labels_of(document)
+        names = tuple(name for each in tolerant if (name := labels.get(each)))
+        return (document["metadata"].get("namespace"), *names) if names else None
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
         repelled = node.taints and is_repelled(node.taints, cycle.pod.requirements.tolerations)

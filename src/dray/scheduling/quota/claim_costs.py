@@ -8,7 +8,7 @@ devices gets is known when a node was chosen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,24 +16,43 @@ from dray.api.objects import Object, key_of, mapping
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.resource_claims import allocation_of, allocation_results, requests_of
 from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
-from dray.scheduling.cluster.share_sizes import ShareSizes
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Reason
 from dray.scheduling.quota.queue_policy import Ask, DeviceUse, QueuePolicy
 
 MOST: Final = 2**40
 
+Excludes = Callable[[str, str], Reason | None]
+"""Returns why pods of a queue may have no devices of a class, however many are free."""
+ShareSize = Callable[[Object], Mapping[str, int]]
+"""Returns what a request takes of the capacity of a device, at most."""
+
+
+def _nothing(request: Object) -> Mapping[str, int]:
+    return {}
+
+
+def _no_class(queue: str, class_name: str) -> Reason | None:
+    return None
+
 
 class ClaimCosts:
-    def __init__(self, policy: QueuePolicy, claims: ClaimAssumeCache, share_sizes: ShareSizes | None) -> None:
-        """`share_sizes` where queues count the capacity of devices."""
+    def __init__(
+        self,
+        policy: QueuePolicy,
+        claims: ClaimAssumeCache,
+        *,
+        share_size: ShareSize = _nothing,
+        excludes: Excludes = _no_class,
+    ) -> None:
         self._policy = policy
         self._claims = claims
-        self._share_sizes = share_sizes
+        self._share_size = share_size
+        self._excludes_class = excludes
 
     def of(self, queue: str, pod: Pod, claim: Object, thought: Object | None = None) -> dict[str, int]:
         """By resource of the queue; `thought` is the allocation that the claim would get."""
-        return self._policy.devices(queue, self._uses(queue, pod, claim, thought))
+        return self._policy.amounts(queue, None, self._uses(queue, pod, claim, thought))
 
     def excluded(self, queue: str, claim: Object) -> Reason | None:
         """Why pods of the queue may not use the claim: a request that can get no devices which the queue covers."""
@@ -46,7 +65,7 @@ class ClaimCosts:
         return None
 
     def _excludes(self, queue: str, option: Object) -> Reason | None:
-        return self._policy.excludes(queue, str(option.get("deviceClassName")))
+        return self._excludes_class(queue, str(option.get("deviceClassName")))
 
     def payable(
         self, queue: str, pod: Pod, claim: Object, wanted: Mapping[str, int], times: int
@@ -93,10 +112,11 @@ class ClaimCosts:
         return next(payable, ordered[0])
 
     def _ask(self, queue: str, pod: Pod, amounts: Mapping[str, int]) -> Ask:
-        return Ask((pod,), queue, amounts, self._policy.priority(pod))
+        member = self._policy.member(pod)
+        return Ask((pod,), queue, amounts, member.priority if member is not None else pod.priority)
 
     def _cost(self, queue: str, option: Object) -> dict[str, int]:
-        return self._policy.devices(queue, [self._use(option)])
+        return self._policy.amounts(queue, None, [self._use(option)])
 
     def _uses(self, queue: str, pod: Pod, claim: Object, thought: Object | None) -> Iterator[DeviceUse]:
         """Those that it got, or else the fewest that it could get, with the most that these may take."""
@@ -126,8 +146,7 @@ class ClaimCosts:
     def _requested(self, option: Object, number: int) -> dict[str, int]:
         """What it takes of the capacity of devices, at most, as far as is known."""
         asked = _amounts(mapping(mapping(option.get("capacity")).get("requests")))
-        if self._share_sizes is not None and self._policy.counts_capacity:
-            asked |= self._share_sizes.of(option)
+        asked |= self._share_size(option)
         return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}
 
 

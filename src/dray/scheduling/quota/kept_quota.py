@@ -33,10 +33,10 @@ class _Kept:
 
 
 class KeptQuota:
-    def __init__(self, charge: Callable[[str, Amounts, int], None], going: set[str]) -> None:
-        """`going` are pods by uid that were asked to go: these keep nothing."""
+    def __init__(self, charge: Callable[[str, Amounts, int], None], ending: set[str]) -> None:
+        """`ending` are pods by uid that were asked to go: these keep nothing."""
         self._charge = charge
-        self._going = going
+        self._ending = ending
         self._known: dict[KeptFor, _Kept] = {}
 
     def __bool__(self) -> bool:
@@ -58,7 +58,7 @@ class KeptQuota:
         """Charges what is missing now, which may be less than before if pods came or were asked to go."""
         known = self._known[key]
         self._charge(key.queue, known.charged, -1)
-        staying = [amounts for uid, amounts in known.members.items() if uid not in self._going]
+        staying = [amounts for uid, amounts in known.members.items() if uid not in self._ending]
         missing = max(0, known.number - len(known.members)) if staying else 0
         known.charged = {asset: amount * missing for asset, amount in staying[-1].items()} if missing else {}
         self._charge(key.queue, known.charged, 1)

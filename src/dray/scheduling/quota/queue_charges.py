@@ -1,4 +1,4 @@
-"""QueueCharges: what the pods on nodes hold of their queues, for one front end.
+"""QueueCharges: what the pods on nodes hold of their queues, for one queue system.
 
 A pod is charged when it is decided on, and no longer when it is gone: cpu, memory and what else it requests, and the
 devices of its claims. A claim that several pods of a queue share is charged once. What was charged is what is given
@@ -9,22 +9,21 @@ comes out the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object, is_deleting, key_of
-from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
-from dray.scheduling.cluster.share_sizes import ShareSizes
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.quota.claim_costs import MOST, ClaimCosts
 from dray.scheduling.quota.kept_quota import KeptFor, KeptQuota
-from dray.scheduling.quota.queue_policy import Asset, QueuePolicy
-from dray.scheduling.quota.quota_waiters import QuotaWaiters
+from dray.scheduling.quota.known_groups import KnownGroups
+from dray.scheduling.quota.queue_context import QueueContext
+from dray.scheduling.quota.queue_policy import Ask, Asset, QueuePolicy
 
 _NOTHING: Final[Mapping[ClaimKey, Object]] = {}
 """No demand counts for more: sums with one that asks for everything there will ever be stay meaningful."""
@@ -42,7 +41,7 @@ class Charge:
     assets: dict[Asset, int] = field(default_factory=dict)
     """What it holds by itself and with others."""
     priority: int = 0
-    """Among the pods of its front end's queues."""
+    """Among the pods of its queue system."""
     kept: KeptFor | None = None
     """For whom quota is kept beside it."""
 
@@ -51,14 +50,23 @@ class QueueCharges:
     def __init__(
         self,
         policy: QueuePolicy,
-        claims: ClaimAssumeCache,
-        waiters: QuotaWaiters,
-        share_sizes: ShareSizes | None = None,
+        context: QueueContext,
+        *,
+        costs: ClaimCosts | None = None,
+        keeping: KnownGroups | None = None,
+        outdated: Callable[[], None] = lambda: None,
+        evicting: Callable[[Pod, int], None] = lambda pod, sign: None,
     ) -> None:
+        """`keeping` are the groups for which queues keep quota of pods that are missing, if they do. `outdated` is
+        called when everything is to be reckoned anew, and `evicting` with sign 1 for a pod that was asked to end and
+        with -1 when it has ended, or stays."""
         self._policy = policy
-        self._costs = ClaimCosts(policy, claims, share_sizes)
-        self._claims = claims
-        self._waiters = waiters
+        self._costs = costs or ClaimCosts(policy, context.claims)
+        self._claims = context.claims
+        self._waiters = context.waiters
+        self._groups = keeping
+        self._outdated = outdated
+        self._evicting = evicting
         self._charges: dict[str, Charge] = {}
         """By pod uid."""
         self._by_queue: dict[str, dict[str, Charge]] = {}
@@ -69,9 +77,11 @@ class QueueCharges:
         """The queues that a claim is charged to."""
         self._shared: dict[tuple[str, ClaimKey], tuple[dict[Asset, int], set[str]]] = {}
         """By queue and claim: what it was charged, and the pods that use it."""
-        self.going: set[str] = set()
-        """Of the pods that are charged those by uid that are being deleted, or were asked to go."""
-        self.kept = KeptQuota(policy.charge, self.going)
+        self.ending: set[str] = set()
+        """Of the pods that are charged those by uid that are being deleted, or were asked to end."""
+        self._evicted: set[str] = set()
+        """Of these the ones that were asked to end for the sake of others."""
+        self.kept = KeptQuota(policy.charge, self.ending)
         self._unresolved: set[str] = set()
         """Pods by uid that are charged for no claims, since these are not known yet."""
         self._stale = False
@@ -88,7 +98,7 @@ class QueueCharges:
         found: Counter[str] = Counter()
         seen: set[ClaimKey] = set()
         for pod in pods:
-            _add(found, self._policy.requests(queue, pod), company)
+            _add(found, self._policy.amounts(queue, pod, ()), company)
             for entry, claim in self._entries_of(pod):
                 key = key_of(claim)
                 if key not in seen and (queue, key) not in self._shared:
@@ -121,7 +131,7 @@ class QueueCharges:
             if (queue, key) not in self._shared
         }
         wanted: Counter[str] = Counter()
-        _add(wanted, self._policy.requests(queue, pod), times)
+        _add(wanted, self._policy.amounts(queue, pod, ()), times)
         for claim in claims:
             _add(wanted, self._costs.of(queue, pod, claim), own.get(key_of(claim), 0))
         found, problem = [], None
@@ -146,30 +156,40 @@ class QueueCharges:
         charge = self._charges[pod.uid] = Charge(pod, node)
         self._charge(charge)
         if is_deleting(pod.document):
-            self.leave(pod.uid)
+            self.end(pod.uid)
 
     def displace(self, pod: Pod) -> None:
         charge = self._charges.pop(pod.uid, None)
         if charge is not None:
-            self.going.discard(pod.uid)
+            self.ending.discard(pod.uid)
             self._discharge(charge)
             self._file(charge, "")
 
-    def leave(self, uid: str) -> None:
-        """A pod is asked to go, or is going."""
+    def end(self, uid: str) -> None:
+        """Notes that a pod is being deleted."""
         if uid in self._charges:
-            self.going.add(uid)
+            self.ending.add(uid)
             if (key := self._charges[uid].kept) is not None:
                 self.kept.settle(key)
 
-    def left_by(self) -> Iterator[str]:
-        """The queues of pods that are going."""
-        return (self._charges[uid].queue for uid in self.going)
+    def evict(self, uid: str) -> None:
+        """Notes that a pod was asked to end for the sake of others."""
+        if uid in self._charges and self._charges[uid].queue:
+            self._evicted.add(uid)
+            self._evicting(self._charges[uid].pod, 1)
+        self.end(uid)
 
-    def stay(self, pod: Pod) -> None:
-        """It was not asked to go after all."""
+    def ending_queues(self) -> Iterator[str]:
+        """The queues of pods that are ending."""
+        return (self._charges[uid].queue for uid in self.ending)
+
+    def unevict(self, pod: Pod) -> None:
+        """Notes that a pod has ended, or was not asked to end after all."""
+        if pod.uid in self._evicted:
+            self._evicted.discard(pod.uid)
+            self._evicting(pod, -1)
         if not is_deleting(pod.document):
-            self.going.discard(pod.uid)
+            self.ending.discard(pod.uid)
             if pod.uid in self._charges and (key := self._charges[pod.uid].kept) is not None:
                 self.kept.settle(key)
 
@@ -255,6 +275,12 @@ class QueueCharges:
     def outdate(self) -> None:
         """Queues, classes or nodes changed: everything is reckoned anew before somebody looks."""
         self._stale = True
+        self._outdated()
+
+    def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
+        """Notes that the node had other labels before, by which its pods may have been charged."""
+        if node.pods and self._policy.node_flavors.distinguishes(before, node.labels):
+            self.outdate()
 
     def admitted(self) -> dict[str, int]:
         """By queue, how many pods are charged to it."""
@@ -282,15 +308,17 @@ class QueueCharges:
                 self._charge(charge)
 
     def _charge(self, charge: Charge) -> None:
-        queue = self._policy.queue_of(charge.pod)
-        self._file(charge, queue or "")
-        charge.own, charge.claims, charge.assets = {}, (), {}
-        if queue is None:
-            return
         policy = self._policy
+        member = policy.member(charge.pod)
+        queue = member.queue if member is not None else ""
+        self._file(charge, queue)
+        charge.own, charge.claims, charge.assets = {}, (), {}
+        if member is None or not queue:
+            return
+        assets = policy.node_flavors.assets
         if charge.pod.is_assigned:
             charge.pod.admitted[policy.label] = queue
-        charge.own = policy.assets(queue, charge.pod, charge.node, policy.requests(queue, charge.pod))
+        charge.own = assets(queue, charge.pod, charge.node, policy.amounts(queue, charge.pod, ()))
         policy.charge(queue, charge.own, 1)
         resolved = self._claims.resolve(charge.pod.document)
         (self._unresolved.add if isinstance(resolved, Status) else self._unresolved.discard)(charge.pod.uid)
@@ -299,7 +327,7 @@ class QueueCharges:
         for claim in claims:
             key = queue, key_of(claim)
             if key not in self._shared:
-                amounts = policy.assets(queue, charge.pod, charge.node, self._costs.of(queue, charge.pod, claim))
+                amounts = assets(queue, charge.pod, charge.node, self._costs.of(queue, charge.pod, claim))
                 self._shared[key] = amounts, set()
                 self._by_claim.setdefault(key[1], set()).add(queue)
                 policy.charge(queue, amounts, 1)
@@ -307,11 +335,16 @@ class QueueCharges:
         held = Counter(charge.own)
         for each in charge.claims:
             held.update(self._shared[queue, each][0])
-        charge.assets, charge.priority = held, policy.priority(charge.pod)
+        charge.assets, charge.priority = held, member.priority
         self._by_priority.setdefault(queue, {}).setdefault(charge.priority, Counter()).update(held)
-        if (number := policy.kept_for(charge.pod)) and charge.pod.group is not None:
+        if (number := self._kept_for(charge.pod)) and charge.pod.group is not None:
             charge.kept = KeptFor(queue, charge.pod.group)
             self.kept.add(charge.kept, number, charge.pod.uid, self._of_its_own(charge, resolved))
+
+    def _kept_for(self, pod: Pod) -> int:
+        """Returns for how many pods the group of a pod keeps quota; 0 if it keeps none."""
+        group = self._groups.of(pod) if self._groups is not None and pod.group is not None else None
+        return group.kept if group is not None else 0
 
     def _of_its_own(self, charge: Charge, resolved: list[tuple[Object, Object]] | Status) -> dict[Asset, int]:
         """What a pod like it would be charged beside it."""
@@ -351,8 +384,15 @@ class QueueCharges:
                     del self._by_claim[claim]
                 self._policy.charge(charge.queue, amounts, -1)
         if not self._waiters.trying:
-            for root in self._policy.roots(charge.queue):
-                self._waiters.free(root, self._policy.is_hopeful)
+            self.free(charge.queue)
+
+    def free(self, queue: str) -> None:
+        """Wakes pods that wait for quota of which there is more, since pods of the queue gave some back."""
+        for root in self._policy.queue(queue).limits.values():
+            self._waiters.free(root, self._is_hopeful)
+
+    def _is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
+        return self._policy.evictions(Ask((), queue, dict(wanted), priority)).is_hopeful()
 
 
 def _is_its_own(entry: Object) -> bool:

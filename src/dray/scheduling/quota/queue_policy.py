@@ -1,13 +1,18 @@
-"""QueuePolicy: what a front end decides about its queues; what their pods hold is counted for it by `QueueCharges`.
+"""QueuePolicy: the interface between the scheduler and a queue system. Its contract is written here.
 
-A front end says which queue a pod is in, under which names its queues count resources and devices, whether there is
-room, and whom to remove so that there is. Formulas, and whether queues form a tree, are its own affair. Queues have
-names; those below one root share what they have, so that what becomes free there helps nobody else.
+A system reads its own objects and says in which queue a pod is, what of a pod counts there, whether there is room and
+which pods may be evicted so that there is. What its pods hold is counted by `QueueCharges`, which each system has one
+of. Formulas, and whether queues form a tree, are its own affair. Systems are listed in `systems.SYSTEMS`.
+
+Asking changes nothing. Only four things change what a system knows: its stores (objects), `charge` (what pods hold),
+its `order` (which pods wait) and its `charges`. Everything else may be asked at any time, in a trial or for an
+explanation too, and is answered from what is charged at that moment. A queue is known by its name; a system must accept
+the name of a queue that was deleted meanwhile wherever it is given one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -15,7 +20,6 @@ from dray.api.objects import Object
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Reason
-from dray.scheduling.model.status import Status
 from dray.scheduling.quota.turns import Turn
 
 if TYPE_CHECKING:
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
 
 PLUGIN: Final = "QueueQuota"
 """The plugin that asks."""
+
+Store = tuple[Callable[[Object], None], Callable[[Object], None]]
+"""Takes an object that was created or changed; takes one that was deleted."""
 
 
 class Asset(NamedTuple):
@@ -39,7 +46,34 @@ class DeviceUse(NamedTuple):
     class_name: str
     number: int
     capacity: Mapping[str, int] = {}
-    """What of their capacity, by its name."""
+    """The capacity that the devices take, by its name."""
+
+
+class Member(NamedTuple):
+    """How a pod belongs to a queue system."""
+
+    queue: str
+    """The queue that the pod is charged to; empty if it names one that does not exist."""
+    priority: int
+    """Among the pods of its queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What the scheduler has to know of a queue to wake pods that wait, and to look for pods to evict."""
+
+    name: str
+    root: str
+    """Queues with the same root share quota."""
+    limits: Mapping[str, str]
+    """What pods wait for that the queue or one above it refuses, by the first argument of the reason. All of it may
+    become more when a pod of the queue ends."""
+    related: tuple[str, ...]
+    """Names of the queues with the same root, its own included."""
+    contends: str
+    """Equal for queues whose pods may take places from each other."""
+    is_uniform: bool = True
+    """Whether `short` has the same answer for all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,192 +81,203 @@ class Ask:
     """Pods that want quota: one, or those of a group that start together."""
 
     pods: tuple[Pod, ...]
+    """Empty if it is only asked whether it is worth while to try pods."""
     queue: str
     wanted: Mapping[str, int]
-    """By resource."""
+    """Amounts by resource."""
     priority: int
-    """Among those that want something of the queues."""
+    """Among the pods of its queues."""
     now: float = 0.0
-    """When they ask."""
 
     @property
     def pod(self) -> Pod:
-        """The one that speaks for all: they have one priority."""
+        """The pod that stands for all of them: they have one priority."""
         return self.pods[0]
 
 
 @dataclass(frozen=True, slots=True)
 class RunningUnit:
-    """Pods on nodes that are removed together: those of a group, or a single one."""
+    """Pods on nodes that are evicted together: those of a group, or a single one."""
 
     pods: tuple[Pod, ...]
     queue: str
     assets: frozenset[Asset]
-    """What of its queue it holds some of."""
+    """What it holds some of in its queue."""
     priority: int
-    """The highest of them."""
+    """The highest priority of its pods."""
     start: str
-    """When the first of them started."""
+    """When the first of its pods started."""
 
 
 class ReclaimTrial(Protocol):
-    """Units removed in thought. All come back at the end."""
+    """Tries out evictions; the state is restored at the end."""
 
     def units(self, queues: Iterable[str]) -> list[RunningUnit]:
-        """Those that are charged to queues and could be removed; those going already are out of sight."""
+        """Returns the units charged to the queues that could be evicted, without those that are ending already."""
 
     def remove(self, unit: RunningUnit) -> None:
-        """Its queue has what it held."""
+        """Gives what the unit holds back to its queue."""
 
-    def restore(self, unit: RunningUnit) -> None: ...
+    def restore(self, unit: RunningUnit) -> None:
+        """Undoes `remove`."""
 
     def is_placeable(self) -> bool:
-        """Whether there is a place for the pods that ask, with those away that are removed: nobody is removed in vain.
+        """Whether the pods that ask find a place without the removed units, so that no pod is evicted in vain.
 
-        It costs about as much as an attempt to place them; asked when there is room in the queue."""
+        Costs about as much as an attempt to place the pods; to be asked when there is room in the queue."""
 
 
 class Removals(Protocol):
-    """Who may be removed for the sake of pods that find no place."""
+    """Which pods may be evicted for the sake of pods that find no place."""
 
     retry_at: float
-    """When more may be removed than now, if nothing else changes; infinite where that is never."""
+    """When more may be evicted than now, if nothing else changes; infinite if never."""
     hopeless: bool
-    """Whether nobody may be removed at all, as can be told without a look at anybody."""
+    """Whether no pod may be evicted, as far as can be told without a look at the pods."""
 
     def may_go(self, pod: Pod) -> bool:
-        """Whether the pod may be removed at all."""
+        """Whether the pod may be evicted."""
 
     def legal(self, units: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
-        """As many of the units as may be removed together, those first that are the last to go."""
+        """Returns as many of the units as may be evicted together, the last to be evicted first."""
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
-        """Whether some of them go for what is due to another queue, whatever their priority."""
+        """Whether some of the victims end for what is due to another queue, whatever their priority."""
+
+
+class Evictions(Protocol):
+    """What evictions can do for pods that ask. Making one must be cheap: the work is done when it is asked.
+
+    `PriorityEvictions` is a base: pods of lower priority are evicted for a place, and none for quota."""
+
+    def removals(self) -> Removals:
+        """Returns which pods may be evicted if there is quota and no place."""
+
+    def may_reclaim(self) -> bool:
+        """Whether evictions might make room in the queue. Cheap, and never wrongly no."""
+
+    def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
+        """Returns the units to evict for quota that is lacking, and what is to be reserved for the pods meanwhile; None
+        if that is impossible. No units: what is ending already is enough. Only the trial is changed, and restored by
+        its owner."""
+
+    def may_evict(self, queue: str, priority: int, *, lacks: bool) -> bool:
+        """Whether a pod of the queue and priority that got quota may be evicted for the pods: for quota, if they
+        `lacks` it, or for the place that they did not find. Cheap, and never wrongly no."""
+
+    def is_hopeful(self) -> bool:
+        """Whether pods that lacked quota are worth trying: there is enough, or others may be evicted. Cheap, and never
+        wrongly no. Asked without pods."""
+
+    def has_room(self, reserved: Mapping[Asset, int]) -> bool:
+        """Whether pods that so much is reserved for may have it now. Cheap, and never wrongly no."""
+
+
+class FlavorChoice(NamedTuple):
+    flavors: tuple[str | None, ...]
+    """What the pods would be charged to on a node; all pods of a group have the same."""
+    rank: int
+    """How good the flavors are for the pods, from 0 to 100."""
+
+
+class NodeFlavors(Protocol):
+    """What it means to a queue on which node a pod is. `OneFlavor` is for systems to which it means nothing."""
+
+    @property
+    def is_tolerant(self) -> bool:
+        """Whether pods of some queue tolerate taints because of their queue."""
+
+    def assets(
+        self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int], *, reserved: bool = False
+    ) -> dict[Asset, int]:
+        """Returns what amounts are charged to that the pod has on the node, or that are `reserved` for it there."""
+
+    def choice(self, ask: Ask, node: Node) -> FlavorChoice:
+        """Asked only if the queue is not uniform."""
+
+    def tolerates(self, queue: str, node: Node, taint: Object) -> bool:
+        """Whether pods of the queue tolerate the taint of the node because of what the queue gives them there."""
+
+    def distinguishes(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
+        """Whether pods are charged differently on nodes with these labels and with the others."""
+
+
+class QueueOrder(Protocol):
+    """Whose turn it is. A system without one has its pods tried by priority and arrival, as pods of no queue."""
+
+    @property
+    def revision(self) -> int:
+        """Changes when pods may have become entitled to evictions that they were not entitled to before."""
+
+    def wait(self, pod: Pod, arrival: int) -> Turn | None:
+        """Takes a pod that waits from now on; `arrival` is its place among all that wait. Returns whose turn it waits
+        for, if queues take turns. A pod may be given again, with what it says now."""
+
+    def forget(self, pod: Pod) -> None:
+        """The pod does not wait any more. It may never have waited."""
+
+    def let_pass(self, pod: Pod) -> None:
+        """No pod has to wait for this one, which lacks something else than quota, until it is given to `wait` again."""
+
+    def admitted(self, pod: Pod) -> None:
+        """The pod has a place and is charged."""
+
+    def sample(self, now: float) -> None:
+        """Notes what queues use, if past usage counts and it is time. Called before every attempt."""
+
+    def is_held_up(self, ask: Ask) -> bool:
+        """Whether other pods of the queue are first, even if there is room for these."""
+
+    def is_entitled(self, pod: Pod) -> bool:
+        """Whether others may be evicted for the pod whatever their priority, as far as can be told cheaply."""
 
 
 class QueuePolicy(Protocol):
-    label: str
-    """By which a pod names its queue."""
-    kinds: frozenset[str]
-    """Of the objects it reads, as they are named to the scheduler."""
-    served: bool
-    """Whether there can be such queues at all; where there cannot, what a pod says of its queue means nothing."""
-    charges: QueueCharges
+    @property
+    def label(self) -> str:
+        """The pod label that names the queue, and stands for the system. Empty if any pod may be in a queue."""
 
     @property
-    def counts_capacity(self) -> bool:
-        """Whether some queue has quota for the capacity of devices."""
+    def stores(self) -> Mapping[str, Store]:
+        """Where objects of each kind that the system reads are put and removed, by the name of the kind. Pods are tried
+        again after each change. Nothing is asked before the first object came, or its kind is served."""
 
-    def kept_for(self, pod: Pod) -> int:
-        """For how many pods the group of a pod on a node keeps quota; 0 where it keeps none."""
+    @property
+    def charges(self) -> QueueCharges:
+        """What its pods hold. The system makes it, and is asked by it for `member`, `amounts` and
+        `node_flavors.assets`, and told by `charge`."""
 
-    def put(self, kind: str, document: Object) -> None: ...
+    @property
+    def node_flavors(self) -> NodeFlavors:
+        """What it means on which node a pod is."""
 
-    def remove(self, kind: str, document: Object) -> None: ...
+    @property
+    def order(self) -> QueueOrder | None:
+        """Whose turn it is; None if pods are tried as they come."""
 
-    def outdate(self) -> None:
-        """Classes or nodes changed by which pods are counted."""
+    def member(self, pod: Pod) -> Member | None:
+        """Returns the queue of a pod; None if the pod names no queue of this system. Asked most often of all, also for
+        pods on nodes: these stay in the queue that they were admitted to (`pod.admitted_to`)."""
 
-    # What is counted
-
-    def concerns(self, pod: Pod) -> bool:
-        """Whether the pod is in a queue by words of this front end, also in one that does not exist."""
-
-    def queue_of(self, pod: Pod) -> str | None:
-        """The queue that the pod is charged to; None where it names none that exists."""
-
-    def root(self, queue: str) -> str: ...
-
-    def roots(self, queue: str) -> tuple[str, ...]:
-        """What there is more of when pods of the queue go."""
-
-    def rivals(self, queue: str) -> str:
-        """What all queues have in common from whose pods those of the queue may take a place."""
-
-    def lacks(self, queue: str, reason: Reason) -> str:
-        """Of these the one that somebody in the queue lacks, who is told so."""
-
-    def related(self, queue: str) -> Iterable[str]:
-        """The queues below the root of one, itself too."""
-
-    def priority(self, pod: Pod) -> int:
-        """Among the pods of its queues; that of the pod unless something else is said."""
-
-    def requests(self, queue: str, pod: Pod) -> dict[str, int]:
-        """What the pod itself takes of the queue, by resource, beside the devices of its claims."""
-
-    def devices(self, queue: str, uses: Iterable[DeviceUse]) -> dict[str, int]:
-        """What the devices of a claim come to, by resource of the queue."""
-
-    def excludes(self, queue: str, class_name: str) -> Reason | None:
-        """Why pods of the queue may have no devices of a class, however many are free."""
-
-    def assets(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
-        """What amounts that the pod has on a node are charged to."""
-
-    def reservation(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
-        """What is to be kept for a pod that waits for others to leave a node."""
-
-    def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
-        """Pods of the queue hold so much more, or less where the sign is negative."""
-
-    # Whether there is room
+    def queue(self, name: str) -> Queue:
+        """Returns what is to be known of a queue. Asked often: a system keeps it until its objects change."""
 
     def problem(self, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
-        """Why the pod cannot be let in whatever is free; `namespace` are the labels of its own."""
+        """Returns why the pod cannot be let in whatever is free; `namespace` are the labels of its namespace. Has a
+        reason if the queue of the pod does not exist. Asked before an attempt, for each pod."""
 
-    def short(self, ask: Ask) -> Reason | None:
-        """What there is too little of, wherever the pods go."""
+    def amounts(self, queue: str, pod: Pod | None, devices: Iterable[DeviceUse]) -> dict[str, int]:
+        """Returns by resource of the queue what the pod itself takes, if one is given, and what devices of claims
+        take. What the queue does not count is left out."""
 
-    def gives_way(self, queue: str) -> bool:
-        """Whether pods of the queue may have to go for those of others that lack no quota, since it has more than its
-        share."""
+    def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
+        """Notes that pods of the queue hold so much more, or less if the sign is negative. What was charged is given
+        back as it was, also if the queue does not exist any more, and in trials often."""
 
-    def may_remove(self, ask: Ask, queue: str, priority: int) -> bool:
-        """Whether a pod of the queue and priority may have to go so that those that ask get quota they lack, as far as
-        can be told cheaply."""
+    def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
+        """Returns what there is too little of: wherever the pods go, or on one node. The first argument of the reason
+        is a key of the queue's `limits`. For a node it is asked only if the queue is not uniform or devices were found
+        there, and there was enough elsewhere."""
 
-    def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
-        """Whether it is worth while to try pods of a priority that lacked something: there is enough, or others may
-        have to go. Cheap, and never wrongly no."""
-
-    def has_room(self, queue: str, kept: Mapping[Asset, int]) -> bool:
-        """Whether pods that so much is charged for while it is kept for them may have it now. Cheap, and never wrongly
-        no."""
-
-    def short_on(self, ask: Ask, node: Node) -> Status | None:
-        """The same for one node; asked only where `short` found nothing. The plugin's name is filled in."""
-
-    def is_uniform(self, queue: str) -> bool:
-        """Whether it makes no difference to which node a pod goes: then `short_on` need not be asked."""
-
-    def rank(self, ask: Ask, node: Node) -> int:
-        """How good a node is for the pods, from 0 to 100, where it makes a difference to the queue."""
-
-    def flavors_on(self, ask: Ask, node: Node) -> tuple[str | None, ...]:
-        """What the pods would be charged to on a node, where it makes a difference to the queue."""
-
-    # Order and reclaim
-
-    def is_held_up(self, ask: Ask) -> bool:
-        """Whether others of the queue have to go first, even if there is room for these pods."""
-
-    def wait(self, pod: Pod, arrival: int) -> Turn | None:
-        """The pod waits from now on; `arrival` is its place among all that wait. Gives whose turn it waits for, where
-        queues take turns."""
-
-    def forget(self, pod: Pod) -> None:
-        """It does not wait any more."""
-
-    def let_pass(self, pod: Pod) -> None:
-        """The pod waits for something else than room: until it is told to wait again, nobody waits for it."""
-
-    def removals(self, ask: Ask) -> Removals:
-        """Who may be removed for the sake of pods that find no place."""
-
-    def may_reclaim(self, ask: Ask) -> bool:
-        """Whether somebody might have to go so that there is room, as far as can be told cheaply."""
-
-    def reclaim(self, ask: Ask, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        """The units to remove so that there is room, and what is to be kept for the pods meanwhile; None where that
-        cannot be. No units: what is going already is enough."""
+    def evictions(self, ask: Ask) -> Evictions:
+        """Returns what evictions can do for the pods."""

@@ -1,6 +1,6 @@
-"""Queues of pods with quota, of all front ends: which one a pod's words concern, and what is kept for whom.
+"""Queues of pods with quota, of all queue systems: which system a pod concerns, and what is reserved for which pod.
 
-A front end decides (`QueuePolicy`); what its pods hold is counted by `QueueCharges`. Here is what is the same for all.
+A system decides (`QueuePolicy`); what its pods hold is counted by `QueueCharges`. Here is what is the same for all.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object
@@ -20,18 +19,41 @@ from dray.scheduling.model.group import Group
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
-from dray.scheduling.quota.kai.policy import KaiQueues
+from dray.scheduling.quota import systems
 from dray.scheduling.quota.known_groups import KnownGroups
-from dray.scheduling.quota.kueue.policy import KueueQueues
+from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Asset, QueuePolicy
+from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QuotaWaiters
 from dray.scheduling.quota.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.quota.turns import Turn
 
 Rivals = tuple[str, str]
-"""Of pods that take places from each other the label of their front end, and what their queues have in common."""
+"""Of pods that take places from each other the label of their system, and what their queues have in common."""
+
+System = TypeVar("System")
 
 _NOTHING_LENT: Final = nullcontext()
+
+
+class QueueMember(NamedTuple):
+    """A pod of a queue that exists."""
+
+    policy: QueuePolicy
+    queue: str
+    priority: int
+    """Among the pods of its queues."""
+
+
+class _Reserved(NamedTuple):
+    """Quota that is reserved for a pod."""
+
+    policy: QueuePolicy
+    queue: str
+    assets: Mapping[Asset, int]
+
+    def charge(self, sign: int) -> None:
+        self.policy.charge(self.queue, self.assets, sign)
 
 
 class Queues:
@@ -41,76 +63,106 @@ class Queues:
         self.groups = groups
         self.waiters = QuotaWaiters(self.awaits_quota)
         capacity.share_sizes.changed = lambda: self.waiters.freed.add(ANY_QUEUE)
-        self.kueue = KueueQueues(claims, resources, self.waiters, groups, capacity.share_sizes)
-        self.kai = KaiQueues(claims, resources, self.waiters, groups, capacity)
-        self.policies: tuple[QueuePolicy, ...] = (self.kueue, self.kai)
-        self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.kinds}
-        self._reserved: dict[str, tuple[QueuePolicy, str, Mapping[Asset, int]]] = {}
-        """By pod uid, quota that is kept for it, and of which queue."""
+        context = QueueContext(claims, resources, groups, capacity, self.waiters)
+        self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
+        self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.stores}
+        self.labels: frozenset[str] = frozenset(each.label for each in self.policies)
+        """The pod labels that name queues."""
+        self._served: list[QueuePolicy] = []
+        """Systems that can have queues at all; of others, what a pod says of its queue means nothing."""
+        self._reserved: dict[str, _Reserved] = {}
+        """Quota that is reserved for pods, by pod uid."""
         self._lent: set[str] = set()
-        """Of these the pods that are being tried: what is kept for them is free meanwhile."""
+        """Of these the pods that are being tried: what is reserved for them is free meanwhile."""
         self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
         self.changed = False
         """Whether queues, or what they count by, changed since those that wait were told their turns."""
-        self.leaving: set[str] = set()
-        """Pods by uid that were asked to go for the sake of others, and are there yet."""
+        self.evicted: set[str] = set()
+        """Pods by uid that were asked to end for the sake of others, and are there yet."""
+        self._revisions: dict[str, int] = {}
+        """The last revision of the order of each system that pods were woken for, by its label."""
+
+    def system(self, kind: type[System]) -> System:
+        """Returns the queue system of a class, for whoever writes or shows its objects."""
+        return next(each for each in self.policies if isinstance(each, kind))
 
     # Objects
+
+    def serve(self, kind: str) -> None:
+        """Notes that there can be queues of the system that reads the kind."""
+        if (policy := self.kinds[kind]) not in self._served:
+            self._served = [each for each in self.policies if each is policy or each in self._served]
+
+    def is_served(self, kind: str) -> bool:
+        return self.kinds[kind] in self._served
 
     def put(self, kind: str, document: Object) -> None:
         # All are tried again.
         self.reclaim_waiters.clear()
-        self.kinds[kind].put(kind, document)
+        self.serve(kind)
+        self.kinds[kind].stores[kind][0](document)
         self.changed = True
 
     def remove(self, kind: str, document: Object) -> None:
         policy = self.kinds[kind]
         # One of the same name that comes later owes nothing to those who wait now.
-        for uid in [uid for uid, (other, _, _) in self._reserved.items() if other is policy]:
+        for uid in [uid for uid, reserved in self._reserved.items() if reserved.policy is policy]:
             self.unreserve(uid)
         self.reclaim_waiters.clear()
-        policy.remove(kind, document)
+        policy.stores[kind][1](document)
         self.changed = True
 
     def outdate(self) -> None:
-        """What pods hold or want may count as something else than before."""
-        for each in self.policies:
-            if each.served:
-                self.changed = True
-                each.outdate()
+        """Notes that what pods hold or want may count as something else than before."""
+        for each in self._served:
+            self.changed = True
+            each.charges.outdate()
 
     def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
-        """The node had other labels before, by which queues count what its pods hold."""
-        if node.pods and self.kueue.flavors.tell_apart(before, node.labels):
+        """Notes that the node had other labels before, by which queues count what its pods hold."""
+        if node.pods and any(each.node_flavors.distinguishes(before, node.labels) for each in self.policies):
             self.outdate()
 
     def refresh(self) -> None:
-        """What pods hold is reckoned anew, if something changed that it depends on."""
+        """Reckons anew what pods hold, if something changed that it depends on."""
         for each in self.policies:
             each.charges.refresh()
+
+    def sample(self, now: float) -> None:
+        """Notes what queues use, where past usage counts."""
+        for each in self._served:
+            if each.order is not None:
+                each.order.sample(now)
 
     # Pods
 
     def namespace_changed(self) -> None:
         """Queues may select its pods now."""
-        if self.kueue.served:
+        if self._served:
             self.waiters.freed.add(ANY_QUEUE)
 
     def policies_of(self, pod: Pod) -> list[QueuePolicy]:
-        """The front ends by whose words the pod is in a queue; several contradict each other."""
-        return [each for each in self.policies if each.served and each.concerns(pod)]
+        """The systems that the pod names a queue of; several contradict each other."""
+        return [each for each in self._served if each.member(pod) is not None]
 
     def policy_of(self, pod: Pod) -> QueuePolicy | None:
         if not pod.joins or self._unasked:
             return None
-        return next((each for each in self.policies if each.served and each.concerns(pod)), None)
+        return next((each for each in self._served if each.member(pod) is not None), None)
+
+    def member(self, pod: Pod) -> QueueMember | None:
+        """The queue of a pod; None for a pod of no queue, or of one that does not exist."""
+        if pod.joins and not self._unasked:
+            for each in self._served:
+                if (found := each.member(pod)) is not None:
+                    return QueueMember(each, found.queue, found.priority) if found.queue else None
+        return None
 
     def rivals_of(self, pod: Pod) -> Rivals | None:
         """None for a pod that is in no queue."""
-        policy = self.policy_of(pod)
-        queue = policy.queue_of(pod) if policy is not None else None
-        return (policy.label, policy.rivals(queue)) if policy is not None and queue is not None else None
+        member = self.member(pod)
+        return (member.policy.label, member.policy.queue(member.queue).contends) if member is not None else None
 
     @contextmanager
     def unasked(self) -> Iterator[None]:
@@ -121,76 +173,90 @@ class Queues:
         finally:
             self._unasked = False
 
+    # Taints that pods tolerate because of their queue
+
+    @property
+    def tolerant(self) -> tuple[str, ...]:
+        """The labels of systems of which pods of some queue tolerate taints because of their queue."""
+        return tuple([each.label for each in self._served if each.node_flavors.is_tolerant])
+
     def tolerates(self, pod: Pod, node: Node, taint: Object) -> bool:
         """Whether a pod tolerates a taint because of what its queue gives it."""
-        queue = self.kueue.cluster_queue_of(pod) if pod.joins and self.kueue.served else None
-        return queue is not None and self.kueue.flavors.tolerates(queue, node, taint)
+        for each in self._served if pod.joins else ():
+            if each.node_flavors.is_tolerant and (member := each.member(pod)) is not None and member.queue:
+                return each.node_flavors.tolerates(member.queue, node, taint)
+        return False
 
     # Claims that may get more or less
 
     def payable(self, pod: Pod, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
         """The claims of the pod without alternatives that its queue cannot pay, and why not; as they are where it can
         pay all."""
-        policy, queue = self._paying(pod)
-        if policy is None:
+        member = self.member(pod)
+        if member is None:
             return claims, None
         group = self.groups.of(pod) if pod.group is not None else None
         root = self.groups.root(group) if group is not None else None
         times = self.groups.need(root) if isinstance(root, Group) else 1
-        found, reason = policy.charges.payable(queue, pod, claims, times)
+        found, reason = member.policy.charges.payable(member.queue, pod, claims, times)
         return found, Status(PLUGIN, (reason,)) if reason is not None else None
 
     def beyond(self, pod: Pod, node: Node, got: Mapping[ClaimKey, Object]) -> Status | None:
         """Why the queue of the pod cannot pay the devices that were found for it on a node."""
-        policy, queue = self._paying(pod)
-        if policy is None:
+        member = self.member(pod)
+        if member is None:
             return None
+        policy, queue, priority = member
         wanted = policy.charges.wanted(queue, (pod,), got=got)
-        status = policy.short_on(Ask((pod,), queue, wanted, policy.priority(pod)), node)
-        return replace(status, plugin=PLUGIN) if status is not None else None
+        reason = policy.short(Ask((pod,), queue, wanted, priority), node)
+        return quota_status(reason) if reason is not None else None
 
-    def _paying(self, pod: Pod) -> tuple[QueuePolicy | None, str]:
-        policy = self.policy_of(pod)
-        queue = policy.queue_of(pod) if policy is not None else None
-        return (policy, queue) if queue is not None else (None, "")
+    # Entitlement to evictions
 
     def is_modest(self, pod: Pod) -> bool:
-        """Whether nobody has to go for the sake of the pod, as far as can be told cheaply."""
-        if not (self.kai.served and self.kai.concerns(pod)) or self.kai.is_entitled(pod):
-            return False
-        return not self.kai.charges.has_below(self.kai.queue_of(pod) or "", self.kai.priority(pod))
+        """Whether nobody is evicted for the sake of the pod, as far as can be told cheaply."""
+        for each in self._served:
+            if each.order is not None and (member := each.member(pod)) is not None:
+                is_entitled = each.order.is_entitled(pod)
+                return not is_entitled and not each.charges.has_below(member.queue, member.priority)
+        return False
+
+    def newly_entitled(self) -> list[QueuePolicy]:
+        """The systems of which pods may have become entitled to evictions since this was asked last."""
+        found = []
+        for each in self._served:
+            if each.order is not None and (revision := each.order.revision) != self._revisions.get(each.label, 0):
+                self._revisions[each.label] = revision
+                found.append(each)
+        return found
 
     # What pods on nodes have
 
     def place(self, pod: Pod, node: Node) -> None:
         for each in self.policies if pod.joins and not pod.ghost else ():
-            if each.concerns(pod):
+            if (member := each.member(pod)) is not None:
                 each.charges.place(pod, node)
-                if not self.waiters.trying:
-                    self._take(each, pod)
-
-    def _take(self, policy: QueuePolicy, pod: Pod) -> None:
-        if self.reclaim_waiters and (queue := policy.queue_of(pod)) is not None:
-            self.reclaim_waiters.take(policy, queue, policy.priority(pod))
+                if not self.waiters.trying and self.reclaim_waiters and member.queue:
+                    self.reclaim_waiters.take(each, member.queue, member.priority)
 
     def displace(self, pod: Pod) -> None:
-        going = [policy for policy in self.policies if pod.uid in policy.charges.going] if self._reserved else []
-        awaited = [(policy, policy.queue_of(pod)) for policy in going]
-        if self.leaving:
-            self.stay((pod,))
+        ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self._reserved else []
+        awaited = [(policy, member.queue) for policy in ending if (member := policy.member(pod)) is not None]
+        if self.evicted:
+            self.unmark_evicted((pod,))
         for each in self.policies if pod.joins else ():
             each.charges.displace(pod)
         for policy, queue in awaited if not self.waiters.trying else ():
             self._wake_reserved(policy, queue)
 
-    def _wake_reserved(self, policy: QueuePolicy, queue: str | None) -> None:
-        """Those are tried that quota is kept for until others are gone, unless they have to wait on for more of them:
-        there may be as many as have to go."""
-        root = policy.root(queue) if queue is not None else None
+    def _wake_reserved(self, policy: QueuePolicy, queue: str) -> None:
+        """Wakes pods that quota is reserved for until others have ended, unless they have to wait for more of them:
+        there may be as many as have to end."""
+        root = policy.queue(queue).root if queue else None
         waiting: dict[tuple[str, frozenset[tuple[Asset, int]]], bool] = {}
         """By what they wait for, of which there are few kinds."""
-        for uid, (kept_by, name, assets) in self._reserved.items():
-            if kept_by is policy and policy.root(name) == root:
+        for uid, (reserved_by, name, assets) in self._reserved.items():
+            if reserved_by is policy and policy.queue(name).root == root:
                 key = name, frozenset(assets.items())
                 if key not in waiting:
                     waiting[key] = self.awaits_quota(uid)
@@ -198,14 +264,14 @@ class Queues:
                     self.waiters.woken.append(uid)
 
     def awaits_quota(self, uid: str) -> bool:
-        """Whether quota is kept for the pod that is still in use by those that are going: there is no point in trying
-        it before."""
+        """Whether quota is reserved for the pod that is still in use by pods that are ending: there is no point in
+        trying it before."""
         if uid not in self._reserved:
             return False
-        policy, queue, kept = self._reserved[uid]
-        root = policy.root(queue)
-        is_any_going = any(policy.root(each) == root for each in policy.charges.left_by())
-        return is_any_going and not policy.has_room(queue, kept)
+        policy, queue, assets = self._reserved[uid]
+        root = policy.queue(queue).root
+        is_any_ending = any(policy.queue(each).root == root for each in policy.charges.ending_queues())
+        return is_any_ending and not policy.evictions(Ask((), queue, {}, 0)).has_room(assets)
 
     def admit(self, pod: Pod) -> None:
         """Notes that the pod is on its node, and stays in the queues that it is charged to."""
@@ -213,153 +279,162 @@ class Queues:
             pod.admitted = self.charged(pod)
 
     def charged(self, pod: Pod) -> dict[str, str]:
-        """Returns the queues that a pod on a node is charged to, by the labels of their front ends."""
+        """Returns the queues that a pod on a node is charged to, by the labels of their systems."""
         found = {policy.label: policy.charges.of(pod.uid) for policy in self.policies} if pod.joins else {}
         return {label: charge.queue for label, charge in found.items() if charge is not None and charge.queue}
 
-    def leave(self, pods: Iterable[Pod]) -> None:
-        """They were asked to go for the sake of others."""
+    def mark_evicted(self, pods: Iterable[Pod]) -> None:
+        """Notes that the pods were asked to end for the sake of others."""
         for pod in pods:
-            if pod.uid not in self.leaving:
-                self.leaving.add(pod.uid)
-                self.kai.leave(pod)
-                self.going(pod.uid)
+            if pod.uid not in self.evicted:
+                self.evicted.add(pod.uid)
+                for each in self.policies:
+                    each.charges.evict(pod.uid)
 
-    def going(self, uid: str) -> None:
-        """The pod is being deleted."""
+    def mark_ending(self, uid: str) -> None:
+        """Notes that the pod is being deleted."""
         for each in self.policies:
-            each.charges.leave(uid)
+            each.charges.end(uid)
 
-    def stay(self, pods: Iterable[Pod]) -> bool:
-        """They are gone, or could not be asked to go. Whether others may have counted on some of them to go."""
-        leaving = [pod for pod in pods if pod.uid in self.leaving]
-        for pod in leaving:
-            self.leaving.discard(pod.uid)
-            self.kai.stay(pod)
+    def unmark_evicted(self, pods: Iterable[Pod]) -> bool:
+        """Notes that the pods have ended, or could not be asked to end. Returns whether others may have counted on some
+        of them to end."""
+        evicted = [pod for pod in pods if pod.uid in self.evicted]
+        for pod in evicted:
+            self.evicted.discard(pod.uid)
             for each in self.policies:
-                each.charges.stay(pod)
-        return bool(leaving)
+                each.charges.unevict(pod)
+        return bool(evicted)
 
     def renew(self, pod: Pod) -> None:
-        """The pod's claims have devices now."""
+        """Notes that the pod's claims have devices now."""
         for each in self.policies if pod.joins else ():
             each.charges.renew(pod)
 
     def claim_changed(self, claim: Object) -> None:
-        for each in self.policies:
-            if each.served:
-                each.charges.claim_changed(claim)
+        for each in self._served:
+            each.charges.claim_changed(claim)
+
+    # Reserved quota
 
     def reserve(self, pod: Pod, policy: QueuePolicy, queue: str, assets: Mapping[Asset, int]) -> None:
-        """Kept for the pod while those go who have it: until it has a place, is gone or cannot have one any more."""
+        """Reserves quota for the pod while others end that have it: until the pod has a place, is deleted or cannot
+        have one any more."""
         self.unreserve(pod.uid)
-        self._reserved[pod.uid] = policy, queue, assets
-        policy.charge(queue, assets, 1)
+        self._reserved[pod.uid] = _Reserved(policy, queue, assets)
+        self._reserved[pod.uid].charge(1)
 
     def hand_over(self, uid: str, heir: str, uids: Iterable[str]) -> None:
-        """What is kept for a pod is kept for one of several that are placed together, and nothing else for them."""
-        policy, queue, assets = self._reserved[uid]
+        """Reserves what is reserved for a pod for one of several that are placed together, and nothing else for
+        them."""
+        reserved = self._reserved[uid]
         for each in (uid, *uids):
             self.unreserve(each)
-        self._reserved[heir] = policy, queue, assets
-        policy.charge(queue, assets, 1)
+        self._reserved[heir] = reserved
+        reserved.charge(1)
 
     def make_room(self, places: Iterable[tuple[Pod, Node]], victims: Iterable[Pod]) -> None:
-        """Places of others were found for pods: what they take of their queues is kept for them meanwhile."""
-        found = [(pod, node, policy) for pod, node in places if (policy := self.policy_of(pod)) is not None]
+        """Reserves what pods take of their queues in places of others that were found for them."""
         shared: set[ClaimKey] = set()
-        for pod, node, policy in found:
-            queue = policy.queue_of(pod)
-            if queue is not None:
+        for pod, node in places:
+            member = self.member(pod)
+            if member is not None:
+                policy, queue, _ = member
                 claims = policy.charges.claims_wanted(queue, pod)
-                amounts = Counter(policy.requests(queue, pod))
+                amounts = Counter(policy.amounts(queue, pod, ()))
                 for key in claims.keys() - shared:
                     amounts.update(claims[key])
                 shared |= claims.keys()
-                self.reserve(pod, policy, queue, policy.reservation(queue, pod, node, amounts))
-        # Nobody else counts on those of queues, who would be asked to go twice.
-        taking = any(policy is self.kai for _, _, policy in found)
-        self.leave(each for each in victims if taking or self.policy_of(each) is not None)
+                self.reserve(pod, policy, queue, policy.node_flavors.assets(queue, pod, node, amounts, reserved=True))
+        # Nobody else counts on those of queues, who would be asked to end twice.
+        self.mark_evicted(each for each in victims if self.policy_of(each) is not None)
 
     def reserving(self) -> list[str]:
-        """Pods by uid that quota is kept for."""
+        """Pods by uid that quota is reserved for."""
         return list(self._reserved)
 
     def is_reserved(self, policy: QueuePolicy, queues: Iterable[str]) -> bool:
-        """Whether something of one of the queues is kept for pods that wait for others to go."""
+        """Whether something of one of the queues is reserved for pods that wait for others to end."""
         related = set(queues) if self._reserved else ()
-        kept = (kept for uid, kept in self._reserved.items() if uid not in self._lent)
-        return any(kept_by is policy and name in related for kept_by, name, _ in kept)
+        reserved = (each for uid, each in self._reserved.items() if uid not in self._lent)
+        return any(each.policy is policy and each.queue in related for each in reserved)
 
     def lent_to(self, *pods: Pod) -> AbstractContextManager[None]:
-        """For one attempt of the pods: what is kept for them is free meanwhile, and kept on if they still wait."""
+        """For one attempt of the pods: what is reserved for them is free meanwhile, and stays reserved if they still
+        wait."""
         return self._lending(pods) if self._reserved else _NOTHING_LENT
 
     @contextmanager
     def _lending(self, pods: Iterable[Pod]) -> Iterator[None]:
         lent = {each.uid: self._reserved[each.uid] for each in pods if each.uid in self._reserved}
         self._lent |= lent.keys()
-        for policy, queue, assets in lent.values():
-            policy.charge(queue, assets, -1)
+        for reserved in lent.values():
+            reserved.charge(-1)
         try:
             yield
         finally:
             for uid in lent.keys() & self._lent:
                 self._lent.discard(uid)
-                policy, queue, assets = lent[uid]
-                policy.charge(queue, assets, 1)
+                lent[uid].charge(1)
 
     def unreserve(self, uid: str) -> None:
         if uid in self._reserved:
-            policy, queue, assets = self._reserved.pop(uid)
+            reserved = self._reserved.pop(uid)
             if uid in self._lent:
                 self._lent.discard(uid)
             else:
-                policy.charge(queue, assets, -1)
+                reserved.charge(-1)
 
     def give_up(self, uid: str) -> None:
-        """What is kept for the pod others may have, who are tried again."""
+        """Lets others have what is reserved for the pod; they are tried again."""
         if uid in self._reserved:
             policy, queue, _ = self._reserved[uid]
             self.unreserve(uid)
-            for root in policy.roots(queue):
-                self.waiters.free(root, policy.is_hopeful)
+            policy.charges.free(queue)
 
     # Order
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
-        """The pod waits from now on; gives whose turn it waits for, where queues take turns."""
+        """Takes a pod that waits from now on; returns whose turn it waits for, where queues take turns."""
         turn = None
         for each in self.policies if pod.joins else ():
-            if each.concerns(pod):
+            if each.member(pod) is not None:
                 self.waiters.arrive(pod.uid, arrival)
-                turn = each.wait(pod, arrival) or turn
+                if each.order is not None:
+                    turn = each.order.wait(pod, arrival) or turn
         return turn
 
     def let_pass(self, pod: Pod) -> None:
-        """The pod waits for something else than its queue."""
+        """Notes that the pod waits for something else than its queue."""
         for each in self.policies if pod.joins else ():
-            if each.concerns(pod):
-                each.let_pass(pod)
+            if each.order is not None and each.member(pod) is not None:
+                each.order.let_pass(pod)
+
+    def is_held_up(self, policy: QueuePolicy, ask: Ask) -> bool:
+        """Whether other pods of the queue are first, even if there is room for these."""
+        return policy.order is not None and policy.order.is_held_up(ask)
 
     def decided(self, pod: Pod) -> None:
-        """It has a place, and does not wait for its turn any more."""
+        """Notes that the pod has a place, and does not wait for its turn any more."""
         if not pod.joins:
             return
         self.reclaim_waiters.remove(pod.uid)
         self.unreserve(pod.uid)
         for each in self.policies:
-            each.forget(pod)
-            if each.concerns(pod):
-                self._take(each, pod)
-        if self.kueue.concerns(pod):
-            self.kueue.admitted(pod)
+            if each.order is not None:
+                each.order.forget(pod)
+            if (member := each.member(pod)) is not None:
+                if self.reclaim_waiters and member.queue:
+                    self.reclaim_waiters.take(each, member.queue, member.priority)
+                if each.order is not None:
+                    each.order.admitted(pod)
 
-    def gone(self, pod: Pod) -> None:
-        """The pod does not wait any more."""
+    def forget(self, pod: Pod) -> None:
+        """Notes that the pod does not wait any more."""
         if pod.joins:
             for each in self.policies:
-                each.forget(pod)
+                if each.order is not None:
+                    each.order.forget(pod)
             self.waiters.forget(pod.uid)
             self.reclaim_waiters.remove(pod.uid)
             self.give_up(pod.uid)

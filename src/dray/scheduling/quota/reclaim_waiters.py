@@ -32,7 +32,7 @@ class _Asked(NamedTuple):
 
 
 Root = tuple[str, str]
-"""The label of a front end, and what its queues below it share."""
+"""The label of a queue system, and the root of queues of it that share quota."""
 
 
 class ReclaimWaiters:
@@ -53,7 +53,7 @@ class ReclaimWaiters:
         lacked."""
         uid = ask.pod.uid
         self.remove(uid)
-        root = policy.label, policy.root(ask.queue)
+        root = policy.label, policy.queue(ask.queue).root
         kind = _Kind(ask.queue, ask.priority, frozenset(ask.wanted.items()), lacks)
         kinds = self._kinds.setdefault(root, OrderedDict())
         kinds.setdefault(kind, OrderedDict())[uid] = _Asked(policy, ask)
@@ -78,7 +78,7 @@ class ReclaimWaiters:
 
     def take(self, policy: QueuePolicy, queue: str, priority: int) -> None:
         """A pod of the queue took quota."""
-        root = policy.label, policy.root(queue)
+        root = policy.label, policy.queue(queue).root
         if root in self._kinds:
             self._unchecked[root] = len(self._kinds[root])
             takers = self._takers.setdefault(root, {})
@@ -111,12 +111,10 @@ class ReclaimWaiters:
         kind = next(iter(self._kinds[root]))
         self._kinds[root].move_to_end(kind)
         uid, (policy, ask) = next(iter(self._kinds[root][kind].items()))
-        takers = self._takers[root]
-        if kind.lacks:
-            helped = any(policy.may_remove(ask, queue, priority) for queue, priority in takers.items())
-        else:
-            helped = policy.short(ask) is not None or (any(map(policy.gives_way, takers)) and policy.may_reclaim(ask))
-        if not helped:
+        evictions, takers = policy.evictions(ask), self._takers[root].items()
+        if not (not kind.lacks and policy.short(ask) is not None) and not any(
+            evictions.may_evict(queue, priority, lacks=kind.lacks) for queue, priority in takers
+        ):
             return ""
         self.remove(uid)
         return uid

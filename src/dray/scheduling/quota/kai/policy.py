@@ -7,31 +7,27 @@ stay within quota. Quota and weight decide whose turn it is (`first`), and who m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object, labels_of, mapping
 from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
-from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
-from dray.scheduling.cluster.cluster_capacity import GPU, ClusterCapacity, gpu_requests, is_gpu_class
-from dray.scheduling.cluster.extended import ResourceMap
+from dray.scheduling.cluster.cluster_capacity import GPU, gpu_requests, is_gpu_class
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
-from dray.scheduling.model.status import Status
 from dray.scheduling.quota.kai import queue as kai_queue
-from dray.scheduling.quota.kai.order import TurnOrder
+from dray.scheduling.quota.kai.evictions import KaiEvictions
 from dray.scheduling.quota.kai.queue import NON_PREEMPTIBLE_FROM, PREEMPTIBILITY, QUEUE_LABEL
-from dray.scheduling.quota.kai.removals import KaiRemovals, fewest
 from dray.scheduling.quota.kai.share_tree import ShareNode, ShareTree
-from dray.scheduling.quota.known_groups import KnownGroups
+from dray.scheduling.quota.kai.waiting import KaiWaiting
+from dray.scheduling.quota.one_flavor import OneFlavor
 from dray.scheduling.quota.queue_charges import QueueCharges
-from dray.scheduling.quota.queue_demand import QueueDemand
-from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, ReclaimTrial, RunningUnit
-from dray.scheduling.quota.quota_waiters import QuotaWaiters
-from dray.scheduling.quota.turns import Turn, Turns
+from dray.scheduling.quota.queue_context import QueueContext
+from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, Member, Queue
 
 _ALL: Final = ""
 _KEPT: Final = "non-preemptible"
@@ -42,46 +38,40 @@ _COUNTS: Final = {_ALL: "held", _KEPT: "kept", _RESERVED: "reserved"}
 
 class KaiQueues:
     label = QUEUE_LABEL
-    kinds = frozenset((kai_queue.KIND,))
-    counts_capacity = False
 
-    def __init__(
-        self,
-        claims: ClaimAssumeCache,
-        resources: ResourceMap,
-        waiters: QuotaWaiters,
-        groups: KnownGroups,
-        capacity: ClusterCapacity,
-    ) -> None:
-        self.served = False
+    def __init__(self, context: QueueContext) -> None:
+        self.stores = {kai_queue.KIND: (self.put, self.remove)}
         self.tree: ShareTree = ShareTree()
-        self.charges = QueueCharges(self, claims, waiters)
-        self._resources = resources
-        self._groups = groups
-        self._capacity = capacity
-        self._demand = QueueDemand(lambda queue, amounts, sign: self.tree.count(queue, "waiting", amounts, sign))
-        self._order = TurnOrder(self.tree)
-        self._turns = Turns(self.first)
+        self.charges = QueueCharges(self, context, outdated=self._outdated, evicting=self._evicting)
+        self.node_flavors = KaiFlavors(self)
+        self.order = KaiWaiting(self)
+        self._resources = context.resources
+        self._groups = context.groups
+        self._capacity = context.capacity
+        self._queues: dict[str, Queue] = {}
+        """What the scheduler was told of queues; until objects change. It is asked several times in each attempt."""
+        self._trees: dict[str, tuple[str, ...]] = {}
+        """The names of all queues by those without a parent; until objects change."""
         self._outside: Counter[str] = Counter()
         """What pods hold that are in no queue."""
         self._shared: tuple[Mapping[str, float], Counter[str]] = {}, Counter()
         """What there is, and what of it is held outside, as the shares were made from."""
-        self._leaving: dict[str, tuple[str, dict[str, int]]] = {}
-        """By pod uid, what pods hold that were asked to go, and of which queue."""
+        self._evicted: dict[str, tuple[str, dict[str, int]]] = {}
+        """By pod uid, what pods hold that were asked to end, and of which queue."""
 
     # Objects
 
-    def put(self, kind: str, document: Object) -> None:
-        self.served = True
+    def put(self, document: Object) -> None:
         self.tree.put(kai_queue.read(document))
-        self.outdate()
-
-    def remove(self, kind: str, document: Object) -> None:
-        self.tree.remove(document["metadata"]["name"])
-        self.outdate()
-
-    def outdate(self) -> None:
         self.charges.outdate()
+
+    def remove(self, document: Object) -> None:
+        self.tree.remove(document["metadata"]["name"])
+        self.charges.outdate()
+
+    def _outdated(self) -> None:
+        self._queues.clear()
+        self._trees.clear()
 
     def shares(self) -> ShareTree:
         """With all that its shares are made from up to date."""
@@ -103,7 +93,7 @@ class KaiQueues:
         for node in nodes:
             for pod in node.pods.values():
                 if not pod.ghost and not self.charged_to(pod):
-                    found.update(self.requests("", pod))
+                    found.update(self.amounts("", pod, ()))
                     claims.update(self.charges.claims_wanted("", pod))
         for amounts in claims.values():
             found.update(amounts)
@@ -125,60 +115,43 @@ class KaiQueues:
         named = group.queue if group.key.api == kai_queue.API_GROUP else labels_of(group.document).get(QUEUE_LABEL, "")
         return named or own
 
-    def kept_for(self, pod: Pod) -> int:
-        return 0
-
-    def concerns(self, pod: Pod) -> bool:
-        return bool(self.name_of(pod))
-
     def queue_of(self, pod: Pod) -> str | None:
+        """The queue that the pod is charged to; None if it names none that exists."""
         name = self.name_of(pod)
         return name if name and self.tree.path(name) else None
 
-    def root(self, queue: str) -> str:
-        path = self.tree.path(queue)
-        return f"Queue {path[-1].name}" if path else f"Queue {queue}"
+    def member(self, pod: Pod) -> Member | None:
+        name = self.name_of(pod)
+        return Member(name if self.tree.path(name) else "", pod.priority) if name else None
 
-    def roots(self, queue: str) -> tuple[str, ...]:
-        """The queue and those above it: each has a limit."""
-        return tuple(f"Queue {node.name}" for node in self.tree.path(queue))
+    def queue(self, name: str) -> Queue:
+        """Shares are divided among all queues, those without a parent too: pods of all may take each other's places."""
+        known = self._queues.get(name)
+        if known is None:
+            path = self.tree.path(name)
+            root = f"Queue {path[-1].name if path else name}"
+            limits = {node.name: f"Queue {node.name}" for node in path}
+            known = self._queues[name] = Queue(name, root, limits, self._below(path[-1].name) if path else (), "")
+        return known
 
-    def rivals(self, queue: str) -> str:
-        """Shares are divided among all queues, those without a parent too."""
-        return ""
+    def _below(self, top: str) -> tuple[str, ...]:
+        """The names of a queue without a parent and of all below it."""
+        if not self._trees:
+            names = [(path[-1].name, name) for name in self.tree.names() if (path := self.tree.path(name))]
+            found: dict[str, list[str]] = {}
+            for root, name in names:
+                found.setdefault(root, []).append(name)
+            self._trees.update((root, tuple(each)) for root, each in found.items())
+        return self._trees[top]
 
-    def lacks(self, queue: str, reason: Reason) -> str:
-        return f"Queue {reason.args[0]}"
-
-    def related(self, queue: str) -> tuple[str, ...]:
-        root = self.root(queue)
-        return tuple(each for each in self.charges.queues() if self.root(each) == root)
-
-    def priority(self, pod: Pod) -> int:
-        return pod.priority
-
-    def requests(self, queue: str, pod: Pod) -> dict[str, int]:
-        requests = pod.requirements.requests
-        found = {name: requests[name] for name in ("cpu", "memory") if name in requests}
-        gpus = gpu_requests(requests) if pod.requirements.extended else 0
+    def amounts(self, queue: str, pod: Pod | None, devices: Iterable[DeviceUse]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        gpus = sum(use.number for use in devices if is_gpu_class(use.class_name, self._resources))
+        if pod is not None:
+            requests = pod.requirements.requests
+            found = {name: requests[name] for name in ("cpu", "memory") if name in requests}
+            gpus += gpu_requests(requests) if pod.requirements.extended else 0
         return {**found, GPU: gpus} if gpus else found
-
-    def devices(self, queue: str, uses: Iterable[DeviceUse]) -> dict[str, int]:
-        gpus = sum(use.number for use in uses if is_gpu_class(use.class_name, self._resources))
-        return {GPU: gpus} if gpus else {}
-
-    def excludes(self, queue: str, class_name: str) -> Reason | None:
-        return None
-
-    def assets(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
-        return self._assets(pod, amounts, _ALL)
-
-    def reservation(self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int]) -> dict[Asset, int]:
-        return self._assets(pod, amounts, _RESERVED)
-
-    def _assets(self, pod: Pod, amounts: Mapping[str, int], flavor: str) -> dict[Asset, int]:
-        flavors = (flavor,) if self.is_preemptible(pod) else (flavor, _KEPT)
-        return {Asset(each, name): amount for each in flavors for name, amount in amounts.items()}
 
     def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
         found: dict[str, dict[str, int]] = {}
@@ -187,18 +160,26 @@ class KaiQueues:
         for which, amounts in found.items():
             self.tree.count(queue, which, amounts, sign)
 
-    def leave(self, pod: Pod) -> None:
-        """The pod was asked to go."""
-        queue = self.charged_to(pod)
-        if queue:
-            self._leaving[pod.uid] = queue, self.held_by(pod)
-            self.tree.count(queue, "leaving", self._leaving[pod.uid][1], 1)
+    def _evicting(self, pod: Pod, sign: int) -> None:
+        """Counts what a pod holds that was asked to end, until it has ended or stays."""
+        if sign > 0:
+            self._evicted[pod.uid] = self.charged_to(pod), self.held_by(pod)
+        if pod.uid in self._evicted:
+            queue, held = self._evicted[pod.uid] if sign > 0 else self._evicted.pop(pod.uid)
+            self.tree.count(queue, "leaving", held, sign)
 
-    def stay(self, pod: Pod) -> None:
-        """It does not count as one that was asked to go any more."""
-        if pod.uid in self._leaving:
-            queue, held = self._leaving.pop(pod.uid)
-            self.tree.count(queue, "leaving", held, -1)
+    @contextmanager
+    def without_evicted(self) -> Iterator[None]:
+        """Does not count pods that were asked to end."""
+        self._count_evicted(-1)
+        try:
+            yield
+        finally:
+            self._count_evicted(1)
+
+    def _count_evicted(self, sign: int) -> None:
+        for queue, held in self._evicted.values():
+            self.tree.count(queue, "leaving", held, sign)
 
     def charged_to(self, pod: Pod) -> str:
         """The queue that a pod on a node is charged to; empty where it is in none."""
@@ -231,27 +212,22 @@ class KaiQueues:
             return Reason(Code.QUEUE_PARENTS, (name,))
         return Reason(Code.QUEUE_NOT_LEAF, (name,)) if node.children else None
 
-    def short(self, ask: Ask) -> Reason | None:
-        for node in self.tree.path(ask.queue):
+    def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
+        for each in self.tree.path(ask.queue):
             for name, amount in ask.wanted.items():
-                if amount and node.taken(name) + amount > node.limit(name):
-                    return _shortage(Code.OVER_LIMIT, node, name, amount, node.taken(name), node.limit(name))
+                if amount and each.taken(name) + amount > each.limit(name):
+                    return _shortage(Code.OVER_LIMIT, each, name, amount, each.taken(name), each.limit(name))
         if self.is_preemptible(ask.pod):
             return None
-        for node in self.tree.path(ask.queue):
+        for each in self.tree.path(ask.queue):
             for name, amount in ask.wanted.items():
-                kept, quota = node.kept.get(name, 0.0), node.quota(name)
+                kept, quota = each.kept.get(name, 0.0), each.quota(name)
                 if amount and kept + amount > quota:
-                    return _shortage(Code.NON_PREEMPTIBLE_OVER_QUOTA, node, name, amount, kept, quota)
+                    return _shortage(Code.NON_PREEMPTIBLE_OVER_QUOTA, each, name, amount, kept, quota)
         return None
 
-    def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
-        return True
-
-    def has_room(self, queue: str, kept: Mapping[Asset, int]) -> bool:
-        return True
-
     def gives_way(self, queue: str) -> bool:
+        """Whether pods of the queue may be evicted for others that lack no quota, since it has more than its share."""
         self.shares()
         return any(
             node.taken(name) > min(node.allocatable(name), node.quota(name))
@@ -259,56 +235,10 @@ class KaiQueues:
             for name in kai_queue.RESOURCES
         )
 
-    def may_remove(self, ask: Ask, queue: str, priority: int) -> bool:
-        return priority < ask.priority if queue == ask.queue else self.gives_way(queue)
+    # Evictions
 
-    def short_on(self, ask: Ask, node: Node) -> Status | None:
-        reason = self.short(ask)
-        return Status("", (reason,)) if reason is not None else None
-
-    def rank(self, ask: Ask, node: Node) -> int:
-        return 0
-
-    def flavors_on(self, ask: Ask, node: Node) -> tuple[str | None, ...]:
-        return ()
-
-    def is_uniform(self, queue: str) -> bool:
-        return True
-
-    # Order and reclaim
-
-    def is_held_up(self, ask: Ask) -> bool:
-        return False
-
-    def wait(self, pod: Pod, arrival: int) -> Turn | None:
-        queue = self.queue_of(pod)
-        if queue is None:
-            self.forget(pod)
-            return None
-        claims = self.charges.claims_wanted(queue, pod)
-        self._demand.add(pod.uid, queue, self.requests(queue, pod), claims, job_of(pod))
-        return Turn(self._turns, queue, pod.priority)
-
-    def forget(self, pod: Pod) -> None:
-        self._demand.remove(pod.uid)
-
-    def let_pass(self, pod: Pod) -> None:
-        pass
-
-    def first(self, heads: Mapping[str, Pod]) -> str:
-        """The queue whose turn it is, of those whose next pods these are."""
-        self.shares()
-        return self._order.first(heads, lambda pod: self._demand.of(job_of(pod)))
-
-    def is_entitled(self, pod: Pod) -> bool:
-        """Whether others may have to go for the sake of the pod: its queue stays within its share with it."""
-        path, wanted = self.tree.path(self.queue_of(pod) or ""), self._demand.of(job_of(pod))
-        return bool(path) and path[0].within_share(wanted)
-
-    def removals(self, ask: Ask) -> KaiRemovals:
-        """Who may be removed for the sake of pods that find no place."""
-        self.shares()
-        return KaiRemovals(self, ask, not_before=self.not_before(ask.pod))
+    def evictions(self, ask: Ask) -> KaiEvictions:
+        return KaiEvictions(self, ask)
 
     def not_before(self, pod: Pod) -> float:
         """The time before which nobody is removed for the sake of the pod; 0 where it does not say so."""
@@ -319,27 +249,30 @@ class KaiQueues:
         return came + delay if came is not None else 0.0
 
     def may_reclaim(self, ask: Ask) -> bool:
+        """Whether others may be evicted for the pods, as far as can be told cheaply."""
         self.shares()
         entitled = self.tree.path(ask.queue)[0].within_share(ask.wanted)
         return entitled or any(each.pod.priority < ask.priority for each in self.charges.within(ask.queue))
 
-    def reclaim(self, ask: Ask, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        """Those that are going are out of sight here, so that they do not count as leaving too."""
-        self._count_leaving(-1)
-        try:
-            found = fewest(self.removals(ask), self.related(ask.queue), trial, lambda: self.short(ask) is None)
-        finally:
-            self._count_leaving(1)
-        return (found, self._assets(ask.pod, ask.wanted, _RESERVED)) if found is not None else None
 
-    def _count_leaving(self, sign: int) -> None:
-        for queue, held in self._leaving.values():
-            self.tree.count(queue, "leaving", held, sign)
+class KaiFlavors(OneFlavor):
+    """Pods are charged for what they hold, and once more for what must stay within quota as they are not preempted."""
 
+    def __init__(self, queues: KaiQueues) -> None:
+        self._queues = queues
 
-def job_of(pod: Pod) -> Hashable:
-    """What it is placed together with."""
-    return pod.group or pod.uid
+    def assets(
+        self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int], *, reserved: bool = False
+    ) -> dict[Asset, int]:
+        return self.reserved(pod, amounts) if reserved else self._assets(pod, amounts, _ALL)
+
+    def reserved(self, pod: Pod, amounts: Mapping[str, int]) -> dict[Asset, int]:
+        """What is charged for amounts that are reserved for a pod."""
+        return self._assets(pod, amounts, _RESERVED)
+
+    def _assets(self, pod: Pod, amounts: Mapping[str, int], flavor: str) -> dict[Asset, int]:
+        flavors = (flavor,) if self._queues.is_preemptible(pod) else (flavor, _KEPT)
+        return {Asset(each, name): amount for each in flavors for name, amount in amounts.items()}
 
 
 def _shortage(code: Code, node: ShareNode, resource: str, wanted: float, held: float, most: float) -> Reason:

@@ -15,7 +15,6 @@ from dray.scheduling.cluster.topologies import Topologies
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
-from dray.scheduling.model.status import Status
 from dray.scheduling.model.tolerations import is_repelled
 from dray.scheduling.quota.kueue.kinds import ClusterQueue, Flavor
 from dray.scheduling.quota.queue_policy import Ask, Asset
@@ -129,15 +128,15 @@ class Flavors:
                 return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
         return None
 
-    def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Status | None:
+    def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Reason | None:
         """The same in the flavors of a node."""
         for name, amount in ask.wanted.items():
             flavor = self.on(queue, name, node)
             if flavor is None or flavor not in self.of(queue, name, ask.pod):
-                return Status.of("", Code.NO_FLAVOR, queue.name, resolvable=False)
+                return Reason(Code.NO_FLAVOR, (queue.name,))
             left = self._tree.available(queue.name, Asset(flavor, name))
             if amount > left:
-                return Status.of("", Code.QUOTA, queue.name, name, str(amount), str(max(0, left)))
+                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
         return None
 
     def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final
 
-from dray.api.objects import Object, annotations_of, bounded, mapping, mappings, strings, text, walk
+from dray.api.objects import Key, Object, annotations_of, bounded, mapping, mappings, strings, text, walk
 from dray.api.pod_requests import amounts
 from dray.api.quantity import INT32_MAX, INT32_MIN, Quantity, QuantityError
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.tolerations import Tolerations
 from dray.scheduling.quota.quota_tree import Asset, Quota
 
@@ -253,3 +254,8 @@ def _ignored(spec: Object) -> Iterator[str]:
         yield "spec.flavorFungibility.preference"
     if spec.get("concurrentAdmissionPolicy"):
         yield "spec.concurrentAdmissionPolicy"
+
+
+def local_of(pod: Pod) -> Key:
+    """The LocalQueue that the pod names."""
+    return pod.key[0], pod.labels.get(QUEUE_LABEL, "")

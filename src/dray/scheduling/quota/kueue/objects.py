@@ -79,6 +79,9 @@ class KueueObjects:
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         return self._cluster_queues.get(name)
 
+    def cluster_queues(self) -> Mapping[str, ClusterQueue]:
+        return self._cluster_queues
+
     def local_queues(self) -> Mapping[Key, LocalQueue]:
         return self._local_queues
 

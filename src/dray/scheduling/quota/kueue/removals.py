@@ -27,7 +27,7 @@ class KueueRemovals(PriorityRemovals):
         self._tree = queues.tree
         self._charges = queues.charges
         self._ask = ask
-        self._root = queues.root(ask.queue)
+        self._root = queues.tree.root(ask.queue)
 
     def may_go(self, pod: Pod) -> bool:
         return super().may_go(pod) and not self._comes_back((pod,))

@@ -14,8 +14,8 @@ from dray.api.quantity import Format, Quantity
 from dray.api.times import text_of
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
-from dray.scheduling.quota.kueue.kinds import ClusterQueue
-from dray.scheduling.quota.kueue.policy import KueueQueues, local_of
+from dray.scheduling.quota.kueue.kinds import ClusterQueue, local_of
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.shares import share_of
 from dray.scheduling.quota.queue_policy import Asset
 
@@ -49,7 +49,7 @@ class QueueStatuses:
             **self._counts(own),
             **_usage(used, {asset: max(0, used[asset] - quota.nominal) for asset, quota in queue.quotas.items()}),
         }
-        if self._queues.is_fair(self._queues.root(queue.name)):
+        if self._queues.is_fair(self._queues.tree.root(queue.name)):
             status["fairSharing"] = {"weightedShare": share_of(self._queues.tree.node(queue.name)).shown}
         return status
 
@@ -70,7 +70,7 @@ class QueueStatuses:
             **self._counts([key]),
             **_usage({asset: used[asset] for asset in quotas}, None),
         }
-        usage = self._queues.usage
+        usage = self._queues.order.usage
         if queue is not None and queue.by_usage and (at := usage.sampled(key)) is not None:
             consumed = {name: _fraction(name, amount) for name, amount in usage.consumed(key).items()}
             past = {"consumedResources": consumed, "lastUpdate": text_of(at)}
@@ -101,7 +101,7 @@ class QueueStatuses:
     def _counts(self, local_queues: Iterable[Key]) -> Object:
         keys = list(local_queues)
         running = sum(len(self._running.get(each, ())) for each in keys)
-        pending = sum(len(self._queues.pending(each)) for each in keys)
+        pending = sum(len(self._queues.order.pending(each)) for each in keys)
         return {"pendingWorkloads": pending, "reservingWorkloads": running, "admittedWorkloads": running}
 
 

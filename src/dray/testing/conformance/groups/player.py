@@ -14,6 +14,8 @@ from dray.api.times import text_of
 from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kai.policy import KaiQueues
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.testing.conformance.groups.stored_objects import StoredObjects, in_order, kind_of
 
@@ -66,7 +68,7 @@ class Player:
         state = self.scheduler.state
         state.groups.served.add("scheduling.k8s.io")
         if {"ClusterQueue", "LocalQueue"} & set(kinds):
-            state.queues.kueue.served = True
+            state.queues.serve("ClusterQueue")
             state.groups.served.add(_KUEUE)
             state.groups.topologies.served.add(_KUEUE)
 
@@ -134,10 +136,11 @@ class Player:
         state, changed = self.scheduler.state, []
         if self._stale is not None and self._evict:
             changed += [self._evict_pod(pod) for _, pods in self._stale.overdue(self.now) for pod in pods]
-        if state.queues.kai.served and state.queues.kai.tree:
-            state.queues.kai.count_outside(state.nodes.values())
-        if state.queues.kueue.served and self._evict:
-            changed += [self._evict_pod(pod) for pod, _ in state.queues.kueue.drained()]
+        kai, kueue = state.queues.system(KaiQueues), state.queues.system(KueueQueues)
+        if kai.tree:
+            kai.count_outside(state.nodes.values())
+        if self._evict:
+            changed += [self._evict_pod(pod) for pod, _ in kueue.drained()]
         return changed
 
     # Actions

@@ -1,0 +1,69 @@
+"""KaiWaiting: what pods that wait want of queues of KAI, and which queue has its next pod tried."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kai.order import TurnOrder
+from dray.scheduling.quota.queue_demand import QueueDemand
+from dray.scheduling.quota.queue_policy import Ask
+from dray.scheduling.quota.turns import Turn, Turns
+
+if TYPE_CHECKING:
+    from dray.scheduling.quota.kai.policy import KaiQueues
+
+
+class KaiWaiting:
+    def __init__(self, queues: KaiQueues) -> None:
+        self._queues = queues
+        tree = queues.tree
+        self._demand = QueueDemand(lambda queue, amounts, sign: tree.count(queue, "waiting", amounts, sign))
+        self._order = TurnOrder(tree)
+        self._turns = Turns(self.first)
+
+    @property
+    def revision(self) -> int:
+        """That of the shares: with more of a share pods may become entitled to evictions."""
+        return self._queues.shares().revision if self._queues.tree else 0
+
+    def wait(self, pod: Pod, arrival: int) -> Turn | None:
+        queues = self._queues
+        queue = queues.queue_of(pod)
+        if queue is None:
+            self.forget(pod)
+            return None
+        claims = queues.charges.claims_wanted(queue, pod)
+        self._demand.add(pod.uid, queue, queues.amounts(queue, pod, ()), claims, job_of(pod))
+        return Turn(self._turns, queue, pod.priority)
+
+    def forget(self, pod: Pod) -> None:
+        self._demand.remove(pod.uid)
+
+    def let_pass(self, pod: Pod) -> None:
+        """No pod of a queue of KAI waits for another."""
+
+    def admitted(self, pod: Pod) -> None:
+        """What the pod holds is charged."""
+
+    def sample(self, now: float) -> None:
+        """Past usage is sampled by the loop around the scheduler."""
+
+    def is_held_up(self, ask: Ask) -> bool:
+        return False
+
+    def first(self, heads: Mapping[str, Pod]) -> str:
+        """The queue whose turn it is, of those whose next pods these are."""
+        self._queues.shares()
+        return self._order.first(heads, lambda pod: self._demand.of(job_of(pod)))
+
+    def is_entitled(self, pod: Pod) -> bool:
+        """Whether others may be evicted for the sake of the pod: its queue stays within its share with it."""
+        path, wanted = self._queues.tree.path(self._queues.queue_of(pod) or ""), self._demand.of(job_of(pod))
+        return bool(path) and path[0].within_share(wanted)
+
+
+def job_of(pod: Pod) -> Hashable:
+    """What the pod is placed together with."""
+    return pod.group or pod.uid

@@ -1,0 +1,104 @@
+"""KueueEvictions: which pods are evicted for pods of a Kueue queue, for quota or for a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from dray.scheduling.quota.kueue.fair_preemption import FairPreemption
+from dray.scheduling.quota.kueue.preemption import Preemption
+from dray.scheduling.quota.kueue.removals import KueueRemovals
+from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, RunningUnit
+
+if TYPE_CHECKING:
+    from dray.scheduling.quota.kueue.policy import KueueQueues
+
+_NO_COHORT: Final = "queue "
+
+
+class KueueEvictions:
+    def __init__(self, queues: KueueQueues, ask: Ask) -> None:
+        self._queues = queues
+        self._known = queues.cluster_queues()
+        self._tree = queues.tree
+        self._ask = ask
+
+    def removals(self) -> KueueRemovals:
+        return KueueRemovals(self._queues, self._known, self._ask)
+
+    def may_reclaim(self) -> bool:
+        queue = self._known[self._ask.queue]
+        if queue.reclaims == "Never" and queue.preempts == "Never":
+            return False
+        return self.is_hopeful()
+
+    def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
+        ask, queue = self._ask, self._known[self._ask.queue]
+        root = self._tree.root(queue.name)
+        for assets in self._queues.flavors.ways(queue, ask):
+            if all(self._tree.available(queue.name, asset) >= amount for asset, amount in assets.items()):
+                # It has what it takes, and lacks only a place.
+                continue
+            preemption = Preemption(self._tree, self._known, ask, assets, trial)
+            fair = self._queues.is_fair(root) and not root.startswith(_NO_COHORT)
+            found = FairPreemption(preemption, self._queues.strategies(root)).find() if fair else preemption.find()
+            if found is not None:
+                return found, assets
+        return None
+
+    def may_evict(self, queue: str, priority: int, *, lacks: bool) -> bool:
+        return self._may_remove(queue, priority) if lacks else self._gives_way(queue) and self.may_reclaim()
+
+    def _may_remove(self, queue: str, priority: int) -> bool:
+        ask, mine = self._ask, self._known.get(self._ask.queue)
+        if mine is None or queue not in self._known:
+            return False
+        if queue == ask.queue:
+            newer = mine.preempts == "LowerOrNewerEqualPriority" and priority == ask.priority
+            return mine.preempts != "Never" and (priority < ask.priority or newer)
+        if mine.reclaims == "Never" or (mine.reclaims == "LowerPriority" and priority >= ask.priority):
+            return False
+        return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
+
+    def _gives_way(self, queue: str) -> bool:
+        """Where there is one flavor for all, whoever may reclaim lacks quota."""
+        queues = (self._known[each] for each in self._tree.related(queue))
+        if all(map(self._queues.flavors.is_uniform, queues)):
+            return False
+        return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
+
+    def is_hopeful(self) -> bool:
+        queue, known = self._ask.queue, self._known.get(self._ask.queue)
+        if known is None or known.borrows != "Never" or self._queues.is_fair(self._tree.root(queue)):
+            return True
+        for name, amount in self._ask.wanted.items():
+            for flavor in self._queues.flavors.of(known, name):
+                asset = Asset(flavor, name)
+                own = 0
+                if known.preempts == "LowerPriority":
+                    own = self._queues.charges.below(queue, self._ask.priority, asset)
+                elif known.preempts != "Never":
+                    own = self._tree.used(queue, asset)
+                is_its_own = not self._tree.is_borrowing(queue, asset, amount - own)
+                may_come_back = known.reclaims != "Never" and (is_its_own or self._tree.is_owed(queue, asset, amount))
+                if may_come_back or amount <= self._tree.available(queue, asset) + own:
+                    break
+            else:
+                return False
+        return True
+
+    def has_room(self, reserved: Mapping[Asset, int]) -> bool:
+        queue, known = self._ask.queue, self._known.get(self._ask.queue)
+        if known is None:
+            return True
+        self._tree.charge(queue, reserved, -1)
+        try:
+            return all(
+                any(
+                    self._tree.available(queue, Asset(each, name)) >= amount
+                    for each in self._queues.flavors.of(known, name)
+                )
+                for (_, name), amount in reserved.items()
+            )
+        finally:
+            self._tree.charge(queue, reserved, 1)

@@ -1,0 +1,141 @@
+"""KueueWaiting: pods that wait in queues of Kueue, and whose turn it is.
+
+Within a queue it is by priority, then by arrival, unless its LocalQueues go by what they used. In a StrictFIFO queue
+the first workload holds up the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+from dray.api.objects import Key
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.kueue.kinds import ClusterQueue, local_of
+from dray.scheduling.quota.kueue.order import Head, KueueOrder
+from dray.scheduling.quota.kueue.strict import StrictFIFO
+from dray.scheduling.quota.kueue.usage import LocalUsage
+from dray.scheduling.quota.queue_context import QueueContext
+from dray.scheduling.quota.queue_policy import Ask, Asset
+from dray.scheduling.quota.turns import Turn
+
+if TYPE_CHECKING:
+    from dray.scheduling.quota.kueue.policy import KueueQueues
+
+
+class KueueWaiting:
+    revision = 0
+
+    def __init__(self, queues: KueueQueues, context: QueueContext) -> None:
+        self._queues = queues
+        self._groups = context.groups
+        self.usage = LocalUsage()
+        self._order = KueueOrder(queues.tree, self._head, queues.is_fair)
+        self._strict = StrictFIFO(context.waiters.wake)
+        self._by_usage: dict[Key, ClusterQueue] | None = None
+        """LocalQueues of which it counts what they used, with their queues."""
+        self._arrivals: dict[str, tuple[int, Key, Hashable]] = {}
+        """By pod uid, of those that wait; with their LocalQueue and workload."""
+        self._pending: dict[Key, dict[Hashable, set[str]]] = {}
+        """By LocalQueue and workload, the uids of pods that wait."""
+        self._heads: dict[str, Mapping[Asset, int]] = {}
+        """By pod uid, what would be let in with it."""
+
+    def outdate(self) -> None:
+        """Forgets what follows from queues, classes and nodes."""
+        self._by_usage = None
+        self._heads.clear()
+
+    def pending(self, local: Key) -> Mapping[Hashable, set[str]]:
+        """The workloads that wait in a LocalQueue, with the uids of their pods."""
+        return self._pending.get(local, {})
+
+    def wait(self, pod: Pod, arrival: int) -> Turn | None:
+        queues = self._queues
+        queue = queues.cluster_queue_of(pod)
+        if queue is None:
+            self._strict.leave(pod.uid)
+            return None
+        priority = queues.priority(pod)
+        if queue.strict:
+            self._strict.join(pod.uid, queue.name, (-priority, arrival), pod.group or pod.uid)
+        else:
+            self._strict.leave(pod.uid)
+        self._settle(pod.uid)
+        self._arrivals[pod.uid] = arrival, local_of(pod), pod.group or pod.uid
+        self._pending.setdefault(local_of(pod), {}).setdefault(pod.group or pod.uid, set()).add(pod.uid)
+        return Turn(self._order.turns(queues.tree.root(queue.name)), "/".join(local_of(pod)), priority)
+
+    def forget(self, pod: Pod) -> None:
+        self._settle(pod.uid)
+        self._heads.pop(pod.uid, None)
+        self._strict.leave(pod.uid)
+
+    def let_pass(self, pod: Pod) -> None:
+        self._strict.leave(pod.uid)
+
+    def _settle(self, uid: str) -> None:
+        """Removes the pod from those that wait in the LocalQueue that it named last."""
+        known = self._arrivals.pop(uid, None)
+        if known is not None:
+            _, local, workload = known
+            waiting = self._pending[local]
+            waiting[workload].discard(uid)
+            if not waiting[workload]:
+                del waiting[workload]
+
+    def is_held_up(self, ask: Ask) -> bool:
+        queue = self._queues.cluster_queue(ask.queue)
+        return queue is not None and queue.strict and any(self._strict.is_held_up(each.uid) for each in ask.pods)
+
+    def is_entitled(self, pod: Pod) -> bool:
+        return True
+
+    def _head(self, lane: str, pod: Pod) -> Head | None:
+        queues = self._queues
+        queue = queues.cluster_queue_of(pod)
+        if queue is None:
+            return None
+        assets = self._heads.get(pod.uid)
+        if assets is None:
+            group = self._groups.unit(pod) if pod.group is not None else None
+            pods = tuple(self._groups.waiting(group)) if group is not None else ()
+            ask = Ask(pods or (pod,), queue.name, queues.charges.wanted(queue.name, pods or (pod,)), 0)
+            assets = self._heads[pod.uid] = next(queues.flavors.ways(queue, ask), {})
+        score = self.usage.score(local_of(pod), self._weight(local_of(pod))) if queue.by_usage else 0.0
+        return Head(
+            lane,
+            queue.name,
+            (-queues.priority(pod), self._arrivals[pod.uid][0] if pod.uid in self._arrivals else 0),
+            score,
+            assets,
+        )
+
+    def _weight(self, local: Key) -> float:
+        known = self._queues.local_queues().get(local)
+        return known.weight if known is not None else 1.0
+
+    def admitted(self, pod: Pod) -> None:
+        queue = self._queues.cluster_queue_of(pod)
+        if queue is not None and queue.by_usage:
+            self.usage.admit(local_of(pod), self._queues.charges.held(pod), queue.half_life, queue.sampling)
+
+    def sample(self, now: float) -> None:
+        """Samples what LocalQueues use, if that counts and it is time."""
+        if self._by_usage is None:
+            self._by_usage = {
+                key: queue
+                for key, local in self._queues.local_queues().items()
+                if (queue := self._queues.cluster_queue(local.cluster_queue)) is not None and queue.by_usage
+            }
+        if not self._by_usage:
+            return
+        due = {key: queue for key, queue in self._by_usage.items() if self.usage.is_due(key, now, queue.sampling)}
+        if not due:
+            return
+        current: dict[Key, Counter[str]] = {}
+        for pod in self._queues.charges.pods():
+            current.setdefault(local_of(pod), Counter()).update(self._queues.charges.held(pod))
+        for key, queue in due.items():
+            self.usage.sample(key, current.get(key, {}), now, queue.half_life)

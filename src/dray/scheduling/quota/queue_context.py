@@ -1,0 +1,22 @@
+"""QueueContext: what of the scheduler's state queue systems are made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
+from dray.scheduling.cluster.extended import ResourceMap
+from dray.scheduling.quota.known_groups import KnownGroups
+from dray.scheduling.quota.quota_waiters import QuotaWaiters
+
+
+@dataclass(frozen=True, slots=True)
+class QueueContext:
+    claims: ClaimAssumeCache
+    resources: ResourceMap
+    """Extended resources and the device classes that serve them."""
+    groups: KnownGroups
+    capacity: ClusterCapacity
+    waiters: QuotaWaiters
+    """Pods that wait for quota."""
