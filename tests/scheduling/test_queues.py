@@ -555,8 +555,8 @@ def test_use_beyond_all_bounds_that_was_written_down_is_read_as_much():
     core.put(queued("a", cpu="1"))
     assert bound(core.settle()) == {"a": "n"}
     queues = core.state.queues.system(KueueQueues)
-    queues.sample(core.now)
-    queues.sample(core.now + 3600)
+    queues.order.sample(core.now)
+    queues.order.sample(core.now + 3600)
     found = QueueStatuses(queues, core.now).of_local_queue(("default", "team"), core.get("LocalQueue", "team"))
     written = found["fairSharing"]["admissionFairSharingStatus"]
     assert written["lastUpdate"] < "2000"
