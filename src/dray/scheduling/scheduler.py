@@ -112,10 +112,11 @@ class Scheduler:
             self.pod_events.put(document, now)
         elif kind in group_events.KINDS:
             self.group_events.put(kind, document, now)
-        elif kind in self.state.queues.kinds:
-            self._queues_changed(lambda: self.state.queues.put(kind, document), now)
         elif kind != CLAIM:
-            self._stores[kind][0](document)
+            if kind in self.state.queues.kinds:
+                self._queues_changed(lambda: self.state.queues.put(kind, document), now)
+            if kind in self._stores or kind not in self.state.queues.kinds:
+                self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
         else:
             self._put_claim(document, now)
@@ -133,12 +134,13 @@ class Scheduler:
         """An object was deleted."""
         if kind == "Pod":
             self.pod_events.remove(document, now)
-        elif kind in self.state.queues.kinds:
-            self._queues_changed(lambda: self.state.queues.remove(kind, document), now)
         elif kind in group_events.KINDS:
             self.group_events.remove(kind, document, now)
         elif kind != CLAIM:
-            self._stores[kind][1](document)
+            if kind in self.state.queues.kinds:
+                self._queues_changed(lambda: self.state.queues.remove(kind, document), now)
+            if kind in self._stores or kind not in self.state.queues.kinds:
+                self._stores[kind][1](document)
         elif self.state.claims.remove(document):
             self.notify(ObjectRef(CLAIM, *key_of(document)), now)
             self._stale_reasons.released(key_of(document), now)
