@@ -1,0 +1,242 @@
+"""The scheduler stays easy to read: limits of size, and of attributes that one object sets on another.
+
+Complexity (at most 15) is checked by ruff, rule C901 in pyproject.toml. A limit that does not hold yet has a list of
+exceptions. The lists only get shorter: an exception that has become unnecessary fails its test, so that it is deleted.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SCHEDULING = Path(__file__).parents[1] / "src/dray/scheduling"
+MODULES = {str(path.relative_to(SCHEDULING)): path for path in sorted(SCHEDULING.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
+
+MOST_MODULES = 20
+"""In one folder, without `__init__.py`."""
+MOST_LINES = 350
+MOST_FUNCTION_LINES = 45
+MOST_QUOTA_METHODS = 12
+
+LONG_MODULES = {
+    "attempts/group_attempts.py": 394,
+    "core/queue.py": 415,
+    "core/state.py": 404,
+    "eviction/preemption.py": 409,
+    "groups/groups.py": 404,
+    "plugins/dynamic_resources.py": 411,
+    "quota/kai/policy.py": 352,
+    "quota/kueue/policy.py": 422,
+    "quota/queue_charges.py": 366,
+    "quota/queues.py": 365,
+    "scheduler.py": 418,
+}
+"""Modules with more than MOST_LINES lines, and how many they may have at most."""
+
+LONG_FUNCTIONS = {
+    "attempts/pod_attempts.py Attempts._reject": 58,
+    "attempts/queueing_hints.py QueueingHints._move": 47,
+    "scheduler.py Scheduler.__init__": 46,
+}
+"""Functions with more than MOST_FUNCTION_LINES lines, and how many they may have at most."""
+
+QUOTA_METHODS = 36
+"""Methods of QueuePolicy today. The target is MOST_QUOTA_METHODS; this constant goes when it is reached."""
+
+_QUEUE_RECORD = "QueuedPod and SignatureGroup are records of the queue; nobody reads these as the result of a call."
+_OUTCOME = "The outcome of an attempt, left on the record of the pod; an Outcome value is to carry it."
+_FLAG = "A flag that is reset before a call and read after it; the call is to return it."
+_CYCLE = "The cycle carries results from one extension point of an attempt to the next, like Kubernetes' CycleState."
+_OWN_NODES = "Nodes of a tree that this object builds and owns."
+_WORK = "The work budget of selectors is replaced for the time of a call and put back."
+_DOCUMENT = "The record of a pod follows the newest document."
+
+SETS_ATTRIBUTES = {
+    "attempts/group_attempts.py": {"passed_over retry_at": _FLAG, "binding_may_help reported": _OUTCOME},
+    "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
+    "attempts/pod_attempts.py": {
+        "passed_over": _FLAG,
+        "binding_may_help nodes preemption_futile reported waits_for": _OUTCOME,
+    },
+    "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT, "pod_bound": _FLAG},
+    "attempts/queueing_hints.py": {
+        "passed_over": _FLAG,
+        "binding_may_help": _OUTCOME,
+        "turned": "Takes over a list of the queue and leaves an empty one; the queue is to hand it out.",
+    },
+    "cluster/cluster_capacity.py": {"work": _WORK},
+    "cluster/device_demand.py": {"_missing": "DeviceDemands owns the demands and drops what depends on classes."},
+    "cluster/share_sizes.py": {"work": _WORK},
+    "core/feasible_nodes.py": {"looks": "Counts the nodes that were looked at, for metrics."},
+    "core/framework.py": {"own_filters": _CYCLE, "signers": "Set once, when plugins are registered."},
+    "core/guarded_plugin.py": {
+        "cluster": "Set once: the plugin of a user gets the state that it may read.",
+        "left": "The time budget of a plugin, shared by all its guards.",
+    },
+    "core/queue.py": {
+        "arrival attempts cluster_wide diagnosis errors failures group nodes not_before": _QUEUE_RECORD,
+        "added subqueue timer trying turn": _QUEUE_RECORD,
+    },
+    "core/state.py": {
+        "document images labels taints": "State owns nodes and pods.",
+        "trying": _FLAG,
+    },
+    "model/tolerations.py": {"_by_key _known": "A tuple is filled in `__new__`."},
+    "placement/algorithm.py": {
+        "devices feasible nodes": _CYCLE,
+        "extra": "Resources that the devices of a pod take; changed with the pod's place.",
+        "work": _WORK,
+    },
+    "placement/group_placement.py": {
+        "pods_revision": "Ends a trial that left the pods as they were; the journal of State is to do that.",
+        "shared": _FLAG,
+    },
+    "placement/group_tree_search.py": {"planned": "Branches are records of the search that built them."},
+    "placement/group_trial.py": {"claims": _CYCLE, "placement": "Members are records of the trial."},
+    "plugin.py": {"name": "The name of a plugin class is set when it is defined."},
+    "plugins/dynamic_resources.py": {"claims devices nodes": _CYCLE},
+    "quota/kai/policy.py": {"capacity": "Input of the share tree, which the policy owns."},
+    "quota/kai/share_tree.py": {
+        "children fair held kept leaving reserved revision waiting wanted": _OWN_NODES,
+    },
+    "quota/kept_quota.py": {"charged number": "Records of kept quota."},
+    "quota/kueue/objects.py": {"of_queue": "Set once: how topologies of a LocalQueue are found."},
+    "quota/kueue/usage.py": {"at consumed penalty": "Records of LocalQueue usage."},
+    "quota/queue_charges.py": {
+        "assets claims kept own priority queue": "Charges are records of QueueCharges.",
+        "trying": _FLAG,
+    },
+    "quota/queues.py": {
+        "admitted": "The queue that a pod is charged to, kept on the pod.",
+        "changed": "A callback, set once.",
+    },
+    "quota/quota_tree.py": {"children lendables parent totals used": _OWN_NODES},
+    "quota/usage_decay.py": {"end": "Buckets are records of the history."},
+    "reservations/drains.py": {
+        "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",
+        "renewed shadow since uids until": "Records of reservations.",
+    },
+    "scheduler.py": {
+        "changed freed moved woken": "Takes over lists of queue and quota; a wait index is to replace them.",
+        "diagnosis reported turn": _OUTCOME,
+        "requirements": _DOCUMENT,
+        "work": _WORK,
+    },
+}
+"""By module: attributes that are set on objects which the function did not create, and why."""
+
+
+class Function(NamedTuple):
+    name: str
+    node: ast.FunctionDef
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[Function]:
+    """Yields all functions below a node with their qualified names."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.FunctionDef):
+            yield Function(f"{prefix}{child.name}", child)
+            yield from functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.ClassDef):
+            yield from functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from functions(child, prefix)
+
+
+def created(function: ast.FunctionDef) -> set[str]:
+    """Returns the local variables that the function binds only to objects of a class that it calls by name."""
+    new = Counter(
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id.lstrip("_")[:1].isupper()
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    )
+    bound = Counter(
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    return {name for name, number in new.items() if bound[name] == number}
+
+
+def foreign_attributes(function: ast.FunctionDef) -> Iterator[str]:
+    """Yields the attributes that the function sets on other objects than `self` and those that it created."""
+    own = {"self", *created(function)}
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()) if name in own:
+                continue
+            case ast.Attribute(attr=attribute, ctx=ast.Store() | ast.Del()):
+                yield attribute
+
+
+def check_exceptions(measured: dict[str, int], limit: int, exceptions: dict[str, int]) -> None:
+    """Asserts that sizes are within the limit or their exception, and that every exception is still needed."""
+    too_large = {name: size for name, size in measured.items() if size > exceptions.get(name, limit)}
+    assert not too_large, f"more than {limit}, or more than the exception allows"
+    unnecessary = {name for name in exceptions if measured.get(name, 0) <= limit}
+    assert not unnecessary, "delete these exceptions, they are not needed any more"
+
+
+def test_a_folder_has_at_most_twenty_modules():
+    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert {str(folder): number for folder, number in folders.items() if number > MOST_MODULES} == {}
+
+
+def test_a_module_has_at_most_350_lines():
+    lines = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    check_exceptions(lines, MOST_LINES, LONG_MODULES)
+
+
+def test_a_function_has_at_most_45_lines():
+    lines = {
+        f"{module} {function.name}": (function.node.end_lineno or 0) - function.node.lineno + 1
+        for module, tree in TREES.items()
+        for function in functions(tree)
+    }
+    check_exceptions(lines, MOST_FUNCTION_LINES, LONG_FUNCTIONS)
+
+
+def test_no_object_sets_an_attribute_of_another_one():
+    found = {
+        (module, attribute)
+        for module, tree in TREES.items()
+        for function in functions(tree)
+        for attribute in foreign_attributes(function.node)
+    }
+    allowed = {
+        (module, attribute)
+        for module, reasons in SETS_ATTRIBUTES.items()
+        for attributes in reasons
+        for attribute in attributes.split()
+    }
+    assert sorted(found - allowed) == [], "return a value instead of setting an attribute of another object"
+    assert sorted(allowed - found) == [], "delete these exceptions, they are not needed any more"
+
+
+def test_the_search_for_attributes_sees_collaborators_and_ignores_new_objects():
+    source = """
+def function(self, other):
+    self.own = 1
+    made = Made()
+    made.new = 1
+    self._part.flag = True
+    other.first, rest = 1, 2
+    other.count += 1
+"""
+    [function] = functions(ast.parse(source))
+    assert sorted(foreign_attributes(function.node)) == ["count", "first", "flag"]
+
+
+def test_the_quota_interface_has_at_most_twelve_methods():
+    [policy] = [
+        node
+        for node in ast.walk(TREES["quota/queue_policy.py"])
+        if isinstance(node, ast.ClassDef) and node.name == "QueuePolicy"
+    ]
+    methods = {"QueuePolicy": sum(isinstance(node, ast.FunctionDef) for node in policy.body)}
+    check_exceptions(methods, MOST_QUOTA_METHODS, {"QueuePolicy": QUOTA_METHODS})
