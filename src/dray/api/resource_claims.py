@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dray.api.objects import Object, finalizers_of, mapping
@@ -51,6 +51,12 @@ def is_protected(claim: Mapping[str, Any]) -> bool:
 def requests_of(spec: Mapping[str, Any]) -> list[Object]:
     """The device requests in the spec of a claim."""
     return mapping(spec.get("devices")).get("requests") or []
+
+
+def alternatives_of(request: Mapping[str, Any]) -> Sequence[Object]:
+    """The ways to serve a device request: `exactly`, or the subrequests of `firstAvailable` in order of preference."""
+    exactly = request.get("exactly")
+    return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
 
 
 def uses_admin_access(spec: Mapping[str, Any]) -> bool:

@@ -12,14 +12,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from dray.allocation import Inventory, WorkExhausted
+from dray.allocation import Inventory, WorkExhausted, quick_checks
 from dray.allocation.alignment import MATCH_ATTRIBUTE, is_aligned
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
 from dray.api.caches import Cache
-from dray.api.objects import Object, annotations_of, spec_of
-from dray.api.quantity import Quantity, QuantityError
-from dray.api.resource_claims import MAX_DEVICES, allocation_results, requests_of, results_of
+from dray.api.objects import Object, annotations_of
+from dray.api.resource_claims import allocation_results, alternatives_of, requests_of, results_of
 from dray.api.suggestions import suggestion
 from dray.scheduling.cluster.extended import ResourceMap, requests_for
 from dray.scheduling.model.node import Node
@@ -34,9 +33,6 @@ _MOST_KINDS: Final = 4096
 # Of the claims; what is made of them is several times as large.
 _MOST_BYTES: Final = 16 << 20
 _PREFERENCE: Final = 8
-_FAR: Final = (2**31, 0)
-_LARGE: Final = 2**62 * 10**9
-"""An amount beyond which arithmetic may fail, in nanos."""
 
 
 class DeviceDemand:
@@ -45,7 +41,7 @@ class DeviceDemand:
     __slots__ = (
         "__weakref__",
         "_by_served",
-        "_delicate",
+        "_may_fail",
         "_missing",
         "document",
         "extended",
@@ -67,8 +63,8 @@ class DeviceDemand:
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self.requests)
         """Whether nodes differ in which alternative they offer."""
-        self._delicate = any(map(_is_delicate, specs))
-        modes = (each.get("allocationMode") for request in self.requests for each in _subrequests(request))
+        self._may_fail = any(map(quick_checks.may_fail, specs))
+        modes = (each.get("allocationMode") for request in self.requests for each in alternatives_of(request))
         self.uncertain = self.prioritised or "All" in modes
         """Whether nodes differ in how many devices of which class it gets."""
 
@@ -77,7 +73,7 @@ class DeviceDemand:
 
     def is_several(self, amounts: Mapping[str, int]) -> bool:
         """Whether it takes several devices at the least; `amounts` are what the pod asks for of extended resources."""
-        fewest = (min(map(_fewest, _subrequests(request)), default=0) for request in self.requests)
+        fewest = map(quick_checks.fewest_devices, self.requests)
         return sum(fewest) + sum(amounts.get(name, 0) for name in self.extended) > 1
 
     def served(self, node: Node) -> frozenset[str]:
@@ -101,7 +97,7 @@ class DeviceDemand:
 
     def _find_missing_class(self, inventory: Inventory) -> Reason | None:
         for request in self.requests:
-            for subrequest in _subrequests(request):
+            for subrequest in alternatives_of(request):
                 name = subrequest.get("deviceClassName") or ""
                 if name not in inventory.classes:
                     title = f"{request['name']}/{subrequest['name']}" if subrequest.get("name") else request["name"]
@@ -111,69 +107,35 @@ class DeviceDemand:
     def precheck(self, inventory: Inventory, resources: ResourceMap, node: Node) -> Status | None:
         """Why the node cannot serve it; UNSURE where only `allocate` can tell, since it may find an error there."""
         view = inventory.judged_view(node.document)
-        if view is None:
+        if view is None or self._may_fail:
             return UNSURE
-        requests = self.requests
-        if self.extended:
-            requests = [*requests, *self.extended_requests(self.served(node), resources)[0]]
-        unsure, short = self._delicate, False
-        for request in requests:
-            try:
-                prospects = [_could(inventory, view, subrequest) for subrequest in _subrequests(request)]
-            except WorkExhausted:
-                # It may well be able to.
-                return UNSURE if unsure else None
-            if None in prospects:
-                unsure = True
-            elif True not in prospects:
-                short = True
-        if unsure or not short:
-            return UNSURE if unsure else None
+        try:
+            enough = quick_checks.check(inventory, view, self._requests_on(node, resources))
+        except WorkExhausted:
+            # The node may be able to serve it.
+            return None
+        if enough is not False:
+            return None if enough else UNSURE
         invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
         return _INVALID_POOLS if invalid else CANNOT_ALLOCATE
 
+    def _requests_on(self, node: Node, resources: ResourceMap) -> list[Object]:
+        """All requests that devices of the node must serve."""
+        if not self.extended:
+            return self.requests
+        return [*self.requests, *self.extended_requests(self.served(node), resources)[0]]
+
     def room(self, inventory: Inventory, resources: ResourceMap, node: Node, most: int) -> int:
-        """How many of its kind the node can serve at the same time, as far as counting tells: never too few."""
+        """For how many pods of the signature the node has devices, by counting: up to `most`, never too few."""
         view = inventory.judged_view(node.document)
         if view is None:
             return most
-        requests = self.requests
-        if self.extended:
-            requests = [*requests, *self.extended_requests(self.served(node), resources)[0]]
-        rooms: dict[int, int] = {}
-        """How many devices each takes of those that suit it."""
-        try:
-            for request in requests:
-                exactly = request.get("exactly")
-                if exactly is not None:
-                    bits = _exclusive(inventory, view, exactly)
-                    if bits is not None:
-                        rooms[bits] = rooms.get(bits, 0) + (exactly.get("count") or 1)
-                    continue
-                found = [_exclusive(inventory, view, each) for each in request.get("firstAvailable") or ()]
-                union = 0
-                for bits in found:
-                    if bits is None:
-                        break
-                    union |= bits
-                else:
-                    most = min(most, union.bit_count())
-        except WorkExhausted:
-            return most
-        return min([most, *(bits.bit_count() // number for bits, number in rooms.items())])
+        return quick_checks.most_copies(inventory, view, self._requests_on(node, resources), most)
 
     def distance(self, inventory: Inventory, node: Node) -> tuple[int, int]:
-        """How far the node is from serving the claims, as far as counting tells; the smaller, the nearer: how many
-        devices are missing, and how few there are that the classes take, in use or not."""
+        """How far the node is from serving the claims, by counting devices; nearer nodes sort first."""
         view = inventory.judged_view(node.document)
-        if view is None:
-            return _FAR
-        missing = there = 0
-        for request in self.requests:
-            subrequests = [_missing(inventory, view, subrequest) for subrequest in _subrequests(request)]
-            lack, kin = min(subrequests, default=_FAR)
-            missing, there = missing + lack, there + kin
-        return missing, there
+        return quick_checks.distance(inventory, view, self.requests) if view is not None else quick_checks.FAR
 
     def rank(self, inventory: Inventory, node: Node) -> int:
         """How good the alternatives are that the node seems to offer: the higher, the better."""
@@ -183,111 +145,16 @@ class DeviceDemand:
         total = 0
         for request in self.requests:
             subrequests = request.get("firstAvailable") or ()
-            offered = (n for n, subrequest in enumerate(subrequests) if _may(inventory, view, subrequest))
+            offered = (n for n, each in enumerate(subrequests) if _may_serve(inventory, view, each))
             total += next((_PREFERENCE - n for n in offered), 0)
         return total
 
 
-def _subrequests(request: Object) -> Sequence[Object]:
-    exactly = request.get("exactly")
-    return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
-
-
-def _fewest(subrequest: Object) -> int:
-    """How many devices it takes from others; at least two where it wants all."""
-    if subrequest.get("adminAccess"):
-        return 0
-    return 2 if subrequest.get("allocationMode") == "All" else subrequest.get("count") or 1
-
-
-def _may(inventory: Inventory, view: View, subrequest: Object) -> bool:
+def _may_serve(inventory: Inventory, view: View, alternative: Object) -> bool:
     try:
-        return _could(inventory, view, subrequest) is not False
+        return quick_checks.check_alternative(inventory, view, alternative) is not False
     except WorkExhausted:
         return True
-
-
-def _could(inventory: Inventory, view: View, subrequest: Object) -> bool | None:
-    """Whether the node has enough devices for one alternative of a request, looked at alone; None where it may turn out
-    that nobody can tell. Raises WorkExhausted."""
-    device_class = inventory.classes.get(subrequest.get("deviceClassName") or "")
-    if device_class is None:
-        return None
-    all_of_them = subrequest.get("allocationMode") == "All"
-    if all_of_them and any(pool.state is not PoolState.COMPLETE for pool in view.pools):
-        return None
-    bits = view.every
-    if not all_of_them and not subrequest.get("adminAccess"):
-        bits &= ~view.held
-    for selectors in (spec_of(device_class).get("selectors"), subrequest.get("selectors")):
-        for selector in selectors or ():
-            if not selector.get("cel"):
-                return None
-            column = view.column(selector["cel"]["expression"], inventory.selectors)
-            if column.faults and any(bits >> rank & 1 for rank in column.faults):
-                return None
-            bits &= column.selected
-    found = bits.bit_count()
-    if all_of_them:
-        return None if found > MAX_DEVICES else found > 0
-    return found >= (subrequest.get("count") or 1)
-
-
-def _exclusive(inventory: Inventory, view: View, subrequest: Object) -> int | None:
-    """The free devices that suit one alternative; None where some of them can serve several at the same time, or that
-    cannot be told. Raises WorkExhausted."""
-    device_class = inventory.classes.get(subrequest.get("deviceClassName") or "")
-    if device_class is None or subrequest.get("adminAccess") or subrequest.get("allocationMode") == "All":
-        return None
-    bits = view.every & ~view.held
-    for selectors in (spec_of(device_class).get("selectors"), subrequest.get("selectors")):
-        bits = _selected(inventory, view, bits, selectors)
-    return None if bits & view.shareable else bits
-
-
-def _missing(inventory: Inventory, view: View, subrequest: Object) -> tuple[int, int]:
-    device_class = inventory.classes.get(subrequest.get("deviceClassName") or "")
-    if device_class is None:
-        return _FAR
-    of_class = _selected(inventory, view, view.every, spec_of(device_class).get("selectors"))
-    taken = _selected(inventory, view, of_class, subrequest.get("selectors"))
-    free = (taken & ~view.held).bit_count()
-    wanted = 1 if subrequest.get("allocationMode") == "All" else subrequest.get("count") or 1
-    return max(0, wanted - free), -min(wanted, of_class.bit_count()) - min(wanted, taken.bit_count())
-
-
-def _selected(inventory: Inventory, view: View, bits: int, selectors: Sequence[Object] | None) -> int:
-    for selector in selectors or ():
-        if selector.get("cel"):
-            bits &= view.column(selector["cel"]["expression"], inventory.selectors).selected
-    return bits
-
-
-def _is_delicate(spec: Object) -> bool:
-    """Whether a claim can be in error by what it asks for, whatever devices there are."""
-    requests = requests_of(spec)
-    subrequests = [each for request in requests for each in _subrequests(request)]
-    constrained = bool((spec.get("devices") or {}).get("constraints"))
-    for each in subrequests:
-        if (constrained and each.get("allocationMode") == "All") or each.get("derivedAttributes") or _is_odd(each):
-            return True
-    return sum(min(map(_least, _subrequests(request)), default=0) for request in requests) > MAX_DEVICES
-
-
-def _least(subrequest: Object) -> int:
-    return 0 if subrequest.get("allocationMode") == "All" else subrequest.get("count") or 1
-
-
-def _is_odd(subrequest: Object) -> bool:
-    """Whether it asks for an amount of a capacity that a device may be unable to reckon with."""
-    for amount in ((subrequest.get("capacity") or {}).get("requests") or {}).values():
-        try:
-            nanos = Quantity.parse(str(amount)).nanos
-        except QuantityError:
-            return True
-        if nanos % 10**9 or not 0 <= nanos < _LARGE:
-            return True
-    return False
 
 
 def chosen_rank(claims: Sequence[Object], results: Sequence[Object]) -> int:
