@@ -1,8 +1,8 @@
-"""Groups of `scheduling.x-k8s.io`, as the coscheduling plugin has them: PodGroup, to which a pod belongs by a label.
+"""Groups of `scheduling.x-k8s.io`, the API of the coscheduling plugin: PodGroup, which a pod names by a label.
 
-Where the plugin places pods one by one and lets them wait, with what they need, for `scheduleTimeoutSeconds`, here none
-is placed before all can be. What is left of the time-out is the order: a group that could not be placed for so long
-goes behind the others.
+The plugin places pods one by one, and each keeps its node for `scheduleTimeoutSeconds` while it waits for the others.
+Here all pods of a group are placed at once. The timeout only changes the order: a group that could not be placed for so
+long moves behind the other groups.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read(document: Object, _known: Topologies) -> list[Group]:
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to."""
+    """The group that a pod names."""
     labels = pod["metadata"].get("labels")
     name = labels.get(LABEL) if labels else None
     return GroupKey(API_GROUP, text(pod["metadata"].get("namespace")), name) if name else None

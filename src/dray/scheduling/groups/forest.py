@@ -1,7 +1,7 @@
-"""GroupForest: the groups that are known, as the trees that they form.
+"""GroupForest: all known groups and the trees that they form.
 
-A group names its parent, which may come later or never. Where a tree leads back to itself or is deeper than its API
-allows, nobody can say what is to be placed with what.
+A group names its parent, which may be created later or never. A tree with a cycle, or one that is deeper than its API
+allows, cannot be placed (`Flawed`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 
 class Flaw(Enum):
+    """Why a tree of groups cannot be placed."""
+
     MISSING = "parent that does not exist"
     CYCLE = "cycle"
     DEPTH = "depth"
@@ -33,13 +35,13 @@ class GroupForest:
     def __init__(self) -> None:
         self._known: dict[GroupKey, Group] = {}
         self._children: dict[GroupKey, dict[GroupKey, None]] = {}
-        """By parent, known or not."""
+        """The children of each parent, whether or not the parent exists."""
         self._roots: dict[GroupKey, Group | Flawed] = {}
-        """Of groups in trees, until one of the groups changes."""
+        """Answers of `root` for groups in trees; dropped when any group changes."""
         self._cyclic: dict[GroupKey, bool] = {}
-        """Likewise, of groups with children."""
+        """Whether a group with children is part of a cycle; dropped when any group changes."""
         self.revision = 0
-        """Changes with the groups."""
+        """Incremented with every change of a group."""
 
     def get(self, key: GroupKey) -> Group | None:
         return self._known.get(key)
@@ -48,7 +50,7 @@ class GroupForest:
         return list(self._known.values())
 
     def put(self, group: Group) -> bool:
-        """Whether it says something else than before."""
+        """Adds or replaces a group; returns whether it differs from before."""
         self._outdate()
         before = self._known.get(group.key)
         if before is not None and before.parent != group.parent:
@@ -73,53 +75,56 @@ class GroupForest:
         self._cyclic.clear()
 
     def children(self, group: Group) -> list[Group]:
-        """None of a group that is above itself."""
-        found = self._children.get(group.key)
-        return [self._known[key] for key in found] if found and not self._is_cyclic(group) else []
+        """The children of a group; empty if the group is part of a cycle."""
+        keys = self._children.get(group.key)
+        return [self._known[key] for key in keys] if keys and not self._is_cyclic(group) else []
 
     def _is_cyclic(self, group: Group) -> bool:
-        known = self._cyclic.get(group.key)
-        if known is None:
-            path, known = self._climb(group, self._cyclic)
-            if known is None:
-                known = path[-1].parent is not None and path[-1].parent in self._known
-            self._cyclic.update(dict.fromkeys((each.key for each in path), known))
-        return known
+        cyclic = self._cyclic.get(group.key)
+        if cyclic is None:
+            path, cyclic = self._climb(group, self._cyclic)
+            if cyclic is None:
+                cyclic = path[-1].parent is not None and path[-1].parent in self._known
+            self._cyclic.update(dict.fromkeys((member.key for member in path), cyclic))
+        return cyclic
 
-    def _climb(self, group: Group, known: Mapping[GroupKey, T]) -> tuple[list[Group], T | None]:
-        """The group and those above it up to one of which something is known, and what that is: it holds for all of
-        them. In a deep tree everybody asks."""
-        path, seen, found = [group], {group.key}, None
-        while found is None and (above := self._known.get(path[-1].parent) if path[-1].parent else None) is not None:
+    def _climb(self, group: Group, answers: Mapping[GroupKey, T]) -> tuple[list[Group], T | None]:
+        """The group and its ancestors, up to the first ancestor that has an answer, and that answer.
+
+        The answer holds for all groups on the path. Each group of a deep tree asks, so answers are kept.
+        """
+        path, seen, answer = [group], {group.key}, None
+        while answer is None and (above := self._known.get(path[-1].parent) if path[-1].parent else None) is not None:
             if above.key in seen:
                 break
-            found = known.get(above.key)
-            if found is None:
+            answer = answers.get(above.key)
+            if answer is None:
                 seen.add(above.key)
                 path.append(above)
-        return path, found
+        return path, answer
 
     def lineage(self, group: Group) -> list[Group]:
-        """The group, its parent and so on, as far as they are known."""
-        found, seen = [group], {group.key}
+        """The group, its parent, its grandparent and so on, as far as they exist."""
+        lineage, seen = [group], {group.key}
         while (above := self._known.get(group.parent) if group.parent is not None else None) is not None:
             if above.key in seen:
                 break
             seen.add(above.key)
-            found.append(above)
+            lineage.append(above)
             group = above
-        return found
+        return lineage
 
     def root(self, group: Group) -> Group | Flawed:
+        """The root of the tree that the group is part of, or what is wrong with the tree."""
         if group.parent is None and group.key not in self._children:
             return group
-        known = self._roots.get(group.key)
-        if known is None:
-            path, known = self._climb(group, self._roots)
-            if known is None:
-                known = self._root_of(path[-1])
-            self._roots.update(dict.fromkeys((each.key for each in path), known))
-        return known
+        root = self._roots.get(group.key)
+        if root is None:
+            path, root = self._climb(group, self._roots)
+            if root is None:
+                root = self._root_of(path[-1])
+            self._roots.update(dict.fromkeys((member.key for member in path), root))
+        return root
 
     def _root_of(self, top: Group) -> Group | Flawed:
         if top.parent is not None:
@@ -128,16 +133,16 @@ class GroupForest:
         deepest = _DEEPEST_NATIVE if top.key.api == native.API_GROUP else _DEEPEST
         level, height = [top], 0
         while level and height <= deepest:
-            level, height = [child for each in level for child in self.children(each)], height + 1
+            level, height = [child for parent in level for child in self.children(parent)], height + 1
         return top if height <= deepest else Flawed(Flaw.DEPTH, top.key)
 
     def below(self, group: Group) -> Iterator[Group]:
-        """The group and all that are below it."""
+        """The group and all its descendants, parents before their children."""
         seen, stack = {group.key}, [group]
         while stack:
-            each = stack.pop()
-            yield each
-            for child in reversed(self.children(each)):
+            current = stack.pop()
+            yield current
+            for child in reversed(self.children(current)):
                 if child.key not in seen:
                     seen.add(child.key)
                     stack.append(child)

@@ -1,6 +1,6 @@
-"""Front ends: one module for each API that describes groups of pods; each translates its objects into the one model.
+"""Front ends: the APIs that describe groups of pods, one module each. A new API is added to FRONT_ENDS.
 
-`read` gives the groups that one object stands for, `group_of` the group that a pod names.
+`read` translates one object into groups of the model, `group_of` finds the group that a pod names.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class FrontEnd:
     kind: str
     plural: str
     read: Callable[[Object, Topologies], list[Group]]
-    """The group of the object, and those that are parts of it."""
+    """Returns the group that an object describes, and its sub-groups."""
     ignored: Callable[[Object], list[str]] = lambda _: []
-    """Members that nobody acts on."""
+    """Returns the fields of an object that have no effect here, each with an explanation."""
 
 
 FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
@@ -37,9 +37,9 @@ FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
     f"{kai.KIND}.{kai.API_GROUP}": FrontEnd(kai.API_GROUP, kai.KIND, kai.PLURAL, kai.read, kai.ignored),
     jobs.KIND: FrontEnd(jobs.API_GROUP, jobs.KIND, jobs.PLURAL, jobs.read, jobs.ignored),
 }
-"""By the name under which objects are given to the scheduler."""
+"""By the kind under which the scheduler receives objects."""
 CONTRADICTION: Final = ""
-"""In place of the API group where a pod names several groups."""
+"""The API group in the key of a pod that names several groups."""
 
 
 _LABELS: Final = frozenset((coscheduling.LABEL, kueue.POD_GROUP_LABEL))
@@ -47,15 +47,16 @@ _MEMBERSHIPS: Final = (native.group_of, coscheduling.group_of, kai.group_of, kue
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to; of several with different names the api is CONTRADICTION."""
+    """The group that a pod names. If it names several with different names, the API group is CONTRADICTION."""
     metadata = pod["metadata"]
-    # Most pods say nothing of it: 1 µs for them, and 3 if all were asked.
+    # Most pods name no group: this check takes 1 µs for them, and asking all front ends 3 µs.
     if _LABELS.isdisjoint(metadata.get("labels") or ()) and kai.ANNOTATION not in (metadata.get("annotations") or ()):
         named = native.group_of(pod) if "schedulingGroup" in (pod.get("spec") or ()) else None
         return named or (jobs.group_of(pod) if metadata.get("ownerReferences") else None)
-    found = [key for each in _MEMBERSHIPS if (key := each(pod)) is not None]
-    if not found:
+    named_groups = [key for front_end in _MEMBERSHIPS if (key := front_end(pod)) is not None]
+    if not named_groups:
         return jobs.group_of(pod)
-    if len({each.name for each in found}) == 1:
-        return found[0]
-    return GroupKey(CONTRADICTION, found[0].namespace, ", ".join(f"{each.api}/{each.name}" for each in found))
+    if len({key.name for key in named_groups}) == 1:
+        return named_groups[0]
+    names = ", ".join(f"{key.api}/{key.name}" for key in named_groups)
+    return GroupKey(CONTRADICTION, named_groups[0].namespace, names)

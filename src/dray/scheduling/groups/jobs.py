@@ -1,7 +1,6 @@
-"""Jobs as groups, where their pods belong to a queue system: the annotations of KAI on a Job, and those of Kueue about
-topology on its pods.
+"""Jobs as groups: annotations of KAI on a Job, and annotations of Kueue on its pods that request a topology.
 
-Only Jobs are read whose pods carry a label or annotation of such a system, and only by those pods are they named.
+A Job is a group only if its pod template has a label or annotation of one of these systems.
 """
 
 from __future__ import annotations
@@ -25,16 +24,19 @@ PLURAL: Final = "jobs"
 def read(document: Object, known: Topologies) -> list[Group]:
     spec = mapping(document.get("spec"))
     template = mapping(spec.get("template"))
-    said, pods = annotations_of(document), annotations_of(template)
+    annotations, pod_annotations = annotations_of(document), annotations_of(template)
     if not _is_marked(template):
         return []
-    by_pods = kueue_groups.speaks_of_topology(pods)
+    by_pods = kueue_groups.requests_topology(pod_annotations)
     queue = text(labels_of(document).get(kueue.QUEUE_LABEL) or labels_of(template).get(kueue.QUEUE_LABEL))
     among = known.of_queue((key_of(document)[0], queue))
-    topology, unknown = kueue_groups.topology_of(pods, known, among) if by_pods else kai.job_topology(document, known)
-    least = kueue_groups.count_of(said.get(kai.MIN_MEMBER))
+    if by_pods:
+        topology, unknown = kueue_groups.topology_of(pod_annotations, known, among)
+    else:
+        topology, unknown = kai.job_topology(document, known)
+    least = kueue_groups.count_of(annotations.get(kai.MIN_MEMBER))
     if not least and topology:
-        # All that run at once.
+        # All pods of the Job that run at the same time.
         completions = spec.get("completions")
         most = bounded(completions, 0, INT32_MAX) if completions is not None else INT32_MAX
         least = min(bounded(spec.get("parallelism", 1), 0, INT32_MAX), most)
@@ -54,14 +56,14 @@ def read(document: Object, known: Topologies) -> list[Group]:
 
 
 def ignored(document: Object) -> list[str]:
-    """What is said of its pods that nobody acts on."""
+    """Annotations of the pod template that have no effect here, each with an explanation."""
     if kueue_groups.PODSET_GROUP not in annotations_of(walk(document, "spec", "template")):
         return []
     return [f"the annotation {kueue_groups.PODSET_GROUP}: a Job is placed by itself"]
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The Job that a pod is of, if it may be a group."""
+    """The Job that a pod belongs to, if the Job may be a group."""
     owner = controller_of(pod)
     if owner is None or owner.get("kind") != KIND or not _is_marked(pod):
         return None
@@ -70,6 +72,6 @@ def group_of(pod: Any) -> GroupKey | None:
 
 def _is_marked(pod: Any) -> bool:
     labels, annotations = labels_of(pod), annotations_of(pod)
-    return kueue_groups.speaks_of_topology(annotations) or any(
-        each.startswith(kai.PREFIX) for each in (*labels, *annotations)
+    return kueue_groups.requests_topology(annotations) or any(
+        name.startswith(kai.PREFIX) for name in (*labels, *annotations)
     )

@@ -1,8 +1,7 @@
-"""Groups of `scheduling.run.ai`: PodGroup with a tree of sub-groups; a pod names it by an annotation, and its sub-group
-by a label.
+"""Groups of `scheduling.run.ai`, the API of KAI: PodGroup with a tree of sub-groups.
 
-Levels of a Topology of `kai.scheduler` are named by their node label or alias. What of a group nobody acts on is
-listed.
+A pod names its PodGroup by an annotation and its sub-group by a label. Levels of a Topology of `kai.scheduler` are
+named by their node label or alias. `ignored` lists the fields that have no effect here.
 """
 
 from __future__ import annotations
@@ -34,34 +33,36 @@ _SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
 _SEGMENT_REQUIRED: Final = "kai.scheduler/segment-topology-required-placement"
 _SEGMENT_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
 _LONGEST: Final = 10
-# As a schedulingBackoff: a group is never given up.
+# The schedulingBackoff of a group that is retried for ever.
 _ALWAYS: Final = -1
 PRIORITY_LABEL: Final = "priorityClassName"
 PRIORITIES: Final = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
-"""Of the classes that KAI brings along, where there are no objects of these names."""
+"""Values of the PriorityClasses that KAI installs, used if there are no objects of these names."""
 STALENESS: Final = "kai.scheduler/staleness-grace-period"
 
 
 def read(document: Object, known: Topologies) -> list[Group]:
-    """The group, and its sub-groups."""
+    """Returns the group, and its sub-groups."""
     spec, (namespace, name) = mapping(document.get("spec")), key_of(document)
-    subs = [each for each in mappings(spec.get("subGroups")) if each.get("name")]
-    names = {text(each["name"]) for each in subs}
+    sub_groups = [entry for entry in mappings(spec.get("subGroups")) if entry.get("name")]
+    names = {text(entry["name"]) for entry in sub_groups}
     top = GroupKey(API_GROUP, namespace, name)
-    parents = [parent if (parent := text(each.get("parent"))) in names else "" for each in subs]
+    parents = [parent if (parent := text(entry.get("parent"))) in names else "" for entry in sub_groups]
     children = Counter(parents)
-    found = [_group(top, None, spec, document, known, children[""])]
-    for each, parent in zip(subs, parents, strict=True):
-        key, above = _sub(namespace, name, text(each["name"])), _sub(namespace, name, parent) if parent else top
-        found.append(_group(key, above, each, document, known, children[text(each["name"])]))
-    return found
+    groups = [_group(top, None, spec, document, known, children[""])]
+    for entry, parent in zip(sub_groups, parents, strict=True):
+        key = _sub_group_key(namespace, name, text(entry["name"]))
+        parent_key = _sub_group_key(namespace, name, parent) if parent else top
+        groups.append(_group(key, parent_key, entry, document, known, children[text(entry["name"])]))
+    return groups
 
 
 def _group(
     key: GroupKey, parent: GroupKey | None, spec: Object, document: Object, known: Topologies, children: int
 ) -> Group:
-    whole, least = mapping(document.get("spec")), bounded(spec.get("minMember"), 0, INT32_MAX)
-    groups = spec.get("minSubGroup")
+    """Returns a group or sub-group: `spec` is its part of the document, `children` the number of its sub-groups."""
+    pod_group, least = mapping(document.get("spec")), bounded(spec.get("minMember"), 0, INT32_MAX)
+    min_groups = spec.get("minSubGroup")
     constraint = mapping(spec.get("topologyConstraint"))
     topology, unknown = topology_of(
         known,
@@ -78,23 +79,23 @@ def _group(
         least > 1 or bool(children),
         document,
         parent=parent,
-        # All of them, unless it says otherwise.
-        min_groups=(bounded(groups, 0, INT32_MAX) if groups is not None else children) if children else 0,
-        queue=text(whole.get("queue")),
-        preemptible={"preemptible": True, "non-preemptible": False}.get(text(whole.get("preemptibility"))),
-        priority_class=text(whole.get("priorityClassName")),
+        # All sub-groups by default.
+        min_groups=(bounded(min_groups, 0, INT32_MAX) if min_groups is not None else children) if children else 0,
+        queue=text(pod_group.get("queue")),
+        preemptible={"preemptible": True, "non-preemptible": False}.get(text(pod_group.get("preemptibility"))),
+        priority_class=text(pod_group.get("priorityClassName")),
         unknown=unknown,
     )
 
 
 def topology_of(known: Topologies, name: str, required: str, preferred: str) -> tuple[Topology, str]:
-    """What is wanted, and what of it nobody knows."""
+    """Returns the topology that the names stand for, and the name of what does not exist (empty if all do)."""
     if not (required or preferred):
         return ANYWHERE, ""
     levels = known.levels(topologies.KAI, name)
     if levels is None:
         return ANYWHERE, f"Topology {name}"
-    paths = [known.path(topologies.KAI, name, each) if each else () for each in (required, preferred)]
+    paths = [known.path(topologies.KAI, name, level) if level else () for level in (required, preferred)]
     for level, path in zip((required, preferred), paths, strict=True):
         if path is None:
             return ANYWHERE, f"level {level} of Topology {name}"
@@ -102,38 +103,38 @@ def topology_of(known: Topologies, name: str, required: str, preferred: str) -> 
 
 
 def job_topology(document: Object, known: Topologies) -> tuple[Topology, str]:
-    """By the annotations of a Job, and those about segments on its pods."""
-    said, pods = annotations_of(document), annotations_of(walk(document, "spec", "template"))
-    name = text(said.get(_TOPOLOGY) or pods.get(_TOPOLOGY))
-    found, unknown = topology_of(known, name, text(said.get(_REQUIRED)), text(said.get(_PREFERRED)))
-    names = (_SEGMENT_SIZE, _SEGMENT_REQUIRED, _SEGMENT_PREFERRED)
-    size, required, preferred = (text(pods.get(each)) for each in names)
+    """As `topology_of`, from the annotations of a Job and those of its pod template that describe segments."""
+    of_job, of_pods = annotations_of(document), annotations_of(walk(document, "spec", "template"))
+    name = text(of_job.get(_TOPOLOGY) or of_pods.get(_TOPOLOGY))
+    topology, unknown = topology_of(known, name, text(of_job.get(_REQUIRED)), text(of_job.get(_PREFERRED)))
+    annotations = (_SEGMENT_SIZE, _SEGMENT_REQUIRED, _SEGMENT_PREFERRED)
+    size, required, preferred = (text(of_pods.get(annotation)) for annotation in annotations)
     number = int(size) if size.isdecimal() and len(size) < _LONGEST else 0
     if unknown or not (required or preferred) or number < 2:
-        return found, unknown
+        return topology, unknown
     inner, unknown = topology_of(known, name, required, preferred)
     slices = ((inner.required, number),)
-    return replace(found, slices=slices, slices_preferred=inner.preferred, levels=inner.levels), unknown
+    return replace(topology, slices=slices, slices_preferred=inner.preferred, levels=inner.levels), unknown
 
 
 def ignored(document: Object) -> list[str]:
-    """Members that nobody acts on."""
-    spec, found = mapping(document.get("spec")), []
+    """Fields that have no effect here, each with an explanation."""
+    spec, fields = mapping(document.get("spec")), []
     if spec.get("markUnschedulable") is False:
-        found.append("spec.markUnschedulable: pods say in any case why they wait")
+        fields.append("spec.markUnschedulable: pods always report why they wait")
     if spec.get("schedulingBackoff") not in (None, _ALWAYS):
-        found.append("spec.schedulingBackoff: what has no place is tried again when something changes")
-    return found
+        fields.append("spec.schedulingBackoff: a group without room is retried whenever the cluster changes")
+    return fields
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to."""
+    """The group or sub-group that a pod names."""
     name = text(annotations_of(pod).get(ANNOTATION))
     if not name:
         return None
     namespace, part = text(pod["metadata"].get("namespace")), text(labels_of(pod).get(SUB_GROUP_LABEL))
-    return _sub(namespace, name, part) if part else GroupKey(API_GROUP, namespace, name)
+    return _sub_group_key(namespace, name, part) if part else GroupKey(API_GROUP, namespace, name)
 
 
-def _sub(namespace: str, group: str, name: str) -> GroupKey:
+def _sub_group_key(namespace: str, group: str, name: str) -> GroupKey:
     return GroupKey(API_GROUP, namespace, f"{group}/{name}", SUB_GROUP)

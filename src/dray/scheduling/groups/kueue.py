@@ -1,6 +1,7 @@
-"""Groups of `kueue.x-k8s.io`: pods with the same label, whose number an annotation tells; what pods say of topology.
+"""Groups of `kueue.x-k8s.io`: pods with the same group label; annotations of pods that request a topology.
 
-There is no object for such a group: what its pods say makes it. Levels of topology are named by the label of nodes.
+There is no object for such a group: the labels and annotations of its pods describe it, its size included. Levels of a
+topology are named by their node label.
 """
 
 from __future__ import annotations
@@ -33,51 +34,55 @@ _MOST_SLICES: Final = 3
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to."""
+    """The group that a pod names."""
     name = text(labels_of(pod).get(POD_GROUP_LABEL))
     return GroupKey(API_GROUP, text(pod["metadata"].get("namespace")), name, KIND) if name else None
 
 
 def read_pod(pod: Object, known: Topologies) -> Group | None:
-    """The group that a pod makes by belonging to it."""
+    """The group that the labels and annotations of a pod describe."""
     key = group_of(pod)
     if key is None:
         return None
-    said = annotations_of(pod)
+    annotations = annotations_of(pod)
     queue = text(labels_of(pod).get(QUEUE_LABEL))
-    topology, unknown = topology_of(said, known, known.of_queue((key.namespace, queue)))
-    number, fast = count_of(said.get(COUNT)), said.get(FAST) == "true"
+    topology, unknown = topology_of(annotations, known, known.of_queue((key.namespace, queue)))
+    number, fast = count_of(annotations.get(COUNT)), annotations.get(FAST) == "true"
     return Group(
         key,
         key.title,
         min(1, number) if fast else number,
         None,
         topology,
-        # As the Workload of Kueue, which is evicted with all its pods.
+        # Kueue evicts a Workload with all its pods.
         True,
         {"metadata": {"name": key.name, "namespace": key.namespace}},
         queue=queue,
         expected=number if fast else 0,
-        kept=number if fast or said.get(SERVING) == "true" else 0,
+        kept=number if fast or annotations.get(SERVING) == "true" else 0,
         unknown=unknown,
     )
 
 
-def count_of(said: Any) -> int:
-    return bounded(int(said), 0, INT32_MAX) if isinstance(said, str) and said.isdecimal() and len(said) < 10 else 0
+def count_of(value: Any) -> int:
+    """The number in an annotation; 0 if it is missing or no number."""
+    return bounded(int(value), 0, INT32_MAX) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else 0
 
 
-def speaks_of_topology(said: Any) -> bool:
-    return any(each in said for each in TOPOLOGY)
+def requests_topology(annotations: Any) -> bool:
+    return any(name in annotations for name in TOPOLOGY)
 
 
-def topology_of(said: Any, known: Topologies, among: Sequence[str] = ()) -> tuple[Topology, str]:
-    """What annotations want, and what of it nobody knows. `among` are Topologies that are rather meant than others."""
-    if topologies.KUEUE not in known.served or not speaks_of_topology(said):
+def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> tuple[Topology, str]:
+    """Returns the topology that annotations request, and the name of what does not exist (empty if all does).
+
+    `among` are the names of Topologies that are preferred, those of the pod's queue.
+    """
+    if topologies.KUEUE not in known.served or not requests_topology(annotations):
         return ANYWHERE, ""
-    wanted = {name: text(said.get(name)) for name in (REQUIRED, PREFERRED)}
-    slices = _slices(said)
-    first = next((each for each in (*wanted.values(), *(level for level, _ in slices)) if each), "")
+    wanted = {name: text(annotations.get(name)) for name in (REQUIRED, PREFERRED)}
+    slices = _slices(annotations)
+    first = next((level for level in (*wanted.values(), *(level for level, _ in slices)) if level), "")
     name = known.with_level(API_GROUP, first, among)
     levels = known.levels(topologies.KUEUE, name)
     if levels is None:
@@ -93,18 +98,21 @@ def topology_of(said: Any, known: Topologies, among: Sequence[str] = ()) -> tupl
         paths[wanted[PREFERRED]],
         tuple((paths[level], size) for level, size in slices),
         levels,
-        said.get(UNCONSTRAINED) == "true",
+        annotations.get(UNCONSTRAINED) == "true",
     ), ""
 
 
-def _slices(said: Any) -> list[tuple[str, int]]:
-    """Levels with the number of pods that go to one domain of each, the coarse ones first."""
-    size = count_of(said.get(SLICE_SIZE))
-    if said.get(SLICE) and size > 0:
-        return [(text(said[SLICE]), size)]
+def _slices(annotations: Any) -> list[tuple[str, int]]:
+    """Levels of slices, the coarsest first, each with the number of pods that go to one domain of the level."""
+    size = count_of(annotations.get(SLICE_SIZE))
+    if annotations.get(SLICE) and size > 0:
+        return [(text(annotations[SLICE]), size)]
     try:
-        found = json.loads(text(said.get(SLICES)) or "[]")
+        constraints = json.loads(text(annotations.get(SLICES)) or "[]")
     except (ValueError, RecursionError):
         return []
-    parts = [(text(each.get("topology")), bounded(each.get("size"), 0, INT32_MAX)) for each in mappings(found)]
+    parts = [
+        (text(constraint.get("topology")), bounded(constraint.get("size"), 0, INT32_MAX))
+        for constraint in mappings(constraints)
+    ]
     return [(level, size) for level, size in parts if level and size > 0][:_MOST_SLICES]

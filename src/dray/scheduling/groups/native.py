@@ -1,5 +1,7 @@
-"""Groups of `scheduling.k8s.io`: PodGroup, to which a pod belongs by `spec.schedulingGroup`, and CompositePodGroup, to
-which groups belong that name it as their parent."""
+"""Groups of `scheduling.k8s.io`, Kubernetes' own API: PodGroup and CompositePodGroup.
+
+A pod names its PodGroup in `spec.schedulingGroup`. Groups name the CompositePodGroup that is their parent.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +50,6 @@ def _group(document: Object, kind: str) -> Group:
 
 
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to."""
+    """The group that a pod names."""
     name = group_name(pod)
     return GroupKey(API_GROUP, text(pod["metadata"].get("namespace")), name) if name else None

@@ -1,8 +1,8 @@
-"""UnknownKinds: pods that name a group, a queue or a class of a kind of which it is not known that the server has it.
+"""UnknownKinds: holds back pods that name a group, a queue or a class of a kind that the server may not have.
 
-Kinds of other systems may be installed at any time. A pod that names an object of such a kind is not tried before
-somebody has asked the server for the kind, after the pod came: else the first pods of a gang would be placed alone. Who
-asks counts with `begin` and `end`.
+Kinds of other systems can be installed at any time. A pod that names an object of such a kind is tried only after the
+server was asked for the kind, later than the pod came. Otherwise the first pods of a gang would be placed alone. The
+caller that asks the server reports it with `begin` and `end`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NODE_LABELS: Final = {compute_class.LABEL: compute_class.KIND, node_classes.NOD
 
 
 def named_kinds(pod: Object) -> Iterator[str]:
-    """The kinds of the objects that a pod names, by the names under which these are given to the scheduler."""
+    """The kinds of the objects that a pod names, as the scheduler receives them."""
     labels, group = labels_of(pod), group_of(pod)
     if kueue.QUEUE_LABEL in labels:
         yield from ("LocalQueue", "ClusterQueue")
@@ -44,8 +44,8 @@ def named_kinds(pod: Object) -> Iterator[str]:
 
 def _kinds_of_group(pod: Object, group: GroupKey) -> Iterator[str]:
     if group.api == jobs.API_GROUP:
-        speaks = kueue_groups.speaks_of_topology(mapping(mapping(pod.get("metadata")).get("annotations")))
-        yield f"{TOPOLOGY}.{kueue.API_GROUP}" if speaks else _KAI_GROUP
+        by_kueue = kueue_groups.requests_topology(mapping(mapping(pod.get("metadata")).get("annotations")))
+        yield f"{TOPOLOGY}.{kueue.API_GROUP}" if by_kueue else _KAI_GROUP
     elif group.api == kueue_groups.API_GROUP:
         yield f"{TOPOLOGY}.{kueue.API_GROUP}"
     else:
