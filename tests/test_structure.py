@@ -25,7 +25,6 @@ LONG_MODULES = {
     "core/queue.py": 415,
     "core/state.py": 404,
     "eviction/preemption.py": 409,
-    "plugins/dynamic_resources.py": 411,
     "quota/kai/policy.py": 352,
     "quota/kueue/policy.py": 422,
     "quota/queue_charges.py": 366,

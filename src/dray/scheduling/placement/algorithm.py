@@ -136,7 +136,7 @@ class SchedulingAlgorithm:
             return None
         for node in self._out_of_reach(cycle, cycle.nodes):
             for claim in idle:
-                if claim in claims.unavailable or not devices.is_usable(claim, node):
+                if claim in claims.unavailable or not devices.pod_claims.is_usable(claim, node):
                     return claim
         return None
 

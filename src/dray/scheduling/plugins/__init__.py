@@ -1,4 +1,9 @@
-"""The scheduler's plugins, one file each, with Kubernetes' names where Kubernetes has them."""
+"""The scheduler's plugins, one module each, with Kubernetes' names where Kubernetes has such a plugin.
+
+`default_plugins` lists them in the order in which they are asked. `pod_claims` is a part of `DynamicResources`.
+
+May import: `plugin`, `core` and what it may import.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +36,12 @@ from dray.scheduling.plugins.volume_zone import VolumeZone
 def default_plugins(
     state: State, *, policy: Policy, binding_timeout: float, device_packing: int = 0, more: Sequence[Plugin] = ()
 ) -> list[Plugin]:
-    """In the order in which they are asked; those of users (`more`) before the search for devices."""
-    found: list[Plugin] = [
+    """Returns the plugins in the order in which they are asked. `more` are plugins of users.
+
+    Plugins that reject a pod before any node is asked come first, then cheap filters before expensive ones. Quota is
+    checked after the filters of nodes, and the search for devices comes last, since it costs most.
+    """
+    plugins: list[Plugin] = [
         SchedulingGates(),
         KindDiscovery(state),
         GangScheduling(state),
@@ -53,10 +62,10 @@ def default_plugins(
         NodeResourcesBalancedAllocation(),
         ImageLocality(state),
     ]
-    return [*found, DevicePacking(state, device_packing)] if device_packing else found
+    return [*plugins, DevicePacking(state, device_packing)] if device_packing else plugins
 
 
 def names() -> frozenset[str]:
-    """Of the scheduler's own plugins, whether or not they are in use."""
+    """The names of all plugins of the scheduler, in use or not."""
     own = default_plugins(State(), policy=KUBERNETES, binding_timeout=0, device_packing=1)
-    return frozenset(each.name for each in own)
+    return frozenset(plugin.name for plugin in own)

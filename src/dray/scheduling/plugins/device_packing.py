@@ -1,11 +1,11 @@
-"""DevicePacking: nodes where a pod wastes few devices are better; with a negative weight, those whose devices are free.
+"""DevicePacking: prefers nodes where a pod wastes few devices; with a negative weight, nodes whose devices are free.
 
 Devices are wasted in three ways, each counted in thousandths of a device or of a node's devices:
-- the rest of a shared device that a share leaves over: the fullest device with room for it is the best;
-- devices that stay free on a node whose cpu or memory is taken, be it by pods that claim no device: `stranded`;
-- nodes that are begun while others still have room: `free`.
-Counting devices in use alone packs badly: it fills nodes up to the last cpu and leaves devices there that nobody can
-use, and opens a device for a share where another node has one that is open already.
+- `rest`: the part of a shared device that a share leaves over; the fullest device with room for it is the best;
+- `stranded`: free devices on a node whose cpu or memory is used up, also by pods that claim no device;
+- `free`: free devices of a node that is taken into use while other nodes still have room.
+Counting devices in use is not enough: it fills nodes up to the last cpu and strands devices there, and takes a share
+from an unused device while another node has a device that is shared already.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class DevicePacking(Plugin):
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """The better a node is to pack devices the higher, for all pods; to spread them, only those with claims matter,
-        and what counts is how many devices are in use."""
+        """A higher score for nodes that waste less. With a negative weight, for nodes with fewer devices in use, and
+        only for pods that claim devices."""
         inventory, demand = self._state.inventory, cycle.claims.demand
         view = inventory.judged_view(node.document)
         if view is None:
@@ -59,15 +59,15 @@ class DevicePacking(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """What a request takes: so many devices, of each so much of its capacities; nothing named is the whole device."""
+    """What a request takes: a number of devices, and amounts of their capacities (none: whole devices)."""
 
     count: int
     amounts: Mapping[str, int]
-    """Nanos."""
+    """In nanos, by name of the capacity."""
 
 
 def takes(requests: Sequence[Object]) -> list[Take]:
-    """Of the first choice of each request."""
+    """What the first alternative of each request takes."""
     found = []
     for request in requests:
         subrequest = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), None)
@@ -84,7 +84,7 @@ def takes(requests: Sequence[Object]) -> list[Take]:
 
 
 def waste(inventory: Inventory, view: View, node: Node, requirements: Requirements, wanted: Sequence[Take]) -> int:
-    """Points to take off the node's score, for a weight of one."""
+    """Points to subtract from the node's score, for a weight of one."""
     number = len(view.devices)
     if not number:
         return 0
@@ -101,7 +101,7 @@ def waste(inventory: Inventory, view: View, node: Node, requirements: Requiremen
 
 
 def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
-    """Of devices that are shared, and of those whose counters others have used up."""
+    """The used part of each shared device, by rank; devices whose counters are used up count as fully used."""
     devices = inventory.usage.devices
     for rank in view.ranks(view.shared & ~view.held):
         device = view.devices[rank]
@@ -126,7 +126,7 @@ def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
 
 
 def _placed(view: View, parts: Mapping[int, int], take: Take) -> tuple[int, int]:
-    """How much it takes of the node's devices, and how much it leaves on those it shares."""
+    """How much of the node's devices a request takes, and how much is left over on the devices that it shares."""
     if not take.amounts:
         return take.count * _WHOLE, 0
     fits = []
@@ -146,7 +146,7 @@ def _placed(view: View, parts: Mapping[int, int], take: Take) -> tuple[int, int]
 
 
 def _size(view: View, rank: int, take: Take) -> int | None:
-    """The part of a device that it takes; None where the device cannot give it."""
+    """The part of a device that a request takes; None if the device has too little capacity."""
     device = view.devices[rank]
     largest = 0
     for name, amount in take.amounts.items():
@@ -158,7 +158,7 @@ def _size(view: View, rank: int, take: Take) -> int | None:
 
 
 def _room(node: Node, requirements: Requirements) -> int:
-    """The part of cpu or memory, whichever is scarcer, that is left with the pod there."""
+    """The part of cpu or memory, whichever is scarcer, that is left once the pod is on the node."""
     least = _WHOLE
     for name in ("cpu", "memory"):
         total = node.allocatable.get(name, 0)

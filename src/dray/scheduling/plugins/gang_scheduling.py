@@ -1,4 +1,4 @@
-"""GangScheduling: a pod is not tried before its group exists, and as many pods of it as must start together."""
+"""GangScheduling: holds back a pod until its group exists, and as many pods of it as have to start together."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class GangScheduling(Plugin):
             return self._not_found(pod.group) if self._groups.is_missing(pod) else None
         root = self._groups.root(group)
         if isinstance(root, Flawed):
-            # What is wrong for good is said by an attempt.
+            # A cycle or too deep a tree is reported by an attempt.
             return self._not_found(root.where) if root.flaw is Flaw.MISSING else None
         if group.key.kind != native.COMPOSITE and self._groups.forest.children(group):
             reason = Reason(Code.POD_BESIDE_SUB_GROUPS, (group.key.title,))
             return Status(self.name, (reason,), waits_for=(reference(group.key),))
-        for each in (root, group) if root is not group else (group,):
-            if not self._groups.is_complete(each):
-                return self._incomplete(each, root)
+        for required in (root, group) if root is not group else (group,):
+            if not self._groups.is_complete(required):
+                return self._incomplete(required, root)
         return None
 
     def _not_found(self, key: GroupKey) -> Status:

@@ -1,4 +1,4 @@
-"""GpuFractions: shares of a GPU that a pod wants by annotations of KAI are not given; a claim has to ask for them."""
+"""GpuFractions: rejects pods that request a share of a GPU by annotations of KAI; a ResourceClaim has to do that."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class GpuFractions(Plugin):
         self._served = state.groups.served
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
-        if kai.API_GROUP in self._served and (said := cycle.pod.annotations):
-            for each in kai.FRACTIONS:
-                if each in said:
-                    return Status.of(self.name, Code.GPU_FRACTION, each, resolvable=False)
+        if kai.API_GROUP in self._served and (annotations := cycle.pod.annotations):
+            for name in kai.FRACTIONS:
+                if name in annotations:
+                    return Status.of(self.name, Code.GPU_FRACTION, name, resolvable=False)
         return SKIP

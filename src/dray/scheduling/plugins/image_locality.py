@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that have the pod's images already are better, the larger the images are."""
+"""ImageLocality: prefers nodes that have the images of the pod, the more the larger the images are."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ImageLocality(Plugin):
         self._state = state
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        names, there = cycle.pod.requirements.images, node.images
-        if not names or not there:
+        names, sizes = cycle.pod.requirements.images, node.images
+        if not names or not sizes:
             return 0
-        # An image counts the more the more nodes have it, lest all pods follow the first one.
+        # An image counts in proportion to the nodes that have it, so that not all pods go to the first such node.
         spread, nodes = self._state.images, max(1, self._state.size)
-        total = sum(int(there[name] * (spread.get(name, 1) / nodes)) for name in names if name in there)
+        total = sum(int(sizes[name] * (spread.get(name, 1) / nodes)) for name in names if name in sizes)
         most = _LARGE_IMAGE * len(names)
         return 100 * (min(max(total, _SMALL_IMAGES), most) - _SMALL_IMAGES) // (most - _SMALL_IMAGES)

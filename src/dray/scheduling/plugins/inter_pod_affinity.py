@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods near or apart from other pods, by their own terms and by those of the pods that are there."""
+"""InterPodAffinity: affinity and anti-affinity to other pods, by the pod's own terms and by those of existing pods."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class InterPodAffinity(Plugin):
 
 
 class _PodAffinity:
-    """Where the pods are that the terms select, for one pod; holds until something changes."""
+    """The domains that the terms of one pod, and of existing pods, allow, forbid or prefer; valid for one attempt."""
 
     def __init__(self, index: AffinityIndex, pod: Pod, own: PodTerms) -> None:
         self._index = index
@@ -67,15 +67,15 @@ class _PodAffinity:
         self._preferences: dict[str, dict[str, int]] | None = None
 
     def _find_affinity(self, pod: Pod) -> tuple[list[tuple[str, Domains]], bool]:
-        """Where the pods are that all terms select, and whether this pod may be the first of them."""
+        """The domains of the pods that all affinity terms select, and whether this pod may be the first such pod."""
         terms = self._own.affinity
         if not terms:
             return [], False
         matched = self._index.matched(*(term.selector for term in terms))
         domains = [(key, matched.domains(key)) for key in dict.fromkeys(term.topology_key for term in terms)]
-        alone = not any(found for _, found in domains)
+        is_first = not any(counts for _, counts in domains)
         namespaces = self._index.namespaces
-        return domains, alone and all(
+        return domains, is_first and all(
             term.selector.includes(pod.key[0], pod.labels, False, namespaces) for term in terms
         )
 
@@ -107,17 +107,17 @@ class _PodAffinity:
 
 
 def _values(domains: Iterable[tuple[str, Domains]]) -> dict[str, set[str]]:
-    """The values of all of them by key, so that a node is asked once for each key."""
-    found: dict[str, set[str]] = {}
+    """The values of all domains by topology key, so that each key is looked up once for a node."""
+    by_key: dict[str, set[str]] = {}
     for key, values in domains:
         if values:
-            found.setdefault(key, set()).update(values)
-    return found
+            by_key.setdefault(key, set()).update(values)
+    return by_key
 
 
 def _has(domains: Mapping[str, set[str]], labels: Mapping[str, str]) -> bool:
-    for key, found in domains.items():
-        if labels.get(key) in found:
+    for key, values in domains.items():
+        if labels.get(key) in values:
             return True
     return False
 

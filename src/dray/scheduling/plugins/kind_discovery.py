@@ -1,4 +1,4 @@
-"""KindDiscovery: a pod that names an object of an unknown kind is not tried before the server was asked for it."""
+"""KindDiscovery: holds back a pod that names an object of an unknown kind until the server was asked for the kind."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ class NodeAffinity(Plugin):
         return None if cycle.pod.requirements.select(node.name, node.labels) else _STATUS
 
     def details(self, cycle: Cycle, node: Node) -> tuple[LabelMismatch, ...]:
-        found: dict[LabelMismatch, None] = {}
-        for member, each in _expressions(cycle.pod.requirements):
-            if term_matches({member: [each]}, node.name, node.labels):
+        mismatches: dict[LabelMismatch, None] = {}
+        for field, expression in _expressions(cycle.pod.requirements):
+            if term_matches({field: [expression]}, node.name, node.labels):
                 continue
-            key, values = str(each.get("key")), tuple(map(str, each.get("values") or ()))
-            actual = node.name if member == "matchFields" else node.labels.get(key)
-            found[LabelMismatch(key, str(each.get("operator")), values, actual)] = None
-        return tuple(found)
+            key, values = str(expression.get("key")), tuple(map(str, expression.get("values") or ()))
+            actual = node.name if field == "matchFields" else node.labels.get(key)
+            mismatches[LabelMismatch(key, str(expression.get("operator")), values, actual)] = None
+        return tuple(mismatches)
 
     def prescore(self, cycle: Cycle) -> Skip | None:
         return None if cycle.pod.requirements.preferred_node_affinity else SKIP
@@ -50,13 +50,13 @@ class NodeAffinity(Plugin):
 
 
 def _expressions(requirements: Requirements) -> Iterator[tuple[str, Object]]:
-    """What node selector and required affinity say of labels and of the name, each by itself."""
+    """All expressions of nodeSelector and required node affinity, each with the field of a term that it belongs to."""
     for key, value in requirements.node_selector.items():
         yield "matchExpressions", {"key": key, "operator": "In", "values": [value]}
     for term in requirements.node_affinity.terms if requirements.node_affinity is not None else ():
-        for member in ("matchExpressions", "matchFields"):
-            for each in mappings(term.get(member)):
-                yield member, each
+        for field in ("matchExpressions", "matchFields"):
+            for expression in mappings(term.get(field)):
+                yield field, expression
 
 
 _STATUS: Final = Status.of(NodeAffinity.name, Code.NODE_AFFINITY, resolvable=False)

@@ -1,6 +1,7 @@
-"""NodeClassRanking: pods that name a class of nodes go to the best nodes of it first, before anything else counts.
+"""NodeClassRanking: pods that name a node class (ComputeClass, NodePool) go to its best nodes first.
 
-Nodes that no rule of the class describes come last, or not at all, as the class wants it.
+The rank of a node in its class outweighs all other scores. Nodes that match no rule of the class come last, or are
+rejected if the class says so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dray.scheduling.model.reasons import Code, RuleMismatch
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 
-# More than all other scores of a node can make up for.
+# More than all other scores of a node together.
 _STEP: Final = 1 << 40
 
 
@@ -35,8 +36,8 @@ class NodeClassRanking(Plugin):
         return Status.of(self.name, Code.NODE_CLASS, node.labels.get(LABEL, ""), resolvable=False)
 
     def details(self, cycle: Cycle, node: Node) -> tuple[RuleMismatch, ...]:
-        found = self._classes.why_not(cycle.pod.requirements, node)
-        return (found,) if found is not None else ()
+        mismatch = self._classes.why_not(cycle.pod.requirements, node)
+        return (mismatch,) if mismatch is not None else ()
 
     def score(self, cycle: Cycle, node: Node) -> int:
         if not self._classes.known or self.name in cycle.skipped:

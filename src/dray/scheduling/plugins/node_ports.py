@@ -1,4 +1,4 @@
-"""NodePorts: two pods of one node do not have the same host port."""
+"""NodePorts: rejects nodes where a host port of the pod is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: what a pod requests must be left on the node, and the more is left, the better (LeastAllocated)."""
+"""NodeResourcesFit: rejects nodes with too few resources, and prefers nodes with more left (LeastAllocated)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Depends, Plugin
 
 _FIRST: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
-# Nobody reads more of them.
+# A reason names at most so many resources.
 _MOST_NAMED: Final = 20
 _NONE: Final[Amounts] = {}
 _NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -39,22 +39,22 @@ class NodeResourcesFit(Plugin):
         return tuple(found)
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """The mean of the parts of cpu and memory that are left, in hundredths."""
+        """The average percentage of cpu and memory that is left on the node."""
         wanted, used, allocatable = cycle.pod.requirements.scoring, node.scoring, node.allocatable
         total = resources = 0
         for name in ("cpu", "memory"):
-            if has := allocatable.get(name, 0):
+            if capacity := allocatable.get(name, 0):
                 resources += 1
-                free = has - wanted.get(name, 0) - used.get(name, 0)
+                free = capacity - wanted.get(name, 0) - used.get(name, 0)
                 if free > 0:
-                    total += free * 100 // has
+                    total += free * 100 // capacity
         return total // resources if resources else 0
 
 
 def insufficient(
     requirements: Requirements, node: Node, *, extra: Amounts = _NONE, served: frozenset[str] = _NO_NAMES
 ) -> Status | None:
-    """What the node has too little of, beside the pods that are there.
+    """The resources of which the node has too little left for the pod.
 
     `extra` is what the pod's devices take from the node, `served` are extended resources that devices serve there.
     """
@@ -79,7 +79,7 @@ def insufficient(
 
 
 def room(requirements: Requirements, node: Node, served: frozenset[str], most: int) -> int:
-    """For how many pods the node has enough, up to a number."""
+    """For how many pods with these requirements the node has resources, up to `most`."""
     if requirements.ports:
         most = min(most, 1)
     most = min(most, node.allocatable.get(PODS, 0) - len(node.pods))
@@ -92,12 +92,12 @@ def room(requirements: Requirements, node: Node, served: frozenset[str], most: i
 def fits_without(
     requirements: Requirements, node: Node, pods: Iterable[Pod], served: frozenset[str] = _NO_NAMES
 ) -> bool:
-    """Whether there is enough of everything once those pods are gone."""
+    """Whether the node has enough of all resources once those pods are removed."""
     removed = list(pods)
     for name, amount in requirements.requests.items():
         left = node.allocatable.get(name, 0) - node.requested.get(name, 0)
         if amount > left and name not in served:
-            freed = sum(each.requirements.requests.get(name, 0) + each.extra.get(name, 0) for each in removed)
+            freed = sum(pod.requirements.requests.get(name, 0) + pod.extra.get(name, 0) for pod in removed)
             if amount > left + freed:
                 return False
     return True

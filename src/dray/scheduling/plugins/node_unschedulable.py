@@ -1,4 +1,4 @@
-"""NodeUnschedulable: pods stay off nodes that are cordoned, unless they tolerate it."""
+"""NodeUnschedulable: rejects cordoned nodes, unless the pod tolerates the unschedulable taint."""
 
 from __future__ import annotations
 

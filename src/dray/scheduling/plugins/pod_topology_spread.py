@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods spread evenly over topology domains, by the constraints of the pod."""
+"""PodTopologySpread: spreads pods over topology domains, by the constraints of the pod."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class PodTopologySpread(Plugin):
         return None
 
     def _limits(self, pod: Pod, constraints: Sequence[SpreadConstraint]) -> list[tuple[str, Mapping[str, int], int]]:
-        """(key, pods by domain, the most that a domain may have to take one more)."""
+        """For each constraint: its key, the pods by domain, and with how many a domain can still take this pod."""
         keys = _keys(constraints)
         namespaces = self._state.affinity.namespaces
         limits: list[tuple[str, Mapping[str, int], int]] = []
-        for each in constraints:
-            domains = self._domains(pod, each, keys)
-            least = min(domains.values()) if domains and len(domains) >= each.min_domains else 0
-            itself = each.selector.includes(pod.key[0], pod.labels, False, namespaces)
-            limits.append((each.topology_key, domains, each.max_skew + least - itself))
+        for constraint in constraints:
+            domains = self._domains(pod, constraint, keys)
+            least = min(domains.values()) if domains and len(domains) >= constraint.min_domains else 0
+            itself = constraint.selector.includes(pod.key[0], pod.labels, False, namespaces)
+            limits.append((constraint.topology_key, domains, constraint.max_skew + least - itself))
         return limits
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
@@ -57,21 +57,21 @@ class PodTopologySpread(Plugin):
         return None if cycle.pod.requirements.pod_terms.schedule_anyway else SKIP
 
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
-        """The fewer pods in the domains of a node, the better; scores depend on which nodes fit, so they are all made
-        here."""
+        """A higher score for nodes with fewer pods in their domains. Scores depend on which nodes fit, so they are
+        computed here and not in `score`."""
         constraints = cycle.pod.requirements.pod_terms.schedule_anyway
         keys = _keys(constraints)
         nodes = [node for number in scores if (node := self._state.numbered[number]) is not None]
         rated = [node for node in nodes if _has_all(node.labels, keys)]
         raw = {node.number: 0.0 for node in rated}
-        for each in constraints:
-            self._rate(cycle.pod, each, keys, rated, raw)
+        for constraint in constraints:
+            self._rate(cycle.pod, constraint, keys, rated, raw)
         rounded = {number: floor(score + 0.5) for number, score in raw.items()}
         most, least = max(rounded.values(), default=0), min(rounded.values(), default=0)
-        found = dict.fromkeys(scores, 0)
+        normalized = dict.fromkeys(scores, 0)
         for number, score in rounded.items():
-            found[number] = 100 * (most + least - score) // most if most else 100
-        return found
+            normalized[number] = 100 * (most + least - score) // most if most else 100
+        return normalized
 
     def _rate(
         self,
@@ -90,13 +90,13 @@ class PodTopologySpread(Plugin):
             domains = self._domains(pod, constraint, keys)
             pods = [domains.get(node.labels[key], 0) for node in nodes]
             size = len({node.labels[key] for node in nodes})
-        # So that many small domains weigh as much as a few large ones.
+        # Makes constraints with many small domains count as much as those with a few large ones.
         weight = log(size + 2)
         for node, count in zip(nodes, pods, strict=True):
             raw[node.number] += count * weight + (constraint.max_skew - 1)
 
     def _domains(self, pod: Pod, constraint: SpreadConstraint, keys: Sequence[str]) -> dict[str, int]:
-        """Pods by domain, on the nodes that count."""
+        """The number of selected pods by domain, on the nodes that the constraint takes into account."""
         counts = self._state.affinity.matched(constraint.selector).by_node
         requirements, key = pod.requirements, constraint.topology_key
         selects = constraint.honors_node_affinity and bool(
@@ -115,7 +115,7 @@ class PodTopologySpread(Plugin):
 
 
 def _keys(constraints: Iterable[SpreadConstraint]) -> list[str]:
-    return list(dict.fromkeys(each.topology_key for each in constraints))
+    return list(dict.fromkeys(constraint.topology_key for constraint in constraints))
 
 
 def _has_all(labels: Mapping[str, str], keys: Iterable[str]) -> bool:

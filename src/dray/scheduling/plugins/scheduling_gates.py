@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with scheduling gates is not tried until they are gone."""
+"""SchedulingGates: holds back a pod until all its scheduling gates are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaintToleration: pods stay off nodes with taints that they do not tolerate, and rather off PreferNoSchedule ones."""
+"""TaintToleration: rejects nodes with untolerated taints, and prefers nodes with few PreferNoSchedule taints."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TaintToleration(Plugin):
 
     def details(self, cycle: Cycle, node: Node) -> tuple[UntoleratedTaint, ...]:
         return tuple(
-            UntoleratedTaint(str(each.get("key")), str(each.get("value") or ""), str(each.get("effect")))
-            for each in untolerated(self._state, cycle.pod, node)
+            UntoleratedTaint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
+            for taint in untolerated(self._state, cycle.pod, node)
         )
 
     def prescore(self, cycle: Cycle) -> Skip | None:
@@ -55,14 +55,14 @@ class TaintToleration(Plugin):
 
 
 def untolerated(state: State, pod: Pod, node: Node) -> list[Object]:
-    """The taints that keep the pod away, with what it tolerates for the sake of its class of nodes or its queue."""
+    """The taints that reject the pod; those that its node class or the flavors of its queue tolerate are left out."""
     requirements, classes = pod.requirements, state.node_classes
     return [
-        each
-        for each in taints.effective(node.taints)
-        if not requirements.tolerations.cover(each)
-        and not classes.tolerates(requirements, each)
-        and not state.queues.tolerates(pod, node, each)
+        taint
+        for taint in taints.effective(node.taints)
+        if not requirements.tolerations.cover(taint)
+        and not classes.tolerates(requirements, taint)
+        and not state.queues.tolerates(pod, node, taint)
     ]
 
 

@@ -1,8 +1,8 @@
-"""VolumeBinding: a pod waits until its PersistentVolumeClaims can be used, and goes where their volumes are.
+"""VolumeBinding: rejects a pod until its PersistentVolumeClaims can be used, and nodes that cannot reach their volumes.
 
-The node affinity of a volume says which nodes reach it. A claim that waits for its first consumer is given the node of
-the pod, if its class can provision a volume there, and must be bound before the pod is. What cannot be read (volumes,
-classes) is no obstacle.
+The node affinity of a volume decides which nodes reach it. A claim that waits for its first consumer is annotated with
+the pod's node, if its StorageClass can provision a volume there, and must be bound before the pod. If the scheduler
+may not read volumes or classes, they are not checked.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class VolumeBinding(Plugin):
 
 
 def unbound_claims(cycle: Cycle) -> tuple[Object, ...]:
-    """The pod's claims that are given its node."""
+    """The pod's claims that wait for their first consumer and get the node of the pod."""
     volumes: PodVolumes | None = cycle.data.get(VolumeBinding.name)
     return tuple(claim for claim, _ in volumes.waiting) if volumes is not None else ()
 
 
 def _provisions(storage_class: Object, labels: Mapping[str, str]) -> bool:
-    """Whether the class makes volumes for a node with those labels."""
+    """Whether the StorageClass can provision volumes for a node with those labels."""
     terms = mappings(storage_class.get("allowedTopologies"))
     return not terms or any(
-        all(labels.get(str(each.get("key"))) in strings(each.get("values")) for each in expressions)
+        all(labels.get(str(item.get("key"))) in strings(item.get("values")) for item in expressions)
         for term in terms
         if (expressions := mappings(term.get("matchLabelExpressions")))
     )

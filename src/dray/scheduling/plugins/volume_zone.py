@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes to a zone and a region of its volumes, where both node and volume name one."""
+"""VolumeZone: rejects nodes outside the zones and regions that the volumes of the pod are labelled with."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class VolumeZone(Plugin):
 
 
 def _is_in_zone(volume: Object, node: Mapping[str, str]) -> bool:
-    """A volume in several zones joins their names by two underscores."""
+    """Whether the node is in a zone and region of the volume; several names in one label are joined by `__`."""
     labels = labels_of(volume)
     for new, old in ZONES.items():
         wanted = labels.get(new, labels.get(old))
