@@ -50,12 +50,12 @@ def server(run: Dray, tmp_path: Path) -> Iterator[Server]:
 def test_size_and_places_of_a_group_and_of_its_pods(server: Server) -> None:
     server.apply(GROUP % ("g", 3) + "".join(POD % (name, "g") for name in ("a", "b")))
     status, lines = server.explain("podgroup", "g")
-    waiting = "PodGroup default/g has 2 pods, and 3 have to start together: waiting for the others"
+    waiting = "PodGroup default/g has 2 of the 3 pods that have to start together: waiting for the others"
     size = "size: 3 pods start together, 2 are there, 0 of 2 can be tried"
     assert (status, lines) == (1, [f"group default/g: waits: {waiting}", f"└─ {size}; {waiting}"])
     server.apply(POD % ("c", "g"))
     status, lines = server.explain("podgroup/g")
-    need = "3 pods have to be placed at once, and there is a place for 2."
+    need = "3 pods have to be placed together, but only 2 fit."
     assert (status, lines[:3]) == (
         1,
         [

@@ -111,7 +111,7 @@ def test_a_pod_that_could_be_placed(server: Server) -> None:
             "└─ its scheduler has not tried it since, or does not run",
         ],
     )
-    kept = "0/1 nodes are available: what is free is kept for PodGroup default/g"
+    kept = "0/1 nodes are available: free resources are reserved for PodGroup default/g"
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": kept}
     server.patch("Pod", "p", {"status": {"conditions": [condition]}}, "status")
     assert server.explain("default/p")[1][-1] == f"└─ last message of its scheduler: {kept}"

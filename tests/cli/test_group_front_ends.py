@@ -206,7 +206,7 @@ def test_a_gang_that_lacks_a_root_starts_nobody_and_says_so_once(cluster: Cluste
         return [each for each in events if each["involvedObject"]["kind"] == "PodGroup"]
 
     (event,) = eventually(told)
-    assert "8 pods have to be placed at once, and there is a place for 7" in event["message"]
+    assert "8 pods have to be placed together, but only 7 fit" in event["message"]
     assert len(cluster.running()) == 1
     assert sum(map(bool, cluster.held().values())) == 1
     cluster.run("delete", "pod", "alone")

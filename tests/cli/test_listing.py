@@ -79,7 +79,7 @@ def test_queues_that_are_left_to_kueue_are_shown_with_why(run: Dray, admin: Path
     server.apply(QUEUES + "---" + POD % ("p", "team", "dray"))
     apply(run, admin, webhooks("kueue-webhooks", "kueue.x-k8s.io"))
     shown = run("queue", "--kubeconfig", str(admin))
-    note = "quota is left to Kueue, which is at work (ValidatingWebhookConfiguration kueue-webhooks)"
+    note = "quota is left to Kueue, which is installed (ValidatingWebhookConfiguration kueue-webhooks)"
     lines = shown.output.splitlines()
     assert (shown.exit_code, lines[2].split()[1]) == (0, "team")
     assert lines[-1].startswith(f"note: {note}")

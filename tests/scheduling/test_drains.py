@@ -99,9 +99,11 @@ def test_a_stream_of_small_pods_starves_no_single_pod_of_a_whole_node():
     found = stream.flow(12)
     assert found.keys() == {"big"}
     assert found["big"] - arrived < 12 * MINUTE
-    assert "its place is kept from others as pods end there, until" in stream.messages["big"]
+    assert "resources that become free are reserved for it, until" in stream.messages["big"]
     kept_off = [text for name, text in stream.messages.items() if name.startswith("s")]
-    assert any("what is free is kept for pod default/big, which waits for room" in text for text in kept_off)
+    assert any(
+        "free resources are reserved for pod default/big, which is waiting for room" in text for text in kept_off
+    )
     assert not core.scheduler.drains.active
     assert not core.scheduler.drains.waiting
     assert not core.scheduler.nominations.draining_places()
@@ -163,9 +165,9 @@ def test_those_that_are_kept_off_and_the_group_say_so():
     stream.until_drain()
     stream.flow(3)
     assert "Since 1970-01-01T00:1" in stream.messages["h"]
-    assert "its place is kept from others as pods end there, until 1970-01-01T00:2" in stream.messages["h"]
+    assert "resources that become free are reserved for it, until 1970-01-01T00:2" in stream.messages["h"]
     kept = [text for name, text in stream.messages.items() if name.startswith("s") and "default/h" in text]
-    assert any("0/1 nodes are available: what is free is kept for PodGroup default/h" in each for each in kept)
+    assert any("0/1 nodes are available: free resources are reserved for PodGroup default/h" in each for each in kept)
 
 
 def test_the_place_stays_where_it_is_until_devices_of_pods_that_ended_are_given_back():

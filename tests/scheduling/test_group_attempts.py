@@ -195,7 +195,7 @@ def test_an_explanation_speaks_of_the_whole_group():
     core = Core(*nodes(a=2), *training("g", 3))
     first = core.scheduler.queue.get(core.get("Pod", "g-0")["metadata"]["uid"]).pod
     found = Explainer(core.scheduler).explain(first, core.now)
-    assert "3 pods have to be placed at once, and there is a place for 2" in found.problem
+    assert "3 pods have to be placed together, but only 2 fit" in found.problem
     assert core.state.inventory.usage.claims == {}
     core.put(gang("g", 2))
     assert Explainer(core.scheduler).explain(first, core.now).chosen == "a"

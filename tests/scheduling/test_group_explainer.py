@@ -25,7 +25,7 @@ def test_pods_that_are_missing_come_first():
     found = explained(core)
     (size,) = found.sizes
     assert (size.least, size.pods, size.placed, size.ready) == (3, 2, 0, 0)
-    assert "has 2 pods, and 3 have to start together" in status_text(found.obstacle)
+    assert "has 2 of the 3 pods that have to start together" in status_text(found.obstacle)
     assert found.diagnosis is None
 
 

@@ -28,7 +28,7 @@ def test_all_groups_start_or_none():
     core = Core(*nodes(a=2, b=1), composite("root", 2), *leaf("x", 2), *leaf("y", 2))
     actions = core.settle()
     assert bound(actions) == {}
-    assert "4 pods have to be placed at once, and there is a place for 3" in refused_groups(actions)["root"]
+    assert "4 pods have to be placed together, but only 3 fit" in refused_groups(actions)["root"]
     assert core.state.inventory.usage.claims == {}
     core.put(gpus.slice_of("b", 2))
     assert len(bound(core.settle())) == 4

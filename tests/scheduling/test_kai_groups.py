@@ -159,7 +159,7 @@ def test_a_level_that_nobody_knows_is_waited_for():
     core = Core(*racks(a1=3))
     tell(core, kai_group("g", minMember=2, topologyConstraint=constraint("rack")))
     members(core, "g", 2)
-    assert "names a Topology net, which does not exist" in refused_groups(core.settle())["g"]
+    assert "names Topology net, which does not exist" in refused_groups(core.settle())["g"]
     tell(core, kai_topology("net", "zone"))
     assert "level rack of Topology net" in refused_groups(core.settle())["g"]
     tell(core, kai_topology("net", "zone", "rack"))
@@ -177,7 +177,7 @@ def test_shares_of_a_gpu_by_annotation_are_refused():
     other["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
     core.put(other)
     assert (
-        "annotation gpu-fraction is not acted upon: ask for a share of a GPU in a ResourceClaim"
+        "annotation gpu-fraction is not supported: request a share of a GPU in a ResourceClaim"
         in refused(core.settle())["q"]
     )
 

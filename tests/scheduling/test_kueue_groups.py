@@ -54,7 +54,7 @@ def test_pods_of_one_label_start_together():
     core = world(*hosts(2))
     for n in range(3):
         core.put(*grouped(f"p{n}", "g", 3))
-    assert "3 pods have to be placed at once" in refused_groups(core.settle())["g"]
+    assert "3 pods have to be placed together" in refused_groups(core.settle())["g"]
     core.put(*hosts(1, rack="s"))
     assert len(bound(core.settle())) == 3
 

@@ -329,7 +329,7 @@ def test_admission_checks_that_nobody_answers_hold_pods_up():
     training(core, "a")
     actions = core.settle()
     assert bound(actions) == {}
-    assert "wants admission checks that nobody answers here: budget" in refused(actions)["a"]
+    assert "has admission checks, which this scheduler does not support: budget" in refused(actions)["a"]
 
 
 def test_local_queues_that_used_less_go_first():

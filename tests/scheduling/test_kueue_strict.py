@@ -264,4 +264,4 @@ def test_nobody_has_to_go_for_a_gang_whose_turn_has_not_come():
     core.put(queued("head", cpu="5"), *gang_of("g", 2, cpu="2"))
     actions = core.settle()
     assert victims(actions) == []
-    assert "others are before it" in refused_groups(actions)["g"]
+    assert "other pods are first" in refused_groups(actions)["g"]

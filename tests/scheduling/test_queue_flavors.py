@@ -51,7 +51,7 @@ def test_no_gang_is_split_over_flavors(quota):
     core.put(gang("g", 4), *members("g", range(4)))
     actions = core.settle()
     assert bound(actions) == {}
-    assert "there is a place for 3" in refused_groups(actions)["g"]
+    assert "only 3 fit" in refused_groups(actions)["g"]
     assert "Insufficient cpu" in refused_groups(actions)["g"]
     core.put(objects.node("more", cpu="1", labels={"kind": "spot"}))
     assert nodes_of(core.settle(), "g") == {"on-spot", "more"}

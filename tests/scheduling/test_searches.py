@@ -73,7 +73,7 @@ def test_an_attempt_is_bounded_over_all_nodes_and_others_go_on():
     core.put(gpus.pod("easy"))
     actions = core.actions()
     assert set(bound(actions)) == {"easy"}
-    assert f"4 node(s) undecided after {ATTEMPT:,} units of search, which goes on" in refused(actions)["hard"]
+    assert f"4 node(s) undecided after {ATTEMPT:,} units of search (the search continues)" in refused(actions)["hard"]
 
 
 def test_a_pod_that_stays_undecided_is_not_tried_again_until_something_changes():

@@ -343,7 +343,7 @@ def test_with_failure_policy_fail_nothing_is_placed_without_the_plugin():
     plugin.failure_policy = FailurePolicy.FAIL
     core = Watched(objects.node("n"), pod("p"), plugins=(plugin,))
     last = core.later(600)[-1]
-    assert "plugin Faulty is switched off, and without it no pod is to be placed" in last.message
+    assert "plugin Faulty is switched off, and its failure policy Fail keeps pods pending" in last.message
     assert core.scheduler.user_plugins[0].off
 
 

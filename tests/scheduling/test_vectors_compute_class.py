@@ -47,7 +47,7 @@ def t15(unsatisfiable):
 def test_t15_a_node_that_no_rule_matches_is_not_used():
     core = t15("DoNotScaleUp")
     (message,) = refused(core.settle()).values()
-    assert message == "0/1 nodes are available: 1 node(s) that no priority of ComputeClass train describes."
+    assert message == "0/1 nodes are available: 1 node(s) didn't match any priority of ComputeClass train."
     core.put(accelerated("a100", A100))
     assert bound(core.settle()) == {"first": "a100"}
 
@@ -141,7 +141,7 @@ def test_a_gang_is_on_nodes_of_one_rank_before_it_is_on_several():
     # The best two ranks together, not the second and the third.
     assert placed(6) == ["a3", "a4"]
     assert placed(10) == ["a2", "a3", "a4"]
-    assert placed(11).startswith("11 pods have to be placed at once, and there is a place for 10.")
+    assert placed(11).startswith("11 pods have to be placed together, but only 10 fit.")
 
 
 def test_heavier_node_pools_come_first_for_pods_that_ask_for_one():

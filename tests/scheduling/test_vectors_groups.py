@@ -32,7 +32,7 @@ def test_t1_with_three_free_devices_nothing_is_written():
     actions = core.settle()
     assert bound(actions) == {}
     (message,) = refused_groups(actions).values()
-    assert "4 pods have to be placed at once, and there is a place for 3" in message
+    assert "4 pods have to be placed together, but only 3 fit" in message
     assert "2 cannot allocate all claims" in message
     assert core.state.inventory.usage.claims == {}
     assert not core.scheduler.in_flight
@@ -133,7 +133,7 @@ def test_t14_a_group_that_never_fits_holds_nothing_and_goes_behind_after_its_tim
     core = Core(objects.node("n"), gpus.slice_of("n", 2), named(group("g", 3, scheduleTimeoutSeconds=10)))
     for n in range(3):
         core.put(objects.claim(f"c{n}"), in_group(pod(f"p{n}", claims=[f"c{n}"]), "g"))
-    assert "there is a place for 2" in refused_groups(core.later(5))["g"]
+    assert "only 2 fit" in refused_groups(core.later(5))["g"]
     assert core.state.inventory.usage.claims == {}
     before = core.scheduler.queue.get(core.get("Pod", "p0")["metadata"]["uid"]).arrival
     core.later(400)

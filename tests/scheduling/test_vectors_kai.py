@@ -188,9 +188,9 @@ def test_a_label_says_whether_a_pod_is_preemptible():
     ("name", "text"),
     [
         ("nobody", "Queue nobody not found; there are: dept, leaf"),
-        ("dept", "Queue dept has no parentQueue, and only queues that have one take pods"),
-        ("middle", "Queue middle has queues below it, and only those without take pods"),
-        ("lost", "a queue above Queue lost does not exist, or is above itself"),
+        ("dept", "Queue dept has no parentQueue: only queues with a parent accept pods"),
+        ("middle", "Queue middle has child queues: only queues without children accept pods"),
+        ("lost", "a parent of Queue lost does not exist, or its parents form a cycle"),
     ],
 )
 def test_a_queue_that_takes_no_pods(name, text):

@@ -194,7 +194,7 @@ def test_a_claim_that_has_a_node_selected_is_provisioned_there():
 def test_a_class_that_provisions_nothing_leaves_the_pod_waiting_with_the_reason():
     core = three_nodes(waiting_claim(), storage_class(provisioner="kubernetes.io/no-provisioner"), volume(node="big"))
     core.put(pod("p", volumes=[NAMED]))
-    assert 'storage class "fast" provisions nothing' in refused(core.actions())["p"]
+    assert 'StorageClass "fast" has no provisioner' in refused(core.actions())["p"]
 
 
 def test_a_claim_bound_to_a_volume_that_is_not_there_is_waited_for():

@@ -108,7 +108,7 @@ async def test_a_native_gang_that_is_too_large_says_so(server):
         for number in range(9):
             await cluster.make(gpus.pod(f"w{number}", templates=["one"], schedulingGroup={"podGroupName": "g"}))
         (event,) = await cluster.until(lambda: told(cluster, "PodGroup"))
-        assert "9 pods have to be placed at once, and there is a place for 8" in event["message"]
+        assert "9 pods have to be placed together, but only 8 fit" in event["message"]
         assert not await cluster.bound()
         assert not any(gpus.held(each) for each in await cluster.list("ResourceClaim"))
         await remove(cluster, kind_of("PodGroup"), "g")

@@ -58,7 +58,7 @@ async def test_the_gang_of_eight_with_four_gpus_and_a_nic_each():
             return [each for each in told if each["involvedObject"]["kind"] == "PodGroup"]
 
         (event,) = await local.eventually(waits)
-        assert "8 pods have to be placed at once, and there is a place for 6" in event["message"]
+        assert "8 pods have to be placed together, but only 6 fit" in event["message"]
         assert event["involvedObject"]["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
         assert not any(gpus.held(each) for each in await local.list("ResourceClaim"))
 
@@ -107,6 +107,6 @@ def test_the_sum_of_what_is_left_has_to_be_the_minimum():
 def test_a_pod_that_names_two_groups_waits_and_is_told():
     core = Core(objects.node("n"), named(group("g", 1)), objects.pod_group("h"))
     core.put(in_group(pod("p", schedulingGroup={"podGroupName": "h"}), "g"))
-    assert "it names several groups" in refused(core.settle())["p"]
+    assert "the pod names several groups" in refused(core.settle())["p"]
     core.put(pod("p", schedulingGroup={"podGroupName": "h"}))
     assert bound(core.settle()) == {"p": "n"}

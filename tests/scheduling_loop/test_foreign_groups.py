@@ -113,7 +113,7 @@ async def test_a_job_is_told_of_a_priority_class_that_does_not_exist():
             spec = {"template": template, "suspend": True}
             await local.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
         found = await local.eventually(lambda: told(local))
-        assert found == {"j": "nobody acts on priorityClassName: there is no PriorityClass none here"}
+        assert found == {"j": "ignored by this scheduler: priorityClassName: there is no PriorityClass none"}
 
 
 async def test_a_job_is_told_that_it_is_placed_by_itself():

@@ -95,7 +95,7 @@ async def test_a_gang_says_why_it_waits_and_then_that_it_is_scheduled():
         expected = {"PodGroupInitiallyScheduled": ("False", "Unschedulable")}
         assert await local.eventually(is_refused) == expected
         (condition,) = (await local.get("PodGroup", "g"))["status"]["conditions"]
-        assert "3 pods have to be placed at once, and there is a place for 2" in condition["message"]
+        assert "3 pods have to be placed together, but only 2 fit" in condition["message"]
 
         async def is_told():
             events = [each for each in await local.list("Event") if each["reason"] == "FailedScheduling"]

@@ -107,8 +107,8 @@ async def test_queues_are_left_to_a_kueue_that_is_at_work_and_say_so(caplog):
         await all_placed(local, 3)
         (message,) = await told(local, "ClusterQueue")
         assert message == (
-            "quota is left to Kueue, which is at work (ValidatingWebhookConfiguration kueue-webhooks); dray "
-            "enforces it with --queues on"
+            "quota is left to Kueue, which is installed (ValidatingWebhookConfiguration kueue-webhooks); to "
+            "enforce it with dray, use --queues on"
         )
         assert local.plane.obstacles() == []
     said = [record.getMessage() for record in caplog.records if record.name == "dray.scheduler"]

@@ -45,7 +45,7 @@ async def test_a_gang_of_a_kind_that_was_just_installed_is_not_placed_in_part():
             return [event["message"] for event in await local.list("Event") if event["reason"] == "FailedScheduling"]
 
         (message, *_) = await local.eventually(told)
-        assert "5 pods have to be placed at once, and there is a place for 4" in message
+        assert "5 pods have to be placed together, but only 4 fit" in message
         assert await placed(local) == []
 
 

@@ -42,7 +42,7 @@ async def test_pods_go_where_their_class_says():
             return [each["message"] for each in await local.list("Event") if each["reason"] == "NotActedUpon"]
 
         assert await local.eventually(told) == [
-            "nobody acts on spec.priorities[].podFamily, spec.priorities[].flexStart.nodeRecycling here"
+            "ignored by this scheduler: spec.priorities[].podFamily, spec.priorities[].flexStart.nodeRecycling"
         ]
 
 
@@ -123,7 +123,7 @@ def test_what_was_told_of_an_object_is_remembered_once_and_as_long_as_it_exists(
     for generation in (1, 1, 2, 3):
         queue = {**queue, "metadata": {**queue["metadata"], "uid": "1", "generation": generation}}
         take(Change("MODIFIED", ("default", "team"), queue, None))
-    assert warned == ["nobody acts on spec.concurrentAdmissionPolicy here"] * 3
+    assert warned == ["ignored by this scheduler: spec.concurrentAdmissionPolicy"] * 3
     assert len(feed.unheeded._told) == 1
     take(Change("DELETED", ("default", "team"), queue, None))
     assert not feed.unheeded._told

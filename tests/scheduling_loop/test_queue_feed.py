@@ -50,7 +50,7 @@ async def test_a_job_gets_what_its_queue_may_have():
 
         messages = await local.eventually(both)
         assert "ClusterQueue team" in messages["Pod"]
-        assert messages["ClusterQueue"] == "nobody acts on spec.concurrentAdmissionPolicy here"
+        assert messages["ClusterQueue"] == "ignored by this scheduler: spec.concurrentAdmissionPolicy"
         assert len(await placed(local)) == 2
         quota = {
             "spec": {"resourceGroups": cluster_queue("team", ("any", {GPU: nominal(3)}))["spec"]["resourceGroups"]}

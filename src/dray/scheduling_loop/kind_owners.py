@@ -84,5 +84,7 @@ def at_work(configurations: Iterable[Object], group: str) -> str:
         if any(group in strings(rule.get("apiGroups")) for rule in rules):
             system = SYSTEMS.get(group, group)
             webhook = f"ValidatingWebhookConfiguration {key_of(configuration)[1]}"
-            return f"quota is left to {system}, which is at work ({webhook}); dray enforces it with --queues on"
+            return (
+                f"quota is left to {system}, which is installed ({webhook}); to enforce it with dray, use --queues on"
+            )
     return ""

@@ -22,7 +22,7 @@ class Unheeded:
         told, self._told[uid] = self._told.get(uid), (int(metadata.get("generation") or 0), found)
         if found and told != self._told[uid]:
             about = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-            self._events.warning(about, "NotActedUpon", f"nobody acts on {', '.join(found)} here")
+            self._events.warning(about, "NotActedUpon", f"ignored by this scheduler: {', '.join(found)}")
 
     def forget(self, document: Object) -> None:
         self._told.pop(str(document["metadata"].get("uid")), None)
