@@ -132,6 +132,7 @@ class GpuMachine:
             (place / name).write_text(f"{text}\n")
         (place / "numa_node").write_text(f"{gpu.numa_node}\n")
         self.bind(gpu.pci_bus_id, place, "nvidia")
+        (self.root / "sys/module/nvidia").mkdir(parents=True, exist_ok=True)
 
     def bind(self, address, place, driver):
         bus = self.root / "sys/bus/pci"
@@ -228,6 +229,12 @@ class GpuMachine:
         return found
 
     def reload_driver(self, error=1):
+        """Loads the kernel module again, which ends all sessions with NVML."""
+        (self.root / "sys/module/nvidia").rmdir()
+        (self.root / "sys/module/nvidia").mkdir()
+        self.end_sessions(error)
+
+    def end_sessions(self, error=1):
         """Ends all sessions with NVML: their calls return this error."""
         (self.state / "session_error").write_text(str(error))
         beside = self.state / "new-session"

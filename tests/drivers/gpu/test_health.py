@@ -124,7 +124,13 @@ def test_a_critical_error_stays_where_the_driver_does_not_tell_whether_the_gpu_r
     assert ("gpu-lost", "", "NoSchedule") in tainted_after(monitor, clock, machine, 6)
     machine.remove("sick")
     assert tainted_after(monitor, clock, machine, 6) == stays
+    # Neither does a single error.
     machine.write("lost")
+    tainted_after(monitor, clock, machine, 6)
+    machine.remove("lost")
+    assert tainted_after(monitor, clock, machine, 6) == stays
+    machine.write("lost")
+    tainted_after(monitor, clock, machine, 6)
     tainted_after(monitor, clock, machine, 6)
     machine.remove("lost")
     assert tainted_after(monitor, clock, machine, 6) == []

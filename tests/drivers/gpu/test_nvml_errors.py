@@ -81,7 +81,7 @@ async def suffer(trial, number, function, code):
         else:
             trial.machine.fail(function, code)
         if function in OPENING:
-            trial.machine.reload_driver()
+            trial.machine.end_sessions()
         await trial.end(f"first-{number}")
         with contextlib.suppress(PrepareError):
             await trial.start(f"second-{number}")

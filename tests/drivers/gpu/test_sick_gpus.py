@@ -22,6 +22,7 @@ DRAY = Path(sys.executable).with_name("dray")
 MAPS = Path("/proc/self/maps")
 UNKNOWN, IS_LOST, IN_USE = 999, 15, 19
 LOST = ("gpu-lost", "", "NoSchedule")
+XID_79 = ("xid", "79", "NoSchedule")
 
 
 def pending(what):
@@ -137,13 +138,62 @@ async def test_a_driver_that_is_reloaded_is_opened_again(gpu_machine):
         await trial.until_tainted("events are followed again", ("xid", "48", "NoSchedule"))
 
 
+@pytest.mark.parametrize("error", [1, 9, 18])
+async def test_a_critical_error_outlasts_a_session_that_is_lost(gpu_machine, error):
+    async with sick_world(gpu_machine, "plain") as trial:
+        trial.machine.event(0, 79)
+        await trial.until_tainted("before", XID_79)
+        trial.machine.called()
+        trial.machine.end_sessions(error)
+
+        async def is_opened_again():
+            seen.update(trial.machine.called())
+            return {"nvmlInitWithFlags", "nvmlDeviceGetPerformanceState"} <= seen
+
+        for _ in range(2):
+            seen = set()
+            await trial.world.kubelet.eventually(is_opened_again, "another session", PATIENCE)
+            trial.machine.end_sessions(error)
+
+        async def is_back():
+            return await trial.taints() == {XID_79}
+
+        await trial.world.kubelet.eventually(is_back, "the error is still known", PATIENCE)
+        assert await trial.taints() == {XID_79}
+        trial.machine.reload_driver()
+        await trial.until_well("loaded again")
+
+
+@pytest.mark.parametrize("error", [1, 9, 15, 18])
+async def test_a_critical_error_outlasts_a_single_error_of_a_call(gpu_machine, error):
+    async with sick_world(gpu_machine, "plain", checkSeconds=0.5) as trial:
+        trial.machine.event(0, 79)
+        await trial.until_tainted("before", XID_79)
+        trial.machine.fail("nvmlDeviceGetPerformanceState", error)
+        trial.machine.called()
+
+        async def is_called():
+            return "nvmlDeviceGetPerformanceState" in trial.machine.called()
+
+        await trial.world.kubelet.eventually(is_called, "a check", PATIENCE)
+        trial.machine.mend()
+        for _ in range(2):
+            trial.machine.called()
+            await trial.world.kubelet.eventually(is_called, "another check", PATIENCE)
+
+        async def is_back():
+            return await trial.taints() == {XID_79}
+
+        await trial.world.kubelet.eventually(is_back, "the error is still known", PATIENCE)
+
+
 @pytest.mark.parametrize("kind", ["plain", "partition"])
 @pytest.mark.parametrize("error", [1, UNKNOWN, IS_LOST])
 async def test_a_session_that_fails_in_whatever_way_is_opened_again(gpu_machine, kind, error):
     async with sick_world(gpu_machine, kind, count=2) as trial:
         await trial.start("user")
         trial.machine.called()
-        trial.machine.reload_driver(error)
+        trial.machine.end_sessions(error)
 
         async def is_opened_again():
             return "nvmlInitWithFlags" in trial.machine.called()

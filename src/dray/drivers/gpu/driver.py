@@ -46,6 +46,7 @@ from dray.drivers.gpu.discovery import Found, discover
 from dray.drivers.gpu.driver_files import find_driver_files
 from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.health import HealthMonitor
+from dray.drivers.gpu.kernel_module import KernelModule
 from dray.drivers.gpu.leftovers import Leftovers
 from dray.drivers.gpu.machine_changes import MachineChanges, check_agreement
 from dray.drivers.gpu.mps import MpsDaemons
@@ -89,7 +90,9 @@ class GpuDriver(Driver):
         self._files = find_driver_files(self._options.driver_root, self._options.host_driver_root)
         CALLS.seconds = self._options.nvml_seconds
         is_held = self._options.health_check or self._options.dynamic_mig
-        self._nvml = Nvml(self._files.management_library, is_held=is_held, pause=self._options.check_seconds)
+        module = KernelModule(self._options.proc, self._options.sysfs)
+        library, pause = self._files.management_library, self._options.check_seconds
+        self._nvml = Nvml(library, module, is_held=is_held, pause=pause)
         self._monitor = HealthMonitor(self._nvml, self._options)
         self._found = Found()
         self._is_started = False

@@ -37,6 +37,8 @@ _WAIT: Final = 0.5
 # A lost GPU that is attached again is seen by a new session alone; checks between two sessions. Without a persistence
 # daemon a new session initializes all GPUs, which takes seconds.
 _RENEWAL: Final = 5
+# In so many checks a GPU must be lost before it counts as reset when it is back: a single error may be a stray one.
+_LOST_CHECKS: Final = 2
 # How many checks a GPU stays tainted after it has refused a call that a claim needed.
 _REFUSED: Final = 4
 _logger = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class _Watched:
     found: FoundGpu
     xids: XidErrors
     fault: NvmlError | None = None
+    lost_checks: int = 0
+    """In how many checks the GPU was lost since it last answered."""
 
 
 class HealthMonitor:
@@ -206,6 +210,7 @@ class HealthMonitor:
                 query(handle)
         except NvmlError as error:
             watched.fault = error
+            watched.lost_checks += error.is_gone
             if before is None or before.code != error.code:
                 _logger.error("%s does not answer: %s", watched.found.gpu.name, error)
             return
@@ -213,9 +218,11 @@ class HealthMonitor:
         if before is not None:
             _logger.warning("%s answers again", watched.found.gpu.name)
             if before.is_gone:
+                self._events.forget(watched.found.gpu.uuid)
+            if watched.lost_checks >= _LOST_CHECKS:
                 # It was attached again or reset.
                 self._forget_xids(watched)
-                self._events.forget(watched.found.gpu.uuid)
+        watched.lost_checks = 0
         self._events.register(watched.found.gpu.uuid, handle)
         for device, xid in watched.xids.forget_old(handle, self._now()):
             _logger.warning("%s has recovered from XID %d", device or watched.found.gpu.name, xid)

@@ -4,6 +4,8 @@ An open session holds the device files of all GPUs: the kernel module cannot be 
 session is open only during an operation (`opened`), unless it is `held`, because events or partitions need it. While
 the file `released_by` exists the session is closed in any case, and operations fail with NvmlError.
 
+A session that is lost says nothing of the GPUs: only the kernel tells whether its module was reloaded.
+
 The library is loaded by its real path: a driver that was upgraded has another one, and the process goes on with it.
 """
 
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dray.drivers.gpu.binding import pynvml, use_library
+from dray.drivers.gpu.kernel_module import KernelModule
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call
 
 Handle = Any
@@ -34,13 +37,16 @@ _REASONS: Final = {
 class Nvml:
     """`pause` is the least number of seconds between two attempts to open a session that was lost."""
 
-    def __init__(self, library: Path, *, is_held: bool = True, pause: float = 5.0) -> None:
+    def __init__(
+        self, library: Path, module: KernelModule | None = None, *, is_held: bool = True, pause: float = 5.0
+    ) -> None:
         self.released_by: Path | None = None
         self.generation = 0
         """Grows whenever the session is closed: handles and event sets from before are not valid any more."""
         self.reloads = 0
-        """Grows whenever the session was lost or released: the kernel driver may have been reloaded, or a GPU reset."""
+        """Grows when the kernel module was reloaded, and when NVML was released, so that GPUs could be reset."""
         self._library = library
+        self._module = module
         self.is_held = is_held
         self._pause = pause
         self._condition = threading.Condition()
@@ -76,7 +82,6 @@ class Nvml:
             self._condition.wait_for(lambda: not self._users, CALLS.seconds)
         # Another operation may have opened it again meanwhile.
         if not self._users and self._must_reopen():
-            self.reloads += CALLS.session_error is not None
             self._shut()
 
     def renew(self) -> None:
@@ -86,6 +91,8 @@ class Nvml:
     def close(self) -> None:
         with self._condition:
             self._shut()
+            if self._module is not None:
+                self._module.close()
 
     def _check_released(self) -> None:
         if self.released_by is None or not self.released_by.exists():
@@ -126,6 +133,8 @@ class Nvml:
             reason = next((text for name, text in _REASONS.items() if _code(name) == error.code), str(error))
             raise NvmlError(reason, error.code, str(self._library), is_hanging=error.is_hanging) from error
         self._is_open = True
+        if self._module is not None and self._module.follow():
+            self.reloads += 1
 
     def _shut(self) -> None:
         if self._is_open:

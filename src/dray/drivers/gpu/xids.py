@@ -5,7 +5,7 @@ are shown without keeping anybody off. An uncorrectable memory error counts as X
 
 An error of an application is over after some time without another. So is an error of the GPU if the driver states that
 the GPU needs no recovery (no reset, no reboot), and no row of its memory waits to be replaced. A driver that does not
-state it leaves the question open: then the error stays until the GPU was lost and is back, the kernel driver was
+state it leaves the question open: then the error stays until the GPU was lost and is back, the kernel module was
 reloaded, NVML was released for a reset, or this driver is restarted.
 """
 
