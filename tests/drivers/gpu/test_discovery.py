@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -315,6 +316,7 @@ def test_gpus_that_are_left_out_have_a_reason(gpu_machine):
     machine = gpu_machine("a3-highgpu-8g", 4, mig=(1,))
     machine.write("lost", number=0)
     (machine.root / "host/dev/nvidia2").unlink()
+    (machine.root / "host/dev/nvidia2").write_text("")
     place = machine.root / "sys/devices/pci0000:90/0000:91:00.0"
     place.mkdir(parents=True)
     for name, text in {"vendor": "0x10de", "device": "0x2330", "class": "0x030200"}.items():
@@ -325,8 +327,19 @@ def test_gpus_that_are_left_out_have_a_reason(gpu_machine):
     lost, cut, hidden, *unbound = left_out
     assert lost == "GPU 0: it cannot be opened: GPU is lost (NVML error 15)"
     assert "gpu-1 (0000:05:00.0, NVIDIA H100 80GB HBM3): its MIG mode is on and it has no partitions" in cut
-    assert "nvidia2 does not exist: load the kernel module, or run nvidia-modprobe -c 2" in hidden
+    assert "nvidia2 is not a device file: load the kernel module, or run nvidia-modprobe -c 2" in hidden
     assert "0000:91:00.0 (device 0x2330): it is bound to vfio-pci" in unbound
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root makes device files")
+def test_the_device_file_of_a_gpu_is_made_if_it_is_missing(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    path = machine.root / "host/dev/nvidia1"
+    path.unlink()
+    _, devices, left_out = published(machine)
+    assert (list(devices), left_out) == (["gpu-0", "gpu-1"], [])
+    number = path.stat().st_rdev
+    assert (os.major(number), os.minor(number)) == (195, 1)
 
 
 def inspect(machine, *arguments):
@@ -337,11 +350,13 @@ def inspect(machine, *arguments):
 def test_inspect_prints_devices_and_what_is_left_out(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 2)
     (machine.root / "host/dev/nvidia1").unlink()
+    (machine.state / "proc/devices").write_text("Character devices:\n\nBlock devices:\n")
     result = inspect(machine)
     header, row, left_out = result.stdout.splitlines()
     assert header.split() == ["DEVICE", "POOL", "SHARED", "CAPACITY", "ATTRIBUTES"]
     assert row.split()[:4] == ["gpu-0", "worker", "no", "memory=81559Mi"]
     assert left_out.startswith("left out: gpu-1 (0000:64:00.0, NVIDIA H100 80GB HBM3): ")
+    assert left_out.endswith("nvidia1 does not exist: load the kernel module, or run nvidia-modprobe -c 1")
     result = inspect(machine, "-o", "json")
     document = json.loads(result.stdout)
     assert document["spec"]["devices"][0]["name"] == "gpu-0"

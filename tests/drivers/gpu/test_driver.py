@@ -429,7 +429,7 @@ async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with gpu_world(machine) as world, world.driver():
         (machine.root / "host/dev/nvidia-uvm").unlink()
-        with pytest.raises(PrepareError, match="nvidia-uvm is not a device file: the kernel modules"):
+        with pytest.raises(PrepareError, match="nvidia-uvm does not exist: the kernel modules"):
             await world.start("early", "gpu-0")
         assert not list(world.kubelet.cdi.glob("*"))
 

@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from dray.drivers.gpu import health as health_module
+from dray.drivers.gpu.device_files import DeviceFiles
 from dray.drivers.gpu.discovery import discover
 from dray.drivers.gpu.driver_files import find_driver_files
+from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.health import HealthMonitor
 from dray.drivers.gpu.nvml_session import Nvml
 from dray.drivers.gpu.options import GpuOptions
@@ -63,10 +65,11 @@ def monitored(gpu_machine):
 
     def make(machine, **settings):
         options = msgspec.convert(machine.settings(**settings), GpuOptions)
-        nvml = Nvml(find_driver_files(options.driver_root).management_library)
+        files = find_driver_files(options.driver_root)
+        nvml = Nvml(files.management_library)
         clock = [1000.0]
         monitor = HealthMonitor(nvml, options, lambda: clock[0])
-        found = discover(nvml, options)
+        found = discover(nvml, options, DeviceFiles(DriverPrograms(files, machine.root), options))
         monitor.watch(found.gpus)
         return monitor, clock
 

@@ -3,6 +3,7 @@
 The kernel modules make no files in /dev. Programs of the vendor do, when the first of them runs: after the machine was
 started, /dev/nvidia-uvm is missing until somebody runs CUDA. The kernel states the major number of each device in
 /proc/devices; minor numbers are fixed. A module that is not loaded is loaded by `nvidia-modprobe`, if it is installed.
+The file of a GPU is made when the GPU is discovered, the others when a claim is prepared.
 """
 
 from __future__ import annotations
@@ -51,8 +52,7 @@ class DeviceFiles:
         return path
 
     def _make(self, path: Path) -> None:
-        needed = "the kernel modules nvidia and nvidia-uvm must be loaded, and nvidia-modprobe run"
-        problem = f"{path} is not a device file: {needed}"
+        problem = _problem(path)
         number = self._number(path.name)
         if number is None and path.name == "nvidia-uvm":
             self._load_module()
@@ -108,6 +108,14 @@ def _make_node(path: Path, number: int, parameters: dict[str, int]) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _problem(path: Path) -> str:
+    state = "is not a device file" if os.path.lexists(path) else "does not exist"
+    gpu = _GPU.fullmatch(path.name)
+    if gpu:
+        return f"{path} {state}: load the kernel module, or run nvidia-modprobe -c {gpu[1]}"
+    return f"{path} {state}: the kernel modules nvidia and nvidia-uvm must be loaded, and nvidia-modprobe run"
 
 
 def _is_device(path: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from dray.driver import ClaimFailed
 from dray.driver.devices import Device, Pool
 from dray.drivers.devices import gpu as whole_gpus
 from dray.drivers.devices import mig
@@ -24,6 +25,7 @@ from dray.drivers.devices.gpu_pool import gpu_pool
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.compute_sizes import compute_sizes
+from dray.drivers.gpu.device_files import DeviceFiles
 from dray.drivers.gpu.nvml import DeviceFacts, facts
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
 from dray.drivers.gpu.nvml_session import Handle, Nvml
@@ -89,13 +91,13 @@ def _devices(found: FoundGpu) -> list[Device]:
     ]
 
 
-def discover(nvml: Nvml, options: GpuOptions) -> Found:
+def discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles) -> Found:
     """Raises NvmlError if NVML cannot be used at all."""
     with nvml.opened():
-        return _discover(nvml, options)
+        return _discover(nvml, options, files)
 
 
-def _discover(nvml: Nvml, options: GpuOptions) -> Found:
+def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles) -> Found:
     found: list[FoundGpu] = []
     left_out: list[str] = []
     versions = _version(nvml.driver_version), nvml.cuda_version
@@ -111,7 +113,7 @@ def _discover(nvml: Nvml, options: GpuOptions) -> Found:
         except NvmlError as error:
             left_out.append(f"{named}: {error}")
             continue
-        reason = _unusable(each, options)
+        reason = _unusable(each, files)
         if reason:
             left_out.append(f"{named}: {reason}")
         else:
@@ -187,13 +189,14 @@ def _existing(handle: Handle, gpu: Gpu) -> dict[str, Partition]:
     return found
 
 
-def _unusable(found: FoundGpu, options: GpuOptions) -> str:
-    """Why it is not offered; empty for a GPU that is."""
+def _unusable(found: FoundGpu, files: DeviceFiles) -> str:
+    """Why it is not offered; empty for a GPU that is. Makes its device file if that is missing."""
     if found.mig_mode and not found.is_cut and not found.partitions:
         return "its MIG mode is on and it has no partitions: make some, switch the mode off, or set DynamicMIG=true"
-    node = options.dev / f"nvidia{found.gpu.minor}"
-    if not node.exists():
-        return f"{node} does not exist: load the kernel module, or run nvidia-modprobe -c {found.gpu.minor}"
+    try:
+        files.needed(f"nvidia{found.gpu.minor}")
+    except ClaimFailed as error:
+        return str(error)
     return ""
 
 

@@ -41,6 +41,7 @@ from dray.drivers.devices.gpu_configs import CONFIGS
 from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
 from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
+from dray.drivers.gpu.device_files import DeviceFiles
 from dray.drivers.gpu.device_states import DeviceStates
 from dray.drivers.gpu.discovery import Found, discover
 from dray.drivers.gpu.driver_files import find_driver_files
@@ -251,8 +252,9 @@ class GpuDriver(Driver):
 
     async def _discover(self) -> None:
         """A GPU that does not answer stays: its taint says so."""
+        files = DeviceFiles(self._programs, self._options)
         try:
-            found = await in_thread(discover, self._nvml, self._options)
+            found = await in_thread(discover, self._nvml, self._options, files)
         except NvmlError as error:
             self._monitor.failed("discovery", error)
             self._renew_session()
