@@ -17,6 +17,7 @@ CLAIMS = {
     "time-slices": ("gpu-0", [time_slicing("Long")]),
     "mps": ("gpu-0", [mps()]),
     "partition": (PARTITION, []),
+    "existing-partition": (PARTITION, []),
 }
 """The device and the configuration of each kind of claim."""
 
@@ -39,6 +40,8 @@ class SickWorld:
         self.machine = world.machine
         self.device = device
         self.configs = configs
+        self.at_rest = []
+        """What the machine has without any claim."""
 
     async def start(self, name):
         return await self.world.start(name, self.device, configs=self.configs)
@@ -86,12 +89,15 @@ class SickWorld:
 
         await self.world.kubelet.eventually(holds, f"{what}: {device or self.device} has taints {wanted or ''}", within)
 
+    def left(self):
+        return [each for each in self.world.leftovers() if each not in self.at_rest]
+
     async def until_well(self, what, within=PATIENCE):
         """No device has a taint, all are there, and nothing of any claim is left."""
 
         async def holds():
             devices = await self.world.devices()
-            return self.device in devices and not any(map(taints_of, devices.values())) and not self.world.leftovers()
+            return self.device in devices and not any(map(taints_of, devices.values())) and self.left() == []
 
         try:
             await self.world.kubelet.eventually(holds, f"{what}: the machine is well", within)
@@ -99,14 +105,20 @@ class SickWorld:
             taints = {
                 name: taints_of(device) for name, device in (await self.world.devices()).items() if taints_of(device)
             }
-            raise AssertionError(f"{error}\ntaints {taints}, left {self.world.leftovers()}") from None
+            raise AssertionError(f"{error}\ntaints {taints}, left {self.left()}") from None
 
 
 @asynccontextmanager
 async def sick_world(gpu_machine, kind, count=1, **settings):
     device, configs = CLAIMS[kind]
-    machine = gpu_machine("p5.48xlarge", count)
+    is_cut = kind == "existing-partition"
+    machine = gpu_machine("p5.48xlarge", count, mig=(0,) if is_cut else ())
+    if is_cut:
+        machine.put_instance(0, 7, profile=9, start=4, size=4)
     async with gpu_world(machine) as world:
+        at_rest = world.leftovers()
         chosen = {**QUICK, "DynamicMIG": kind == "partition", **settings}
         async with world.driver(**chosen):
-            yield SickWorld(world, device, configs)
+            trial = SickWorld(world, device, configs)
+            trial.at_rest = at_rest
+            yield trial

@@ -17,7 +17,7 @@ from dray.fleet.choice import choose
 from dray.fleet.pools import declared
 
 GPU = "gpu.nvidia.com"
-NOT_SUPPORTED, NO_PERMISSION, UNKNOWN = 3, 4, 999
+INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, UNKNOWN = 2, 3, 4, 13, 999
 A100 = {
     "1g.5gb": (19, 4864, 14, 1, 0, 0, 0, 0),
     "1g.5gb+me": (20, 4864, 14, 1, 1, 0, 1, 1),
@@ -286,6 +286,61 @@ def test_the_reason_of_a_gpu_that_is_left_out_names_the_fact_that_cannot_be_read
     fact = function.removeprefix("nvmlDeviceGet")
     assert devices == {}
     assert f"{facts.get(fact, fact.lower())} of GPU {machine.gpus[0].uuid}: Unknown Error (NVML error 999)" in reason
+
+
+# Functions of a discovery that need not work on a healthy GPU, and their errors on one.
+MAY_LACK = {
+    **{function: {NOT_SUPPORTED} for function in UNSUPPORTED},
+    "nvmlDeviceGetArchitecture": {NOT_SUPPORTED, FUNCTION_NOT_FOUND},
+    "nvmlDeviceGetAddressingMode": {NOT_SUPPORTED, FUNCTION_NOT_FOUND},
+    "nvmlDeviceGetGpuInstanceProfileInfoV": {NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND},
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": {NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND},
+    "nvmlDeviceGetVirtualizationMode": {NOT_SUPPORTED, FUNCTION_NOT_FOUND},
+    "nvmlDeviceGetMigMode": set(),
+    "nvmlDeviceGetUUID": set(),
+    "nvmlDeviceGetMinorNumber": set(),
+    "nvmlDeviceGetHandleByIndex_v2": set(),
+}
+
+
+@pytest.mark.parametrize("function", MAY_LACK)
+def test_a_gpu_that_answers_with_an_error_at_the_first_discovery_is_left_out(gpu_machine, function):
+    machine = gpu_machine("p5.48xlarge", 1)
+    for code in (*range(1, 31), UNKNOWN):
+        machine.fail(function, code)
+        _, devices, left_out = published(machine, DynamicMIG=True)
+        reasons = [each for each in left_out if "(NVML error " in each]
+        assert ("gpu-0" in devices, bool(reasons)) == ((True, False) if code in MAY_LACK[function] else (False, True))
+
+
+IN_MIG_MODE = (
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetGpuInstanceProfileInfoV",
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
+    "nvmlDeviceGetGpuInstances",
+    "nvmlGpuInstanceGetInfo",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMigDeviceHandleByIndex",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetComputeInstanceId",
+)
+
+
+@pytest.mark.parametrize("function", IN_MIG_MODE)
+def test_a_gpu_in_mig_mode_is_never_offered_whole(gpu_machine, function):
+    machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    for code in (*range(1, 31), UNKNOWN):
+        machine.fail(function, code)
+        _, devices, left_out = published(machine)
+        assert (code, devices, len(left_out)) == (code, {}, 1)
+
+
+def test_a_gpu_without_mig_need_not_know_what_a_profile_is(gpu_machine):
+    machine = gpu_machine("g6.48xlarge", 1)
+    machine.fail("nvmlDeviceGetGpuInstanceProfileInfoV", INVALID_ARGUMENT)
+    _, devices, _ = published(machine)
+    assert list(devices) == ["gpu-0"]
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION])

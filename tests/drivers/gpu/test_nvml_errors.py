@@ -2,7 +2,8 @@
 
 For each function and error: a pod has its claim, the function begins to fail, the pod ends, another pod is tried and
 ends, the function works again. Each pod must end, the device must be tainted or withdrawn meanwhile, and everything
-must be as before afterwards. By default a sample is tried; DRAY_NVML_ERRORS is how many for each kind, or `all`.
+must be as before afterwards. "Not supported" is an illness too, because the GPU has answered before. By default a
+sample is tried; DRAY_NVML_ERRORS is how many for each kind, or `all`.
 """
 
 import asyncio
@@ -18,9 +19,7 @@ from .sickness import CLAIMS, PATIENCE, sick_world, tracebacks
 
 CODES = [*range(1, 31), 999]
 HANGS = "hangs"
-NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TIMEOUT = 3, 4, 6, 10
-# The driver or the GPU does not have the function: that is no illness.
-ABSENT = {2, NOT_SUPPORTED, 13}
+NOT_FOUND, TIMEOUT = 6, 10
 UNSEEN = {
     # Called when there is nothing more to lose.
     "nvmlShutdown": [*CODES, HANGS],
@@ -30,11 +29,6 @@ UNSEEN = {
     # Normal answers.
     "nvmlEventSetWait_v2": [TIMEOUT],
     "nvmlDeviceGetMigDeviceHandleByIndex": [NOT_FOUND],
-    # What a process may not ask tells nothing of the GPU; those who may not use MIG are offered whole GPUs.
-    "nvmlDeviceGetPerformanceState": [NO_PERMISSION],
-    "nvmlDeviceGetMigMode": [NO_PERMISSION],
-    "nvmlDeviceGetGpuInstanceProfileInfoV": [NO_PERMISSION],
-    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": [NO_PERMISSION],
 }
 """Errors of functions that show nowhere, because they change nothing for anybody."""
 OPENING = {
@@ -86,7 +80,7 @@ async def suffer(trial, number, function, code):
         with contextlib.suppress(PrepareError):
             await trial.start(f"second-{number}")
         await trial.end(f"second-{number}")
-        if code not in ABSENT and code not in UNSEEN.get(function, ()):
+        if code not in UNSEEN.get(function, ()):
             await asyncio.wait_for(tainted.wait(), PATIENCE)
     trial.machine.mend()
     await trial.until_well(what)

@@ -187,6 +187,73 @@ async def test_a_critical_error_outlasts_a_single_error_of_a_call(gpu_machine, e
         await trial.world.kubelet.eventually(is_back, "the error is still known", PATIENCE)
 
 
+KNOWN = {
+    "nvmlDeviceGetMemoryInfo": [2, 3, 4, 13],
+    "nvmlDeviceGetMigMode": [2, 3, 4, 13],
+    "nvmlDeviceGetName": [3],
+    "nvmlDeviceGetPerformanceState": [3, 4],
+    "nvmlDeviceGetGpuInstanceProfileInfoV": [2, 3, 4, 13],
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2": [2, 3, 4],
+    "nvmlDeviceGetMaxMigDeviceCount": [3],
+    "nvmlDeviceGetAttributes_v2": [2, 3, 4],
+}
+
+
+@pytest.mark.parametrize(("function", "error"), [(name, code) for name, codes in KNOWN.items() for code in codes])
+async def test_a_gpu_keeps_the_facts_that_it_does_not_tell_any_more(gpu_machine, function, error):
+    machine = gpu_machine("p5.48xlarge", 2, mig=(0,))
+    machine.put_instance(0, 7, profile=9, start=4, size=4)
+    async with gpu_world(machine) as world, world.driver(**QUICK):
+        trial = SickWorld(world, PARTITION, [])
+
+        async def is_monitored():
+            devices = await world.devices()
+            return devices if {PARTITION, "gpu-1"} <= devices.keys() and not await trial.taints() else None
+
+        before = await world.kubelet.eventually(is_monitored, "devices", PATIENCE)
+        machine.called()
+        await world.kubelet.eventually(lambda: _is_called(machine, function), "a first answer", PATIENCE)
+        machine.fail(function, error, number=0)
+        await trial.until_tainted("not told any more", ("nvml-error", str(error), "NoSchedule"))
+        machine.called()
+        await world.kubelet.eventually(lambda: _is_called(machine, "nvmlDeviceGetBrand"), "a discovery", PATIENCE)
+        devices = await world.devices()
+        assert devices.keys() == before.keys()
+        assert devices[PARTITION]["capacity"] == before[PARTITION]["capacity"]
+        assert devices[PARTITION]["attributes"] == before[PARTITION]["attributes"]
+        assert not devices["gpu-1"].get("taints")
+        machine.mend()
+
+        async def is_well():
+            return await world.devices() == before
+
+        await world.kubelet.eventually(is_well, "told again", PATIENCE)
+
+
+async def _is_called(machine, function):
+    return function in machine.called()
+
+
+async def test_a_fact_that_is_not_told_any_more_taints_the_gpu_without_health_checks(gpu_machine):
+    async with sick_world(gpu_machine, "plain", NVMLDeviceHealthCheck=False) as trial:
+        before = await _published(trial.world)
+        trial.machine.fail("nvmlDeviceGetMemoryInfo", 3)
+        await trial.until_tainted("no memory", ("nvml-error", "3", "NoSchedule"))
+        assert (await trial.world.devices())["gpu-0"]["capacity"] == before["gpu-0"]["capacity"]
+        trial.machine.mend()
+        await trial.until_well("told again")
+
+
+async def test_another_version_of_the_driver_need_not_support_what_the_last_one_did(gpu_machine):
+    async with sick_world(gpu_machine, "plain") as trial:
+        await _published(trial.world)
+        trial.machine.fail("nvmlDeviceGetAddressingMode", 13)
+        await trial.until_tainted("not told any more", ("nvml-error", "13", "NoSchedule"))
+        trial.machine.reload_driver()
+        await trial.until_well("loaded again")
+        assert "addressingMode" not in (await trial.world.devices())["gpu-0"]["attributes"]
+
+
 @pytest.mark.parametrize("kind", ["plain", "partition"])
 @pytest.mark.parametrize("error", [1, UNKNOWN, IS_LOST])
 async def test_a_session_that_fails_in_whatever_way_is_opened_again(gpu_machine, kind, error):
@@ -231,7 +298,7 @@ async def test_a_gpu_that_is_withdrawn_for_a_while_keeps_its_errors(gpu_machine)
     async with sick_world(gpu_machine, "plain") as trial:
         trial.machine.event(0, 79)
         await trial.until_tainted("before", ("xid", "79", "NoSchedule"))
-        trial.machine.fail("nvmlDeviceGetName", UNKNOWN)
+        trial.machine.fail("nvmlDeviceGetHandleByIndex_v2", UNKNOWN)
 
         async def is_withdrawn():
             return await trial.taints() is None
@@ -413,6 +480,8 @@ SICKNESSES = {
     "session": lambda machine: (machine.state / "driver").rename(machine.state / "unloaded"),
     "hanging": lambda machine: machine.hang("nvmlDeviceGetMemoryInfo", 60),
     "discovery": lambda machine: machine.fail("nvmlDeviceGetName", UNKNOWN),
+    "not supported": lambda machine: machine.fail("nvmlDeviceGetMigMode", 3),
+    "no partitions": lambda machine: machine.fail("nvmlDeviceGetGpuInstanceProfileInfoV", 4),
 }
 
 

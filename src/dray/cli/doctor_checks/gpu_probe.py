@@ -75,11 +75,11 @@ def _report(settings: dict[str, str]) -> GpuReport:
 
 def _gpu(index: int, handle: Any) -> ProbedGpu:
     from dray.drivers.gpu.binding import pynvml
-    from dray.drivers.gpu.nvml import facts
+    from dray.drivers.gpu.nvml import facts, uuid_of
     from dray.drivers.gpu.nvml_calls import optional
     from dray.drivers.gpu.nvml_mig import parts
 
-    found = facts(handle)
+    found = facts(handle, uuid_of(handle), optional)
     mig = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, handle)
     persistence = optional("persistence mode", pynvml.nvmlDeviceGetPersistenceMode, handle)
     return ProbedGpu(

@@ -7,11 +7,10 @@ several of which share the memory of one GPU instance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dray.drivers.gpu.binding import pynvml
+from dray.drivers.gpu.known_answers import KnownAnswers
 from dray.drivers.gpu.nvml import uuid_of
-from dray.drivers.gpu.nvml_calls import NvmlError, optional
 from dray.drivers.gpu.nvml_mig import part_handles
 from dray.drivers.gpu.nvml_session import Handle
 
@@ -27,23 +26,14 @@ class ComputeSize:
         return self.slices >= self.slices_of_instance
 
 
-def compute_sizes(gpu: Handle) -> dict[str, ComputeSize]:
+def compute_sizes(gpu: Handle, known: KnownAnswers) -> dict[str, ComputeSize]:
     """Returns the sizes by UUID. Compute instances are missing whose size the library does not tell this process."""
     found = {}
     for handle in part_handles(gpu):
         uuid = uuid_of(handle)
-        told = _attributes(handle, uuid)
+        told = known.ask(uuid)(f"attributes of partition {uuid}", pynvml.nvmlDeviceGetAttributes, handle)
         if told is not None:
             found[uuid] = ComputeSize(
                 told.computeInstanceSliceCount, told.gpuInstanceSliceCount, told.multiprocessorCount
             )
     return found
-
-
-def _attributes(part: Handle, uuid: str) -> Any:
-    try:
-        return optional(f"attributes of partition {uuid}", pynvml.nvmlDeviceGetAttributes, part)
-    except NvmlError as error:
-        if not error.is_forbidden:
-            raise
-        return None

@@ -3,12 +3,13 @@
 Facts come from NVML, the place on the PCIe tree from sysfs. In the dynamic mode a GPU that can be cut is offered with
 all its possible partitions; an Ampere GPU only while its MIG mode is on, and then without the whole, because
 switching the mode would need a reset. Otherwise a GPU in MIG mode is offered as the partitions that somebody made. A
-GPU that cannot be used is left out with the reason, and does not keep the others from being offered.
+GPU that cannot be used is left out with the reason, and does not keep the others from being offered. A GPU that was
+found before, and whose facts cannot be read any more, is offered as it was: `faults` has the reason for its taint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,9 +25,11 @@ from dray.drivers.devices.gpu import Gpu, GpuModel
 from dray.drivers.devices.gpu_pool import gpu_pool
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu import nvml_mig
+from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.compute_sizes import compute_sizes
 from dray.drivers.gpu.device_files import DeviceFiles
-from dray.drivers.gpu.nvml import DeviceFacts, facts
+from dray.drivers.gpu.known_answers import Ask, KnownAnswers
+from dray.drivers.gpu.nvml import DeviceFacts, facts, uuid_of
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
 from dray.drivers.gpu.nvml_session import Handle, Nvml
 from dray.drivers.gpu.options import GpuOptions
@@ -67,6 +70,8 @@ class Found:
     gpus: Sequence[FoundGpu] = ()
     left_out: Sequence[str] = ()
     """One line for each GPU, with the reason."""
+    faults: Mapping[str, NvmlError] = field(default_factory=dict, compare=False)
+    """Why the facts of a GPU cannot be read, which are those of an earlier discovery; by UUID."""
 
     def pool(self, name: str, options: GpuOptions) -> Pool:
         uncut = [device for found in self.gpus if not found.is_cut for device in _devices(found)]
@@ -91,27 +96,32 @@ def _devices(found: FoundGpu) -> list[Device]:
     ]
 
 
-def discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles) -> Found:
-    """Raises NvmlError if NVML cannot be used at all."""
+def discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Sequence[FoundGpu] = ()) -> Found:
+    """`before` are the GPUs of the last discovery. Raises NvmlError if NVML cannot be used at all."""
     with nvml.opened():
-        return _discover(nvml, options, files)
+        return _discover(nvml, options, files, {each.gpu.uuid: each for each in before})
 
 
-def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles) -> Found:
+def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mapping[str, FoundGpu]) -> Found:
     found: list[FoundGpu] = []
     left_out: list[str] = []
+    faults: dict[str, NvmlError] = {}
     versions = _version(nvml.driver_version), nvml.cuda_version
     for index in range(nvml.count()):
-        named = f"GPU {index}"
+        named, uuid = f"GPU {index}", ""
         try:
             with CALLS.within(2 * CALLS.seconds):
                 handle = nvml.device(index)
-                stated = facts(handle)
+                uuid = uuid_of(handle)
+                stated = facts(handle, uuid, nvml.known.ask(uuid))
                 named = f"gpu-{stated.minor} ({', '.join(filter(None, (stated.pci_bus_id, stated.name)))})"
-                gpu = _gpu(stated, nvml_mig.profiles(handle), versions, options)
-                each = _found(handle, gpu, options)
+                each = _found(handle, stated, versions, options, nvml.known)
         except NvmlError as error:
-            left_out.append(f"{named}: {error}")
+            if uuid in before:
+                found.append(before[uuid])
+                faults[uuid] = error
+            else:
+                left_out.append(f"{named}: {error}")
             continue
         reason = _unusable(each, files)
         if reason:
@@ -120,7 +130,7 @@ def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles) -> Found:
             found.append(each)
     found.sort(key=lambda each: each.gpu.minor)
     known = {each.gpu.pci_bus_id for each in found}
-    return Found(found, [*left_out, *_not_bound(options.sysfs, known, " ".join(left_out))])
+    return Found(found, [*left_out, *_not_bound(options.sysfs, known, " ".join(left_out))], faults)
 
 
 def _gpu(stated: DeviceFacts, profiles: tuple[MigProfile, ...], versions: tuple[str, str], options: GpuOptions) -> Gpu:
@@ -146,12 +156,31 @@ def _gpu(stated: DeviceFacts, profiles: tuple[MigProfile, ...], versions: tuple[
     )
 
 
-def _found(handle: Handle, gpu: Gpu, options: GpuOptions) -> FoundGpu:
-    mode = nvml_mig.mig_mode(handle)
-    can_be_cut = mode is not None and bool(gpu.model.mig) and (mode or not gpu.model.keeps_mig_mode)
-    if options.dynamic_mig and can_be_cut and not nvml_mig.is_virtual(handle):
+def _found(
+    handle: Handle, stated: DeviceFacts, versions: tuple[str, str], options: GpuOptions, known: KnownAnswers
+) -> FoundGpu:
+    """Raises NvmlError, also if it cannot be told whether the GPU is in MIG mode: its partitions would be hidden."""
+    uuid = stated.uuid
+    mode = nvml_mig.mig_mode(handle, known.ask(uuid))
+    profiles = _profiles(handle, mode, known.ask(uuid, mode))
+    gpu = _gpu(stated, profiles, versions, options)
+    can_be_cut = mode is not None and bool(profiles) and (mode or not gpu.model.keeps_mig_mode)
+    if options.dynamic_mig and can_be_cut and not nvml_mig.is_virtual(handle, known.ask(uuid)):
         return FoundGpu(gpu, mode, True, possible_partitions(gpu))
-    return FoundGpu(gpu, mode, partitions=_existing(handle, gpu) if mode else {})
+    if mode is None and profiles and not nvml_mig.is_virtual(handle, known.ask(uuid)):
+        code = pynvml.NVML_ERROR_NOT_SUPPORTED
+        raise NvmlError(f"MIG mode of GPU {uuid}", code, "it is not told, and the GPU has MIG profiles")
+    return FoundGpu(gpu, mode, partitions=_existing(handle, gpu, known) if mode else {})
+
+
+def _profiles(handle: Handle, mode: bool | None, ask: Ask) -> tuple[MigProfile, ...]:
+    try:
+        return nvml_mig.profiles(handle, ask)
+    except NvmlError as error:
+        # A GPU without MIG may refuse the question itself.
+        if mode is not None or not error.is_invalid:
+            raise
+        return ()
 
 
 def possible_partitions(gpu: Gpu) -> dict[str, Partition]:
@@ -162,7 +191,7 @@ def possible_partitions(gpu: Gpu) -> dict[str, Partition]:
     }
 
 
-def _existing(handle: Handle, gpu: Gpu) -> dict[str, Partition]:
+def _existing(handle: Handle, gpu: Gpu, known: KnownAnswers) -> dict[str, Partition]:
     """Partitions that programs can use: compute instances.
 
     A compute instance that takes a part of its GPU instance only is a device of its own, with a profile such as
@@ -170,7 +199,7 @@ def _existing(handle: Handle, gpu: Gpu) -> dict[str, Partition]:
     """
     by_id = {profile.id: profile for profile in gpu.model.mig}
     instances = {instance.id: instance for instance in nvml_mig.instances(handle)}
-    sizes = compute_sizes(handle)
+    sizes = compute_sizes(handle, known)
     found = {}
     for part in nvml_mig.parts(handle):
         instance = instances.get(part.instance_id)

@@ -254,13 +254,14 @@ class GpuDriver(Driver):
         """A GPU that does not answer stays: its taint says so."""
         files = DeviceFiles(self._programs, self._options)
         try:
-            found = await in_thread(discover, self._nvml, self._options, files)
+            found = await in_thread(discover, self._nvml, self._options, files, self._found.gpus)
         except NvmlError as error:
             self._monitor.failed("discovery", error)
             self._renew_session()
             raise
         self._monitor.failed("discovery", None)
-        if found.left_out and not found.gpus:
+        self._monitor.unreadable(found.faults)
+        if (found.left_out or found.faults) and len(found.faults) == len(found.gpus):
             self._renew_session()
         there = {each.gpu.uuid for each in found.gpus}
         lost = [each for each in self._found.gpus if each.gpu.uuid in self._monitor.lost - there]

@@ -2,8 +2,9 @@
 
 A GPU is sick if a query that reaches the hardware fails: handle and UUID come from NVML's cache, also of a GPU that has
 fallen off the bus. A GPU that is lost, or answers with an unknown error, has the taint `gpu-lost`; any other failure is
-`nvml-error` with the number of the error, or `timeout`. All GPUs have it while there is no session with NVML. `xids`
-tells when errors are over. `step` blocks and is called in a thread; what it found is read as taints and reports.
+`nvml-error` with the number of the error, or `timeout`. So is a query that the GPU has answered before and does not
+support now, and a fact that `discovery` cannot read any more. All GPUs have it while there is no session with NVML.
+`xids` tells when errors are over. `step` blocks and is called in a thread; what it found is read as taints and reports.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +22,9 @@ from dray.drivers.gpu import nvml_mig
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.discovery import FoundGpu
 from dray.drivers.gpu.gpu_events import GpuEvents
+from dray.drivers.gpu.known_answers import Ask
 from dray.drivers.gpu.nvml import uuid_of
-from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, optional
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError
 from dray.drivers.gpu.nvml_session import Handle, Nvml
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.gpu.xids import APPLICATION_XIDS, UNCORRECTABLE, XidErrors
@@ -70,6 +72,7 @@ class HealthMonitor:
         """Why NVML cannot be used at all, by the part of the driver that found out."""
         self._watched: dict[str, _Watched] = {}
         self._xids: dict[str, XidErrors] = {}
+        self._unreadable: dict[str, NvmlError] = {}
         self._refusals: dict[str, tuple[NvmlError, float]] = {}
         self._events = GpuEvents(nvml)
         self._reloads = 0
@@ -117,6 +120,15 @@ class HealthMonitor:
         if error is None and before is not None:
             _logger.warning("%s: NVML can be used again", part)
 
+    def unreadable(self, faults: Mapping[str, NvmlError]) -> None:
+        """Records which GPUs discovery knows from before only, by UUID, because their facts cannot be read now."""
+        before, self._unreadable = self._unreadable, dict(faults)
+        for uuid, error in faults.items():
+            if uuid not in before:
+                _logger.error("facts of a GPU cannot be read any more: %s", error)
+        for uuid in before.keys() - faults.keys():
+            _logger.warning("facts of GPU %s can be read again", uuid)
+
     def refused(self, uuids: Iterable[str], error: NvmlError) -> None:
         """Records that a GPU has refused a call that a claim needed."""
         for uuid in uuids:
@@ -158,7 +170,7 @@ class HealthMonitor:
 
     def _fault(self, uuid: str) -> NvmlError | None:
         watched = self._watched.get(uuid)
-        return self._failure or (None if watched is None else watched.fault)
+        return self._failure or (None if watched is None else watched.fault) or self._unreadable.get(uuid)
 
     @property
     def _failure(self) -> NvmlError | None:
@@ -203,11 +215,12 @@ class HealthMonitor:
 
     def _check(self, watched: _Watched) -> None:
         before = watched.fault
+        ask = self._nvml.known.ask(watched.found.gpu.uuid)
         try:
             with CALLS.within(CALLS.seconds):
                 handle = self._nvml.find(watched.found.gpu.uuid)
                 uuid_of(handle)
-                query(handle)
+                query(handle, ask)
         except NvmlError as error:
             watched.fault = error
             watched.lost_checks += error.is_gone
@@ -224,7 +237,7 @@ class HealthMonitor:
                 self._forget_xids(watched)
         watched.lost_checks = 0
         self._events.register(watched.found.gpu.uuid, handle)
-        for device, xid in watched.xids.forget_old(handle, self._now()):
+        for device, xid in watched.xids.forget_old(handle, ask, self._now()):
             _logger.warning("%s has recovered from XID %d", device or watched.found.gpu.name, xid)
 
     def _forget_xids(self, watched: _Watched) -> None:
@@ -232,14 +245,11 @@ class HealthMonitor:
             _logger.warning("%s was reset or attached again after XID %d", device or watched.found.gpu.name, xid)
 
 
-def query(handle: Handle) -> None:
-    """Asks the hardware. Raises NvmlError if a query fails; those that the GPU does not have do not count."""
-    for function in (pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlDeviceGetPerformanceState, pynvml.nvmlDeviceGetMigMode):
-        try:
-            optional("query", function, handle)
-        except NvmlError as error:
-            if not error.is_forbidden:
-                raise
+def query(handle: Handle, ask: Ask) -> None:
+    """Asks the hardware. Raises NvmlError if a query fails; those that the GPU never supported do not count."""
+    ask("memory", pynvml.nvmlDeviceGetMemoryInfo, handle)
+    ask("performance state", pynvml.nvmlDeviceGetPerformanceState, handle)
+    ask("MIG mode", pynvml.nvmlDeviceGetMigMode, handle)
 
 
 def _device(handle: Handle, found: FoundGpu, instance: int) -> str:

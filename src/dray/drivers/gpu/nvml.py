@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.drivers.gpu.binding import pynvml
-from dray.drivers.gpu.nvml_calls import call, change, optional
+from dray.drivers.gpu.known_answers import Ask
+from dray.drivers.gpu.nvml_calls import call, change
 from dray.drivers.gpu.nvml_session import Handle, Nvml
 
 # As nvml.h has them.
@@ -74,15 +75,14 @@ class DeviceFacts:
     addressing_mode: str
 
 
-def facts(handle: Handle) -> DeviceFacts:
+def facts(handle: Handle, uuid: str, ask_gpu: Ask) -> DeviceFacts:
     """Raises NvmlError, which names the fact, where one cannot be read.
 
     A GPU has a UUID and a minor number. It need not support the others: one with unified memory states no memory.
     """
-    uuid = uuid_of(handle)
 
     def ask(fact: str, function: Callable[..., Any]) -> Any:
-        return optional(f"{fact} of GPU {uuid}", function, handle)
+        return ask_gpu(f"{fact} of GPU {uuid}", function, handle)
 
     minor = call(f"minor number of GPU {uuid}", pynvml.nvmlDeviceGetMinorNumber, handle)
     pci = ask("PCI address", pynvml.nvmlDeviceGetPciInfo)

@@ -21,7 +21,31 @@ from typing import Any, Final
 from dray.driver import DriverError
 from dray.drivers.gpu.binding import pynvml
 
-_ABSENT: Final = ("NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "INVALID_ARGUMENT")
+_ABSENT: Final = ("NOT_SUPPORTED", "FUNCTION_NOT_FOUND")
+# Functions that libraries of older drivers do not have.
+_NEWER: Final = frozenset(
+    {
+        "nvmlDeviceGetAddressingMode",
+        "nvmlDeviceGetArchitecture",
+        "nvmlDeviceGetAttributes",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetGpuInstancePossiblePlacements",
+        "nvmlDeviceGetGpuInstanceProfileInfo",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetVirtualizationMode",
+        "nvmlGpuInstanceGetComputeInstanceProfileInfo",
+    }
+)
+# Functions that NVML may refuse to users other than root.
+_RESTRICTED: Final = frozenset(
+    {
+        "nvmlDeviceGetAttributes",
+        "nvmlDeviceGetGpuInstancePossiblePlacements",
+        "nvmlDeviceGetGpuInstanceProfileInfo",
+        "nvmlDeviceGetPerformanceState",
+    }
+)
 _GONE: Final = ("GPU_IS_LOST", "NOT_FOUND", "GPU_NOT_FOUND")
 _SESSION_LOST: Final = ("UNINITIALIZED", "DRIVER_NOT_LOADED", "LIB_RM_VERSION_MISMATCH")
 # With so many calls that hang, the library itself hangs: further calls get only this many seconds.
@@ -46,6 +70,7 @@ class NvmlError(DriverError):
         self.is_timeout = code == pynvml.NVML_ERROR_TIMEOUT and not is_hanging
         self.is_not_found = code == pynvml.NVML_ERROR_NOT_FOUND
         self.is_forbidden = code == pynvml.NVML_ERROR_NO_PERMISSION
+        self.is_invalid = code == pynvml.NVML_ERROR_INVALID_ARGUMENT
         self.is_unknown = code == pynvml.NVML_ERROR_UNKNOWN
 
 
@@ -186,13 +211,24 @@ def call(
 
 
 def optional(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns None where the driver or the GPU does not have the function."""
+    """Returns None if the driver or the GPU does not have the function, or does not let this user call it.
+
+    Which errors say so depends on the function. INVALID_ARGUMENT never does.
+    """
     try:
         return call(doing, function, *arguments)
     except NvmlError as error:
-        if not error.is_absent:
+        if not may_lack(function, error):
             raise
         return None
+
+
+def may_lack(function: Callable[..., Any], error: NvmlError) -> bool:
+    """Returns whether a healthy GPU may answer a call of this function with this error."""
+    name = getattr(function, "__name__", "")
+    if error.is_forbidden:
+        return name in _RESTRICTED
+    return error.is_absent and (name in _NEWER or error.code == pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
 def change(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:

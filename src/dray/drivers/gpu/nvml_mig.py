@@ -14,11 +14,15 @@ from typing import Any, Final
 
 from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu.binding import pynvml
+from dray.drivers.gpu.known_answers import Ask
 from dray.drivers.gpu.nvml import uuid_of
 from dray.drivers.gpu.nvml_calls import NvmlError, call, change, optional
 from dray.drivers.gpu.nvml_session import Handle
 
 _PREFIX: Final = "MIG "
+# The first profiles, of GPU instances and of compute instances, are known to every library that has MIG. A library that
+# is older than `pynvml` refuses the numbers of later ones as invalid.
+_FIRST_PROFILES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,9 @@ class Part:
     compute_id: int
 
 
-def mig_mode(gpu: Handle) -> bool | None:
-    """Returns whether it is on; None where the GPU has no MIG, or this process may not use it."""
-    try:
-        found = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
-    except NvmlError as error:
-        if not error.is_forbidden:
-            raise
-        return None
+def mig_mode(gpu: Handle, ask: Ask = optional) -> bool | None:
+    """Returns whether it is on; None where the GPU has no MIG."""
+    found = ask("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
     return None if found is None else bool(found[0])
 
 
@@ -57,9 +56,9 @@ def is_mig_on(gpu: Handle) -> bool:
     return bool(call("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)[0])
 
 
-def is_virtual(gpu: Handle) -> bool:
+def is_virtual(gpu: Handle, ask: Ask = optional) -> bool:
     """Returns whether the GPU is a vGPU of this virtual machine: a guest cannot make partitions."""
-    mode = optional("virtualization mode", pynvml.nvmlDeviceGetVirtualizationMode, gpu)
+    mode = ask("virtualization mode", pynvml.nvmlDeviceGetVirtualizationMode, gpu)
     return bool(mode == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU)
 
 
@@ -71,22 +70,27 @@ def set_mig_mode(gpu: Handle, uuid: str, on: bool) -> None:
         raise NvmlError(doing, status, "it needs a reset of the GPU, or a process still uses it")
 
 
-def profiles(gpu: Handle) -> tuple[MigProfile, ...]:
+def profiles(gpu: Handle, ask: Ask = optional) -> tuple[MigProfile, ...]:
     """Returns what the GPU can be cut into, by ids on the GPU; nothing where this process may not use MIG."""
-    try:
-        found = ((info, _placements(gpu, info.id)) for info in _profile_infos(gpu))
-        return tuple(_profile(info, places) for info, places in found if places is not None)
-    except NvmlError as error:
-        if not error.is_forbidden:
-            raise
-        return ()
+    found = ((info, _placements(gpu, info.id, ask)) for info in _profile_infos(gpu, ask))
+    return tuple(_profile(info, places) for info, places in found if places is not None)
 
 
-def _profile_infos(gpu: Handle) -> Iterator[Any]:
+def _profile_infos(gpu: Handle, ask: Ask = optional) -> Iterator[Any]:
     for index in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        info = optional("MIG profiles", pynvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, index)
+        info = _at(index, ask, "MIG profiles", pynvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, index)
         if info is not None:
             yield info
+
+
+def _at(index: int, ask: Ask, doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Asks for the profile with this index; returns None if there is none."""
+    try:
+        return ask(doing, function, *arguments)
+    except NvmlError as error:
+        if index < _FIRST_PROFILES or not error.is_invalid:
+            raise
+        return None
 
 
 def _profile(info: Any, places: list[tuple[int, int]]) -> MigProfile:
@@ -110,11 +114,11 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]] | None:
+def _placements(gpu: Handle, profile_id: int, ask: Ask) -> list[tuple[int, int]] | None:
     """Returns the first slice and the number of slices of each; None where the driver does not know them."""
     count = ctypes.c_uint()
     asked = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    if optional("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count)) is None:
+    if ask("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count)) is None:
         return None
     found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
     call("MIG placements", asked, gpu, profile_id, ctypes.byref(found), ctypes.byref(count))
@@ -122,15 +126,14 @@ def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]] | None:
 
 
 def instances(gpu: Handle, needed: int | None = None) -> list[Instance]:
-    """Returns all GPU instances, by their numbers.
+    """Returns all GPU instances, by their numbers, of a GPU whose MIG mode is on.
 
-    Raises NvmlError if instances of the profile with the id `needed` cannot be listed. Other profiles that the driver
-    does not know have none.
+    Raises NvmlError also if the GPU does not know the profile with the id `needed`.
     """
     found, listed = [], []
     for info in _profile_infos(gpu):
         listing, kind = pynvml.nvmlDeviceGetGpuInstances, pynvml.c_nvmlGpuInstance_t
-        handles = _listed(listing, gpu, info.id, kind, info.instanceCount, is_needed=info.id == needed)
+        handles = _listed(listing, gpu, info.id, kind, info.instanceCount)
         found += [_instance(handle) for handle in handles]
         listed.append(info.id)
     if needed is not None and needed not in listed:
@@ -154,12 +157,13 @@ def parts(gpu: Handle) -> list[Part]:
 
 
 def part_handles(gpu: Handle) -> Iterator[Handle]:
-    for index in range(optional("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0):
+    """Yields the compute instances of a GPU whose MIG mode is on."""
+    for index in range(call("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)):
         try:
             yield call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
         except NvmlError as error:
             # Numbers need not be consecutive.
-            if not (error.is_not_found or error.is_absent):
+            if not error.is_not_found:
                 raise
 
 
@@ -206,17 +210,14 @@ def _compute_profiles(instance: Instance) -> Iterator[Any]:
     for index in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         info = None
         if index != left_out:
-            info = optional("profiles of compute instances", asked, instance.handle, index, shared)
+            doing = "profiles of compute instances"
+            info = _at(index, optional, doing, asked, instance.handle, index, shared)
         if info is not None:
             yield info
 
 
-def _listed(
-    function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int, *, is_needed: bool = False
-) -> list[Handle]:
+def _listed(function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int) -> list[Handle]:
     count = ctypes.c_uint(most)
     found = (kind * max(most, 1))()
-    ask = call if is_needed else optional
-    if ask("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count)) is None:
-        return []
+    call("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count))
     return [found[at] for at in range(count.value)]

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from dray.drivers.gpu.binding import pynvml, use_library
 from dray.drivers.gpu.kernel_module import KernelModule
+from dray.drivers.gpu.known_answers import KnownAnswers
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call
 
 Handle = Any
@@ -40,6 +41,7 @@ class Nvml:
     def __init__(
         self, library: Path, module: KernelModule | None = None, *, is_held: bool = True, pause: float = 5.0
     ) -> None:
+        self.known = KnownAnswers()
         self.released_by: Path | None = None
         self.generation = 0
         """Grows whenever the session is closed: handles and event sets from before are not valid any more."""
@@ -135,6 +137,7 @@ class Nvml:
         self._is_open = True
         if self._module is not None and self._module.follow():
             self.reloads += 1
+            self.known.forget()
 
     def _shut(self) -> None:
         if self._is_open:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.drivers.gpu.binding import pynvml
-from dray.drivers.gpu.nvml_calls import NvmlError, optional
+from dray.drivers.gpu.known_answers import Ask
+from dray.drivers.gpu.nvml_calls import NvmlError
 from dray.drivers.gpu.nvml_session import Handle
 
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
@@ -45,14 +46,14 @@ class XidErrors:
         xids = [xid for (place, xid), _ in newest if device == whole or place in ("", device)]
         return [xid for xid in xids if xid not in self.harmless], [xid for xid in xids if xid in self.harmless]
 
-    def forget_old(self, handle: Handle, now: float) -> list[tuple[str, int]]:
+    def forget_old(self, handle: Handle, ask: Ask, now: float) -> list[tuple[str, int]]:
         """Forgets errors that are over, and returns them."""
         if not self.seconds:
             return []
         old = [key for key, last in self.times.items() if last <= now - self.seconds]
         if not old:
             return []
-        needs_repair = _needs_repair(handle)
+        needs_repair = _needs_repair(handle, ask)
         over = [key for key in old if needs_repair is False or (needs_repair is None and self._ends_itself(key[1]))]
         for key in over:
             del self.times[key]
@@ -68,14 +69,14 @@ class XidErrors:
         return over
 
 
-def _needs_repair(handle: Handle) -> bool | None:
+def _needs_repair(handle: Handle, ask: Ask) -> bool | None:
     """Whether the driver asks for a reset or a reboot, or memory waits to be replaced; None if it does not say."""
     try:
-        rows = optional("remapped rows", pynvml.nvmlDeviceGetRemappedRows, handle)
+        rows = ask("remapped rows", pynvml.nvmlDeviceGetRemappedRows, handle)
         if rows is not None and (rows[2] or rows[3]):
             return True
         field_id = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-        values: Sequence[Any] = optional("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
+        values: Sequence[Any] = ask("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
     except NvmlError:
         return True
     known = [value.value.uiVal for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS]
