@@ -7,6 +7,9 @@ from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.objects import node
 from tests.node.machines import NODE, Machine, pod, ready, shell
 
+# A kubelet writes no states of containers, so that kubectl and `dray get` show the reason.
+REJECTED = {"phase", "reason", "message", "startTime", "qosClass", "observedGeneration"}
+
 
 def asking(name="p", uid="u", ports=(), **spec):
     requests = spec.pop("requests", {})
@@ -103,6 +106,7 @@ async def test_a_pod_that_was_bound_by_hand_fails_and_others_go_on(tmp_path):
         assert failed["status"]["reason"] == "OutOfcpu"
         why = "Node didn't have enough resource: cpu, requested: 1500, used: 1500, capacity: 2000"
         assert failed["status"]["message"] == f"Pod was rejected: {why}"
+        assert set(failed["status"]) <= REJECTED
         await machine.until("first", ready)
         # A label that the agent has not seen yet counts all the same.
         await cluster.client.patch(kind_of("Node"), NODE, {"metadata": {"labels": {"zone": "a"}}})

@@ -47,6 +47,14 @@ async def test_a_deadline_may_come_while_the_pod_runs(machine):
     assert found["status"]["reason"] == "DeadlineExceeded"
 
 
+async def test_a_deadline_that_comes_before_the_volumes_leaves_no_container_waiting(machine):
+    volumes = [{"name": "v", "configMap": {"name": "none"}}]
+    await machine.cluster.create(pod("p", shell("true"), volumes=volumes, activeDeadlineSeconds=1))
+    found = await machine.phase("p", "Failed")
+    assert found["status"]["reason"] == "DeadlineExceeded"
+    assert states(found)["c0"]["terminated"]["reason"] == "ContainerStatusUnknown"
+
+
 async def test_a_pod_that_is_deleted_before_it_is_set_up_fails_and_its_containers_never_ran(machine):
     env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "a"}}}]
     made = pod("p", shell("true", env=env))

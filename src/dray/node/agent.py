@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from dray.api.objects import Object, key_of, status_of, uid_of
+from dray.api.objects import Object, key_of, uid_of
 from dray.api.pods import node_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
@@ -29,6 +29,7 @@ from dray.node.container_config import PodSetup
 from dray.node.container_devices import prepared_cdi_ids
 from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
+from dray.node.eviction.pressure import REASON as EVICTED
 from dray.node.eviction.pressure import Pressure
 from dray.node.host_parts import HostParts, HostPod
 from dray.node.mirror_pods import MirrorPods, is_mirror
@@ -174,10 +175,7 @@ class NodeAgent:
         elif worker is not None:
             worker.update(pod)
         elif node_of(pod) == self.options.node:
-            worker = self._employ(pod)
-            if not status_of(pod).get("startTime") and (said := self._pressure.refusal(pod)):
-                worker.fail("Evicted", said)
-                self._events.warning(pod, "Evicted", said)
+            self._employ(pod)
 
     def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> PodWorker:
         address = self.options.address
@@ -190,7 +188,9 @@ class NodeAgent:
         return worker
 
     async def _refusal(self, worker: PodWorker) -> Refusal | None:
-        """Why its pod cannot run beside those that came before it."""
+        """Why its pod cannot run now, or beside those that came before it."""
+        if said := self._pressure.refusal(worker.pod):
+            return Refusal(EVICTED, said)
         before = itertools.takewhile(lambda each: each is not worker, self._workers.values())
         others = [each.pod for each in before if each.takes_room]
         registration = self._registration

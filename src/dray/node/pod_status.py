@@ -33,6 +33,8 @@ class PodState:
     reason: str = ""
     """Why it failed whatever its containers did."""
     message: str = ""
+    rejected: bool = False
+    """The node refused the pod at admission; nothing was done for it."""
     ended: bool = False
     """Nothing of it runs or will run, and its claims are unprepared."""
     waiting: set[str] = field(default_factory=set)
@@ -57,6 +59,8 @@ def status(
     devices: Mapping[str, list[Object]],
 ) -> Object:
     """`devices` has the health of each container's devices by its name."""
+    if state.rejected:
+        return _rejection(pod, state)
     phase = phase_of(pod, state, records)
     made: Object = {
         "phase": phase,
@@ -66,7 +70,7 @@ def status(
         "startTime": state.start_time or None,
         "reason": state.reason or None,
         "message": state.message or None,
-        "containerStatuses": [_container(each, state, devices) for each in records.containers],
+        "containerStatuses": [_main(each, state, records, devices) for each in records.containers],
         "conditions": list(_conditions(pod, state, phase, records, now)),
     }
     if state.pod_ip:
@@ -78,12 +82,34 @@ def status(
     return made
 
 
+def _rejection(pod: Object, state: PodState) -> Object:
+    """Without states of containers, as a kubelet writes it: `kubectl get` would show those instead of the reason."""
+    return {
+        "phase": "Failed",
+        "observedGeneration": metadata_of(pod).get("generation"),
+        "startTime": state.start_time or None,
+        "reason": state.reason or None,
+        "message": state.message or None,
+        "containerStatuses": None,
+        "initContainerStatuses": None,
+        "ephemeralContainerStatuses": None,
+    }
+
+
 def _container(record: ContainerRecord, state: PodState, devices: Mapping[str, list[Object]]) -> Object:
     made = record.status(waiting=record.name in state.waiting and not state.ended)
     if state.ended and state.initialized and record.state is None:
         made["state"] = {"terminated": _NEVER_RUN}
     if health := devices.get(record.name):
         made["allocatedResourcesStatus"] = health
+    return made
+
+
+def _main(record: ContainerRecord, state: PodState, records: PodRecords, devices: Mapping[str, list[Object]]) -> Object:
+    made = _container(record, state, devices)
+    if state.ended and not records.inits and record.state is None:
+        # Without init containers nothing is left that it could wait for, even if the pod was never set up.
+        made["state"] = {"terminated": _NEVER_RUN}
     return made
 
 

@@ -71,6 +71,8 @@ class PodWorker:
         self._stopping = asyncio.Event()
         self._failed = asyncio.Event()
         self._updated = asyncio.Event()
+        self._judged = asyncio.Event()
+        """Set once it is known whether the node admits the pod. No status is written before."""
         self._forced_grace: float | None = None
         self._gone = False
         self._broken = False
@@ -122,7 +124,7 @@ class PodWorker:
 
     async def run(self) -> None:
         """Returns when nothing of the pod is left here. Cancelling it leaves the containers running."""
-        writing = asyncio.create_task(self._writer.run())
+        writing = asyncio.create_task(self._write_statuses())
         try:
             if self._broken and self._stopping.is_set():
                 await self._clear()
@@ -133,6 +135,10 @@ class PodWorker:
             raise
         finally:
             await end_tasks((writing,))
+
+    async def _write_statuses(self) -> None:
+        await self._judged.wait()
+        await self._writer.run()
 
     async def pause(self, seconds: float) -> None:
         """Waits before the next run. The wait ends early when the pod is to be removed."""
@@ -150,8 +156,12 @@ class PodWorker:
             # An earlier agent wrote how it ended, and had released everything by then.
             self._writer.close()
         else:
+            admitted = await self._is_admitted()
+            # A worker that is restarted does not ask again: containers of the pod may run.
+            self._admit = None
+            self._judged.set()
             self._writer.changed()
-            if await self._is_admitted():
+            if admitted:
                 await self._live()
         await self._stop()
         await self._release()
@@ -197,6 +207,7 @@ class PodWorker:
         if refusal is None:
             return True
         self.fail(refusal.reason, f"Pod was rejected: {refusal.message}")
+        self.state.rejected = True
         self._parts.events.warning(self.pod, refusal.reason, refusal.message)
         return False
 

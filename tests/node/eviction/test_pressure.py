@@ -8,6 +8,7 @@ from dray.node.eviction.thresholds import Observation, parse_hard, parse_soft
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import pod as plain_pod
 from tests.node.machines import NODE, Machine, pod, ready, shell, states
+from tests.node.test_pod_admission import REJECTED
 
 QUICK = {"transition": 0.0, "interval": 0.1}
 
@@ -53,8 +54,9 @@ async def test_a_pod_is_evicted_where_memory_is_short(machine):
     found = await machine.phase("q", "Failed")
     assert (found["status"]["reason"], found["status"]["message"]) == (
         "Evicted",
-        "The node had condition: [MemoryPressure]. ",
+        "Pod was rejected: The node had condition: [MemoryPressure]. ",
     )
+    assert set(found["status"]) <= REJECTED
     await machine.stop()
     await machine.clean()
 
