@@ -18,6 +18,7 @@ from tests.scheduling_loop.test_kind_owners import webhooks
 from tests.server.process import listening
 
 Dray = Callable[..., Result]
+REMEDY = "ask for the role dray:viewer, which may read these kinds"
 POD = """
 apiVersion: v1
 kind: Pod
@@ -66,12 +67,54 @@ def test_explain_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray
     assert lines[0].startswith("pod default/p: cannot tell whether it fits: may not read "), lines
     assert "LocalQueue" in lines[0]
     assert any("localqueues.kueue.x-k8s.io is forbidden" in line for line in lines[1:])
-    found = Server(run, limited).explain("podgroup", "g")
-    assert found[0] == 2
-    assert "podgroups.scheduling.run.ai is forbidden" in found[1][0]
-    shown = run("queue", "--kubeconfig", str(limited))
+    assert REMEDY in lines[-1]
+    status, lines = Server(run, limited).explain("podgroup", "g")
+    assert status == 2
+    assert lines[0].startswith("error: cannot tell whether PodGroup g exists in namespace default: may not read ")
+    assert any(line.startswith("podgroups.scheduling.run.ai is forbidden") for line in lines[1:-1])
+    assert lines[-1] == f"hint: {REMEDY}"
+
+
+@pytest.mark.parametrize(
+    ("name", "question"), [((), "whether this cluster has queues"), (("team",), "whether queue team exists")]
+)
+def test_queue_cannot_tell_whether_there_are_queues_that_it_may_not_read(
+    run: Dray, admin: Path, tmp_path: Path, name: tuple[str, ...], question: str
+) -> None:
+    started(run, admin).apply(QUEUES)
+    limited = account(run, admin, tmp_path / "limited")
+    readable = ["", "resource.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "batch"]
+    grant(run, admin, "most", [{"apiGroups": readable, "resources": ["*"], "verbs": ["list"]}])
+    shown = run("queue", *name, "--kubeconfig", str(limited))
+    first, *others = shown.output.splitlines()
     assert shown.exit_code == 1
-    assert "clusterqueues.kueue.x-k8s.io is forbidden" in shown.output
+    assert first.startswith(f"error: cannot tell {question}: may not read ")
+    assert {"ClusterQueue", "LocalQueue", "ResourceFlavor", "Queue"} <= set(first.partition("read ")[2].split(", "))
+    refused = [line.split()[0] for line in others if " is forbidden: " in line and not line.startswith("note: ")]
+    assert len(refused) == len(set(refused)) == len(first.partition("read ")[2].split(", "))
+    assert "clusterqueues.kueue.x-k8s.io" in refused
+    assert f"hint: {REMEDY}" in others
+    grant(run, admin, "dray:viewer")
+    assert "team" in run("queue", *name, "--kubeconfig", str(limited)).output.splitlines()[1 if name else 2]
+
+
+def test_queue_names_the_kinds_that_it_may_not_read_beside_the_queues_that_it_shows(
+    run: Dray, admin: Path, tmp_path: Path
+) -> None:
+    started(run, admin).apply(QUEUES)
+    limited = account(run, admin, tmp_path / "limited")
+    readable = ["", "resource.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "batch", "scheduling.run.ai"]
+    every = {"resources": ["*"], "verbs": ["list"]}
+    queues = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues", "localqueues"], "verbs": ["list"]}
+    grant(run, admin, "most", [{"apiGroups": readable, **every}, queues])
+    shown = run("queue", "--kubeconfig", str(limited))
+    notes = [line for line in shown.output.splitlines() if line.startswith("note: ")]
+    assert shown.exit_code == 0, shown.output
+    assert f"note: {REMEDY}" in notes
+    assert any(line.startswith("note: resourceflavors.kueue.x-k8s.io is forbidden") for line in notes)
+    # There is no ClusterQueue of that name, and cohorts may not be read.
+    missing = run("queue", "org2", "--kubeconfig", str(limited)).output
+    assert missing.startswith("error: cannot tell whether queue org2 exists: may not read ")
 
 
 def test_queues_that_are_left_to_kueue_are_shown_with_why(run: Dray, admin: Path) -> None:

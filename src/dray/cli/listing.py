@@ -5,12 +5,13 @@ Queues that are left to another system are listed too where somebody wants to se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster
+from dray.cli.user_objects import VIEWER
 from dray.scheduling.attempts.group_events import PRIORITY_CLASS
 from dray.scheduling.cluster import node_classes, topologies
 from dray.scheduling.groups.front_ends import FRONT_ENDS
@@ -49,6 +50,9 @@ _DISPENSABLE: Final = (
 )
 
 
+REMEDY: Final = f"ask for the role {VIEWER}, which may read these kinds"
+
+
 @dataclass(slots=True)
 class Listed:
     objects: dict[str, list[Object]] = field(default_factory=dict)
@@ -74,6 +78,11 @@ class Listed:
         if absent:
             found[f"the server has no {' and '.join(absent)}: the queue or group of the pod has no effect"] = None
         return list(found)
+
+
+def cannot_tell(question: str, unread: Mapping[str, str]) -> list[str]:
+    """Returns the lines of an error: the kinds that may not be read, what the server said about each, the remedy."""
+    return [f"cannot tell {question}: may not read {', '.join(unread)}", *unread.values(), f"hint: {REMEDY}"]
 
 
 def _needed_by(pod: Object) -> Iterator[str]:

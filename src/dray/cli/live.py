@@ -30,9 +30,10 @@ from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
-from dray.cli.listing import Listed, listed
+from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
 from dray.cli.plugins import asked_scheduler
 from dray.cli.readable_objects import put_readable
+from dray.cli.reports import one_line
 from dray.cli.wanted import claim as wanted_claim
 from dray.cli.workload_explanations import WORKLOADS
 from dray.scheduling.cluster import topologies
@@ -195,7 +196,7 @@ class World:
             return self._say("pod", name, "cannot be placed", missing)
         if unread := self._found.unread_for(document):
             made = self._say("pod", name, "cannot tell whether it fits", f"may not read {', '.join(unread)}")
-            made.trees += map(Tree, unread.values())
+            made.trees += map(Tree, (*unread.values(), REMEDY))
             return made
         made = self._judged(document, only)
         made.trees += map(Tree, self._found.notes_for(document))
@@ -242,8 +243,11 @@ class World:
         if len(found) != 1:
             several = f"; say which, as in {GROUP}.{found[0].key.api}/{name}" if found else ""
             number = f"there are {len(found)} groups" if found else "there is no PodGroup"
-            unread = [said for kind, said in self._found.unread.items() if kind in FRONT_ENDS] if not found else []
-            raise Unfindable("; ".join([f"{number} {name} in namespace {self.namespace}{several}", *unread]))
+            unread = {kind: said for kind, said in self._found.unread.items() if kind in FRONT_ENDS}
+            if unread and not found:
+                question = f"whether PodGroup {name} exists in namespace {self.namespace}"
+                raise Unfindable("\n".join(map(one_line, cannot_tell(question, unread))))
+            raise Unfindable(f"{number} {name} in namespace {self.namespace}{several}")
         return say_group("group", GroupExplainer(scheduler).explain(found[0], self._now))
 
     def _tell_group(self, made: Explanation, document: Object) -> None:

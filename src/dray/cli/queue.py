@@ -13,7 +13,7 @@ from dray.api.objects import condition_of, mapping, text
 from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, reaching
 from dray.cli.device_facts import table
-from dray.cli.listing import Listed, listed
+from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
 from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
@@ -60,11 +60,12 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
         shown = find(forest, name) if name else forest
         if not shown:
             known = [each.name for top in forest for each in top.all()]
-            missing = f"queue {name} not found; {suggestion(name, known)}" if name else "this cluster has no queues"
-            raise click.ClickException("; ".join([missing, *notes]))
+            lines = [*_missing(found, name, known), *(f"note: {each}" for each in notes)]
+            raise click.ClickException("\n".join(map(one_line, lines)))
         if output == "name":
             click.echo("".join(f"{each.name}\n" for top in shown for each in top.all()), nl=False)
             return 0
+        notes = [*_unread_notes(found), *notes]
         if output != "table":
             click.echo(structured({"queues": [row(each) for each in shown], "notes": notes}, output), nl=False)
             return 0
@@ -79,11 +80,31 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
     ask(Where(kubeconfig, context, ""), work)
 
 
+def _missing(found: Listed, name: str, known: list[str]) -> list[str]:
+    """Returns the lines of an error: no such queue, or that this cannot be told without the right to read queues."""
+    unread = _unread(found)
+    # A name may be that of a cohort. Cohorts alone do not make a queue.
+    deciding = {*QUEUES, "Cohort"} if name else {*QUEUES}
+    if not deciding.isdisjoint(unread):
+        question = f"whether queue {name} exists" if name else "whether this cluster has queues"
+        return cannot_tell(question, unread)
+    return [f"queue {name} not found; {suggestion(name, known)}" if name else "this cluster has no queues"]
+
+
+def _unread(found: Listed) -> dict[str, str]:
+    return {kind: said for kind, said in found.unread.items() if kind in QUEUE_KINDS}
+
+
+def _unread_notes(found: Listed) -> list[str]:
+    """Returns what the server said about each kind of queues that may not be read, and the remedy."""
+    unread = list(_unread(found).values())
+    return [*unread, REMEDY] if unread else []
+
+
 def _notes(found: Listed) -> list[str]:
-    """Returns the reasons why dray does not enforce the quota, or why the quota cannot be read."""
-    kinds = [kind for kind in found.unread if kind in QUEUE_KINDS]
+    """Returns the reasons why dray does not enforce the quota, and doubts about that."""
     left = dict.fromkeys(why for kind, why in found.left.items() if kind in QUEUE_KINDS)
-    return [*left, *(found.unread[kind] for kind in kinds), *found.doubts]
+    return [*left, *found.doubts]
 
 
 async def _said_by_schedulers(cluster: Cluster) -> list[str]:
