@@ -9,8 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from dray.node.container_config import hostname
+from dray.node.errors import SetupError
 from dray.node.subpath_mounts import SubpathMounts
 from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, pod, ready, shell, states, using_sub_paths
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ({}, "p"),
+        ({"hostname": "web"}, "web"),
+        ({"hostname": "web", "subdomain": "sub", "setHostnameAsFQDN": True}, "web.sub.default.svc.cluster.local"),
+        ({"hostnameOverride": "web.example.com", "subdomain": "sub"}, "web.example.com"),
+    ],
+)
+def test_the_name_of_the_host_of_a_pod(spec, name):
+    assert hostname(pod("p", **spec)) == name
+
+
+def test_a_long_name_of_a_pod_is_cut_where_a_name_may_end():
+    assert hostname(pod("a" * 62 + ".b")) == "a" * 62
+
+
+def test_a_full_name_that_linux_does_not_take_is_refused():
+    long = pod("p", hostname="a" * 40, subdomain="sub", setHostnameAsFQDN=True)
+    with pytest.raises(SetupError, match=r"FQDN a+\.sub\.default\.svc\.cluster\.local is too long \(64 characters"):
+        hostname(long)
 
 
 async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):

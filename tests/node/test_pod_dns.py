@@ -1,5 +1,8 @@
 """Name servers of pods, by policy and configuration."""
 
+import pytest
+
+from dray.node.errors import SetupError
 from dray.node.pod_dns import resolv_conf
 
 MACHINE = "# made by hand\nnameserver 10.0.0.1\nnameserver 10.0.0.2\nsearch lab.example\noptions ndots:1 rotate\n"
@@ -33,3 +36,10 @@ def test_with_the_policy_none_the_configuration_is_all():
     assert resolv_conf(pod(dnsPolicy="None", dnsConfig={"nameservers": ["10.9.9.9"]}), MACHINE) == (
         "nameserver 10.9.9.9\n"
     )
+
+
+@pytest.mark.parametrize("option", [{"name": "a\nnameserver 10.6.6.6"}, {"name": "a", "value": "1\r\nsearch evil"}])
+def test_an_option_that_would_add_lines_is_refused(option):
+    config = {"options": [{"name": "edns0"}, option]}
+    with pytest.raises(SetupError, match=r"dnsConfig\.options\[1\]: .* remove it"):
+        resolv_conf(pod(dnsPolicy="Default", dnsConfig=config), MACHINE)

@@ -21,6 +21,7 @@ from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.node.environment import arguments, environment, expanded, service_variables
+from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
@@ -35,6 +36,7 @@ _MESSAGE_PATH: Final = "/dev/termination-log"
 _MESSAGE_BYTES: Final = 4096
 _FALLBACK_LINES: Final = 80
 _FALLBACK_BYTES: Final = 2048
+_MOST_HOSTNAME: Final = 64
 _ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -197,7 +199,7 @@ class PodSetup:
     def _hosts(self, pod: Object, pod_ip: str) -> Path:
         """What the pod's names resolve to, beside what the machine knows."""
         names = [_short_name(pod)]
-        if subdomain := spec_of(pod).get("subdomain"):
+        if subdomain := _subdomain(pod):
             names = [_full_name(pod), f"{names[0]}.{subdomain}", *names]
         known = Path("/etc/hosts").read_text().rstrip("\n")
         lines = ["# Kubernetes-managed hosts file.", known, f"{pod_ip}\t{' '.join(names)}"]
@@ -244,20 +246,34 @@ class PodSetup:
 
 
 def hostname(pod: Object) -> str:
-    """What its containers call the machine they run on."""
+    """What its containers call the machine they run on. Raises SetupError for a name that Linux does not take."""
     spec = spec_of(pod)
     if spec.get("hostNetwork"):
         return os.uname().nodename
-    return _full_name(pod) if spec.get("setHostnameAsFQDN") and spec.get("subdomain") else _short_name(pod)
+    if not spec.get("setHostnameAsFQDN") or not _subdomain(pod):
+        return _short_name(pod)
+    name = _full_name(pod)
+    if len(name) > _MOST_HOSTNAME:
+        problem = f"FQDN {name} is too long ({_MOST_HOSTNAME} characters is the max, {len(name)} characters requested)"
+        raise SetupError("FailedCreatePodSandBox", f"{problem}; shorten hostname or subdomain")
+    return name
 
 
 def _short_name(pod: Object) -> str:
     spec = spec_of(pod)
-    return str(spec.get("hostnameOverride") or spec.get("hostname") or key_of(pod)[1])[:63]
+    name = str(spec.get("hostnameOverride") or spec.get("hostname") or key_of(pod)[1])
+    # A name does not end with a dot or a dash, wherever it is cut.
+    return name if len(name) < _MOST_HOSTNAME else name[: _MOST_HOSTNAME - 1].rstrip("-.")
+
+
+def _subdomain(pod: Object) -> str:
+    """Empty for a pod that has another host name than Kubernetes would give it."""
+    spec = spec_of(pod)
+    return "" if spec.get("hostnameOverride") else str(spec.get("subdomain") or "")
 
 
 def _full_name(pod: Object) -> str:
-    return f"{_short_name(pod)}.{spec_of(pod).get('subdomain')}.{key_of(pod)[0]}.svc.cluster.local"
+    return f"{_short_name(pod)}.{_subdomain(pod)}.{key_of(pod)[0]}.svc.cluster.local"
 
 
 def _host_ports(spec: Object) -> tuple[HostPort, ...]:

@@ -5,10 +5,12 @@ There is no DNS of the cluster, so ClusterFirst means the machine's own, as Defa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, mapping, mappings, spec_of
+from dray.node.errors import SetupError
 
 _MOST_SERVERS: Final = 3
 _MOST_SEARCHES: Final = 32
@@ -18,7 +20,7 @@ _BEHIND_STUB: Final = Path("/run/systemd/resolve/resolv.conf")
 
 
 def resolv_conf(pod: Object, machine: str) -> str | None:
-    """`machine` is the file of the machine; None where the pod has the same."""
+    """`machine` is the file of the machine; None where the pod has the same. Raises SetupError."""
     spec = spec_of(pod)
     config = mapping(spec.get("dnsConfig"))
     alone = spec.get("dnsPolicy") == "None"
@@ -28,13 +30,23 @@ def resolv_conf(pod: Object, machine: str) -> str | None:
     servers += map(str, config.get("nameservers") or ())
     searches += map(str, config.get("searches") or ())
     # Of options with one name the pod's counts.
-    options |= {str(each["name"]): str(each.get("value") or "") for each in mappings(config.get("options"))}
+    options |= dict(_options(mappings(config.get("options"))))
     lines = [f"nameserver {each}" for each in list(dict.fromkeys(servers))[:_MOST_SERVERS]]
     if searches:
         lines.append(" ".join(["search", *list(dict.fromkeys(searches))[:_MOST_SEARCHES]]))
     if options:
         lines.append(" ".join(["options", *(f"{name}:{value}" if value else name for name, value in options.items())]))
     return "\n".join(lines) + "\n"
+
+
+def _options(given: list[Object]) -> Iterator[tuple[str, str]]:
+    """Names and values. Kubernetes takes any text for them, and one with a line break would add lines to the file."""
+    for index, option in enumerate(given):
+        name, value = str(option.get("name") or ""), str(option.get("value") or "")
+        if not (name + value).isprintable():
+            problem = "it has a line break or another control character, which resolv.conf cannot hold; remove it"
+            raise SetupError("CreateContainerConfigError", f"dnsConfig.options[{index}]: {problem}")
+        yield name, value
 
 
 def _parsed(text: str) -> tuple[list[str], list[str], dict[str, str]]:

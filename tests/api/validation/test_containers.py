@@ -37,6 +37,23 @@ def test_ports(ports, expected):
     assert found(container(ports=ports)) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"prefix": "A_", "configMapRef": {"name": "c"}}, set()),
+        ({"secretRef": {"name": "s"}}, set()),
+        ({"prefix": "A=", "configMapRef": {"name": "c"}}, {"envFrom[0].prefix Invalid"}),
+        ({"prefix": "A\nB", "configMapRef": {"name": "c"}}, {"envFrom[0].prefix Invalid"}),
+        ({"configMapRef": {"name": ""}}, {"envFrom[0].configMapRef.name Required"}),
+        ({"secretRef": {"name": "a b"}}, {"envFrom[0].secretRef.name Invalid"}),
+        ({"prefix": "A"}, {"envFrom Invalid"}),
+        ({"configMapRef": {"name": "c"}, "secretRef": {"name": "s"}}, {"envFrom Invalid"}),
+    ],
+)
+def test_variables_from_objects(source, expected):
+    assert found(container(envFrom=[source])) == expected
+
+
 def test_two_containers_do_not_share_a_port_of_the_host():
     port = [{"containerPort": 80, "hostPort": 80}]
     two = [{"name": name, "image": "i", "ports": port} for name in ("a", "b")]

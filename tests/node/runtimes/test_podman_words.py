@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dray.node.cdi import Edits
+from dray.node.runtimes.configs import ContainerConfig, Mount
 from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import said
 from dray.node.runtimes.podman.found import found_container
 from dray.node.runtimes.podman.images import check_name
@@ -78,3 +81,30 @@ def test_the_reason_is_the_last_error():
     errors = 'time="x" level=warning msg="retrying"\nError: no such image\n'
     assert said(errors) == "no such image"
     assert said("") == "it failed"
+
+
+def started_with(tmp_path, mount):
+    config = ContainerConfig(
+        pod_uid="u",
+        namespace="default",
+        pod_name="p",
+        name="c",
+        attempt=0,
+        image="i",
+        command=(),
+        args=(),
+        log_path=tmp_path / "log",
+        mounts=(mount,),
+    )
+    return run_arguments(config, [], Edits(), "", root=tmp_path, directory=tmp_path)
+
+
+def test_a_mount_is_one_argument(tmp_path):
+    found = started_with(tmp_path, Mount(str(tmp_path), "/v", read_only=True))
+    assert found[found.index("--mount") + 1] == f"type=bind,source={tmp_path},target=/v,ro"
+
+
+@pytest.mark.parametrize("path", ["/v,rw", "/v\nx", "/v\rx", '/v"x'])
+def test_a_path_that_would_change_the_options_of_its_mount_is_refused(tmp_path, path):
+    with pytest.raises(StartError, match="podman takes no path with a comma, a quotation mark or a line break"):
+        started_with(tmp_path, Mount(str(tmp_path), path, read_only=True))

@@ -11,6 +11,7 @@ from dray.api.validation.fields import Errors
 PROTOCOLS = ["SCTP", "TCP", "UDP"]
 _PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
 _PORT_NAME_DETAIL = "the name of a port: at most 15 letters, digits and '-'"
+_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
 _IP_DETAIL = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _CIDR_DETAIL = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
@@ -40,8 +41,14 @@ def is_range(text: str) -> bool:
 
 
 def ip(text: str, path: str) -> Errors:
-    if address(text) is None:
-        yield errors.invalid(path, text, _IP_DETAIL)
+    """An address in any form that means the same to all programs."""
+    found = address(text)
+    if found is None:
+        # Programs read such numbers as decimal or as octal ones.
+        zeros = address(_LEADING_ZEROS.sub("", text)) is not None
+        yield errors.invalid(path, text, "must not have leading 0s" if zeros else _IP_DETAIL)
+    elif isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        yield errors.invalid(path, text, "must not be an IPv4-mapped IPv6 address")
 
 
 def endpoint(text: str, path: str) -> Errors:

@@ -20,6 +20,7 @@ _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successTh
 _PORT_NAME = re.compile(r"(?!-)(?!.*--)(?=.*[a-z])[a-z0-9-]{1,15}(?<!-)", re.ASCII)
 _PORT_NAME_DETAIL = "at most 15 lower case letters, digits and single '-' within, with at least one letter"
 _VARIABLE = re.compile(r"[ -<>-~]+")
+_VARIABLE_DETAIL = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _MAX_PORT = 65535
 PORT_RANGE = f"must be between 1 and {_MAX_PORT}, inclusive"
 _MESSAGE_POLICIES = ["FallbackToLogsOnError", "File"]
@@ -48,6 +49,8 @@ def validate(container: Object, path: str, around: PodContext, *, ephemeral: boo
     yield from _image(container, path)
     if container.get("env"):
         yield from _environment(container["env"], f"{path}.env")
+    if container.get("envFrom"):
+        yield from _environment_sources(container["envFrom"], f"{path}.envFrom")
     if container.get("volumeMounts") or container.get("volumeDevices"):
         yield from _mounts(container, path, around.volumes)
     if container.get("securityContext"):
@@ -85,10 +88,28 @@ def _environment(variables: list[Object], path: str) -> Errors:
         if not name:
             yield errors.required(f"{at}.name")
         elif _VARIABLE.fullmatch(name) is None:
-            detail = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-            yield errors.invalid(f"{at}.name", name, detail)
+            yield errors.invalid(f"{at}.name", name, _VARIABLE_DETAIL)
         if variable.get("valueFrom") is not None:
             yield from _source(variable, f"{at}.valueFrom")
+
+
+def _environment_sources(sources: list[Object], path: str) -> Errors:
+    """Objects whose keys become variables. Kubernetes reports a wrong number of them at the list."""
+    for index, source in enumerate(sources):
+        prefix = source.get("prefix")
+        if prefix and _VARIABLE.fullmatch(prefix) is None:
+            yield errors.invalid(f"{path}[{index}].prefix", prefix, _VARIABLE_DETAIL)
+        given = [member for member in ("configMapRef", "secretRef") if source.get(member) is not None]
+        for member in given:
+            name, at = source[member].get("name"), f"{path}[{index}].{member}.name"
+            if not name:
+                yield errors.required(at)
+            else:
+                yield from fields.subdomain(name, at)
+        if not given:
+            yield errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(given) > 1:
+            yield errors.invalid(path, "", "may not have more than one field specified at a time")
 
 
 def _source(variable: Object, path: str) -> Errors:

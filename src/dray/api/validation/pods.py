@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 from dray.api import errors, names
 from dray.api.objects import Object, annotations_of, labels_of, mapping
 from dray.api.pod_requests import effective
@@ -18,6 +16,7 @@ from dray.api.validation import (
     node_selectors,
     paths,
     pod_affinity,
+    pod_names,
     security_contexts,
     tolerations,
     volumes,
@@ -25,12 +24,8 @@ from dray.api.validation import (
 from dray.api.validation.fields import Errors
 
 _RESTART_POLICIES = ["Always", "Never", "OnFailure"]
-_DNS_POLICIES = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]
 _PREEMPTION_POLICIES = ["Never", "PreemptLowerPriority"]
 _MAX_DEADLINE = 2**31 - 1
-MAX_SERVERS = 3
-MAX_SEARCHES = 32
-MAX_LETTERS = 2048
 
 
 def validate(pod: Object, rules: Rules) -> Errors:
@@ -59,9 +54,6 @@ def validate_spec(spec: Object, path: str) -> Errors:
     if spec.get("securityContext"):
         yield from security_contexts.validate_pod(spec["securityContext"], f"{path}.securityContext")
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
-    yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
-    if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
-        yield from _dns_config(spec.get("dnsConfig"), spec["dnsPolicy"], f"{path}.dnsConfig")
     if spec.get("volumes"):
         yield from volumes.validate(spec["volumes"], f"{path}.volumes")
     if spec.get("resources"):
@@ -69,6 +61,7 @@ def validate_spec(spec: Object, path: str) -> Errors:
     yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     yield from _placement(spec, path)
     yield from _names(spec, path)
+    yield from pod_names.validate(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
         detail = f"must be between 1 and {_MAX_DEADLINE}, inclusive"
@@ -142,9 +135,6 @@ def _names(spec: Object, path: str) -> Errors:
     for member in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
         if spec.get(member):
             yield from fields.subdomain(spec[member], f"{path}.{member}")
-    for member in ("hostname", "subdomain"):
-        if spec.get(member):
-            yield from fields.label(spec[member], f"{path}.{member}")
 
 
 def _resources(spec: Object, path: str) -> Errors:
@@ -197,45 +187,3 @@ def _scheduling_group(spec: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.podGroupName", name or "", names.SUBDOMAIN_DETAIL)
     if spec.get("evictionResponders"):
         yield errors.forbidden(path, "may not be set together with evictionResponders")
-
-
-def _dns_config(config: Object | None, policy: str, path: str) -> Errors:
-    servers = (config or {}).get("nameservers") or []
-    if policy == "None":
-        if config is None:
-            yield errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
-            return
-        if not servers:
-            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield errors.required(f"{path}.nameservers", detail)
-            return
-    if config is None:
-        return
-    if len(servers) > MAX_SERVERS:
-        yield errors.invalid(f"{path}.nameservers", servers, f"must not have more than {MAX_SERVERS} nameservers")
-    for index, server in enumerate(servers):
-        if not _is_address(server):
-            yield errors.invalid(f"{path}.nameservers[{index}]", server, "must be a valid IP address")
-    yield from _searches(config.get("searches") or [], f"{path}.searches")
-    for index, option in enumerate(config.get("options") or []):
-        if not option.get("name"):
-            yield errors.required(f"{path}.options[{index}]", "must not be empty")
-
-
-def _searches(searches: list[str], path: str) -> Errors:
-    if len(searches) > MAX_SEARCHES:
-        yield errors.invalid(path, searches, f"must not have more than {MAX_SEARCHES} search paths")
-    if names.size(" ".join(searches)) > MAX_LETTERS:
-        detail = f"must not have more than {MAX_LETTERS} characters (including spaces) in the search list"
-        yield errors.invalid(path, searches, detail)
-    for index, search in enumerate(searches):
-        if search != "." and not names.is_subdomain(search.removesuffix(".").replace("_", "x")):
-            yield errors.invalid(f"{path}[{index}]", search, names.SUBDOMAIN_DETAIL)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return "%" not in text

@@ -29,6 +29,8 @@ _PLAIN: Final = ("--no-healthcheck", "--http-proxy=false", "--no-hosts", "--syst
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _LONGEST_VALUE: Final = 32 << 10
 _MOUNT_OPTIONS: Final = ("ro", "nosuid", "nodev", "noexec")
+# Podman reads a mount as a line of comma-separated values.
+_UNTAKEN: Final = frozenset(',"\n\r')
 _PROPAGATIONS: Final = ("private", "rprivate", "shared", "rshared", "slave", "rslave")
 
 
@@ -124,8 +126,9 @@ def _mounts(given: Iterable[Mount], edits: Edits) -> list[str]:
 def _bind(source: str, target: str, read_only: bool = False, options: Iterable[str] = ()) -> str:
     if not os.path.exists(source):
         raise StartError("CreateContainerError", f"mount {target}: {source} does not exist")
-    if "," in source + target:
-        raise StartError("CreateContainerError", f"mount {source} at {target}: podman takes no path with a comma")
+    if not _UNTAKEN.isdisjoint(source + target):
+        problem = "podman takes no path with a comma, a quotation mark or a line break"
+        raise StartError("CreateContainerError", f"mount {source!r} at {target!r}: {problem}")
     chosen = list(dict.fromkeys([*(("ro",) if read_only else ()), *options]))
     return ",".join(["type=bind", f"source={os.path.abspath(source)}", f"target={target}", *chosen])
 
