@@ -5,11 +5,13 @@ byte.
 """
 
 import asyncio
+import os
 
 import pytest
 
 from dray.client.api import ApiClient
 from dray.node.runtimes.process import ProcessRuntime
+from dray.process import beneath
 from dray.server.inprocess import InProcessTransport
 from dray.server.security.users import node_user
 from dray.testing.cluster import LocalCluster
@@ -48,6 +50,19 @@ BROKEN = {
     "probe": pod("x", {"command": SLEEP, "livenessProbe": hook(f"a{NUL}")}),
     "hook": pod("x", {"command": SLEEP, "lifecycle": {"preStop": hook(f"a{NUL}")}}),
     "post-start": pod("x", {"command": SLEEP, "lifecycle": {"postStart": hook(f"a{NUL}")}}),
+}
+
+
+PLACES = {
+    "downward-api": "volume v: downwardAPI.items[0].path",
+    "host-path": "volume v: hostPath.path",
+    "sub-path": "container c0: volumeMounts[0].subPath",
+    "mount-path": "container c0: volumeMounts[0].mountPath",
+    "command": "container c0: command[1]",
+    "arguments": "container c0: args[0]",
+    "variable": "container c0: env[0].value",
+    "working-directory": "container c0: workingDir",
+    "message-path": "container c0: terminationMessagePath",
 }
 
 
@@ -110,8 +125,10 @@ async def test_pods_that_cannot_be_set_up_say_why_and_are_deleted(machine):
         await machine.cluster.create(named(name, given))
     await machine.cluster.create(pod("good", shell("sleep 1000")))
     await machine.phase("good", "Running")
-    for name in ("downward-api", "host-path", "sub-path"):
-        await machine.cluster.eventually(lambda name=name: said_null(machine, name))
+    for name, place in PLACES.items():
+        await machine.cluster.eventually(
+            lambda name=name, place=place: said(machine, name, f"{place}: must not contain")
+        )
     # Half of them by force: the pod is gone from the API at once, and from the machine soon.
     for number, name in enumerate(BROKEN):
         await machine.cluster.delete("Pod", name, grace=0 if number % 2 else None)
@@ -127,8 +144,46 @@ async def test_pods_that_cannot_be_set_up_say_why_and_are_deleted(machine):
     assert not machine._task.done()
 
 
-async def said_null(machine, name):
-    return [message for message in await events(machine, name) if "null" in message or "\\0" in message]
+async def said(machine, name, text):
+    return [message for message in await events(machine, name) if text in message]
+
+
+DEEP = "/d" * 3000
+LONG = {
+    "mount-path": (pod("x", mount(mountPath=DEEP), volumes=[volume(emptyDir={})]), "mount path /d/d"),
+    "message-path": (pod("x", {"command": SLEEP, "terminationMessagePath": DEEP}), ""),
+    "working-directory": (pod("x", {"command": SLEEP, "workingDir": DEEP}), "working directory /d/d"),
+    "sub-path": (pod("x", mount(subPath=DEEP[1:]), volumes=[volume(emptyDir={})]), "subPath d/d"),
+    "host-path": (pod("x", mount(), volumes=[volume(hostPath={"path": DEEP})]), "volume v: "),
+    "item": (pod("x", mount(), volumes=[downward(DEEP[1:])]), "volume v: path d/d"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+async def test_paths_that_linux_does_not_take_are_named_with_the_reason(machine):
+    for name, (given, _) in LONG.items():
+        await machine.cluster.create(named(name, given))
+    for name, (_, place) in LONG.items():
+        if place:
+            await machine.cluster.eventually(lambda name=name, place=place: said(machine, name, place))
+            (message, *_) = await said(machine, name, place)
+            assert "File name too long" in message, message
+            assert len(message) < 400
+            assert "Errno" not in message
+    # A file for messages may be missing: the container does without.
+    await machine.phase("message-path", "Running")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+async def test_paths_with_more_directories_than_python_recurses_are_made(machine, tmp_path):
+    deep = "/d" * 1500
+    mounts = [{"name": "v", "mountPath": deep}, {"name": "h", "mountPath": "/h"}]
+    volumes = [volume(emptyDir={}), {"name": "h", "hostPath": {"path": f"{tmp_path}/h{deep}"}}]
+    await machine.cluster.create(pod("p", {"command": SLEEP, "volumeMounts": mounts}, volumes=volumes))
+    try:
+        await machine.phase("p", "Running")
+    finally:
+        beneath.remove_tree(tmp_path / "h")
 
 
 async def test_a_worker_that_fails_for_any_reason_ends_its_deleted_pod(machine, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -38,6 +39,31 @@ async def test_config_maps_that_are_named_often_do_not_fill_the_memory() -> None
         assert len(await made(cluster, envFrom=sources)) == 6
         with pytest.raises(SetupError, match="environment or arguments have more than 6291456 bytes"):
             await made(cluster, envFrom=[*sources, {"prefix": "q", "configMapRef": {"name": "c"}}])
+
+
+@pytest.mark.parametrize(
+    ("container", "place"),
+    [
+        (
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            "variable A from Secret default/s, key k",
+        ),
+        ({"envFrom": [{"prefix": "P_", "secretRef": {"name": "s"}}]}, "variable P_k from Secret default/s, key k"),
+    ],
+)
+async def test_a_value_with_a_nul_byte_is_refused_with_the_name_of_its_variable(
+    container: dict[str, Any], place: str
+) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default"},
+        "data": {"k": base64.b64encode(b"a\0b").decode()},
+    }
+    async with LocalCluster(objects=[secret]) as cluster:
+        with pytest.raises(SetupError) as caught:
+            await made(cluster, **container)
+    assert str(caught.value) == f"{place}: the value has a NUL byte, which no variable can hold; mount it as a file"
 
 
 def test_arguments_do_not_grow_without_limit() -> None:

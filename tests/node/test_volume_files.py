@@ -132,11 +132,30 @@ def test_links_that_are_swapped_all_the_time_lead_nowhere(volume, outside):
     assert (volume / "a").read_text() == "3"
 
 
-@pytest.mark.parametrize("paths", [("a", "a/b"), ("n" * 300,), ("a/",)])
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("b", "n" * 300)])
 def test_paths_that_cannot_be_written_leave_nothing_at_every_try(volume, paths):
     write_files(volume, OLD)
     before = set(os.listdir(volume))
-    with pytest.raises(OSError):
+    with pytest.raises(SetupError):
         write_files(volume, {path: File(b"1", 0o644) for path in paths})
     assert set(os.listdir(volume)) == before
     assert (volume / "a").read_bytes() == b"1"
+
+
+def test_paths_are_cleaned_as_a_kubelet_cleans_them(volume):
+    write_files(volume, {"a/": File(b"1", 0o644), "./b": File(b"2", 0o644), "c//d/.": File(b"3", 0o644)})
+    assert {name: (volume / name).read_text() for name in ("a", "b", "c/d")} == {"a": "1", "b": "2", "c/d": "3"}
+
+
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("a/b/c", "a/b"), ("a/", "a//b")])
+def test_a_path_that_is_a_file_and_a_directory_is_refused_by_name(volume, paths):
+    with pytest.raises(SetupError, match=r"^volume volume: a\S* is both a file and the directory of a\S*; change one"):
+        write_files(volume, dict.fromkeys(paths, File(b"", 0o644)))
+    assert not list(volume.iterdir())
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "/".join(["d"] * 3000)])
+def test_a_path_that_linux_does_not_take_is_refused_by_name(volume, path):
+    with pytest.raises(SetupError, match=r"^volume volume: path (x|d/)\S{,110}: File name too long; shorten it"):
+        write_files(volume, {path: File(b"", 0o644)})
+    assert not list(volume.iterdir())

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -98,6 +99,18 @@ def test_directories_are_made_beneath_with_the_mode_that_was_asked_for(volume, o
     assert state(outside) == before
     assert {path.name for path in volume.parent.iterdir()} == {"volume", "outside"}
     assert not (volume / "missing").exists()
+
+
+def test_thousands_of_directories_are_made_in_little_time(volume):
+    path = "/".join(["e"] * 2000)
+    with beneath.opened(volume) as root:
+        started = time.process_time()
+        os.close(beneath.make_directories(root, path, 0o755))
+        os.close(beneath.make_directories(root, f"{path[:-2]}/f", 0o755))
+        assert time.process_time() - started < 2.0
+        with pytest.raises(OSError, match="File name too long"):
+            beneath.make_directories(root, "g/" * 3000, 0o755)
+    assert not (volume / "g").exists()
 
 
 def test_reads_are_bounded_and_take_regular_files_alone(volume):

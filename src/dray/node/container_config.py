@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
+from dray.api.validation import paths
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.node.environment import arguments, environment, expanded, service_variables
@@ -37,6 +38,7 @@ _MESSAGE_BYTES: Final = 4096
 _FALLBACK_LINES: Final = 80
 _FALLBACK_BYTES: Final = 2048
 _MOST_HOSTNAME: Final = 64
+_STARTED_WITH: Final = ("command", "args", "env", "workingDir", "volumeMounts", "terminationMessagePath")
 _ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -136,6 +138,7 @@ class PodSetup:
     async def _config(
         self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
     ) -> ContainerConfig:
+        _check_nul(container)
         namespace, name = key_of(pod)
         facts = {**self._facts, "status.podIP": pod_ip, "status.podIPs": pod_ip}
         values = await environment(pod, container, self._objects, facts, self._resources, self._services)
@@ -274,6 +277,13 @@ def _subdomain(pod: Object) -> str:
 
 def _full_name(pod: Object) -> str:
     return f"{_short_name(pod)}.{_subdomain(pod)}.{key_of(pod)[0]}.svc.cluster.local"
+
+
+def _check_nul(container: Object) -> None:
+    """The kernel takes no NUL byte in what a process is started with. Hooks and probes fail by themselves."""
+    for problem in paths.no_nul({member: container.get(member) for member in _STARTED_WITH}, ""):
+        place = f"container {container['name']}: {problem.field.removeprefix('.')}"
+        raise SetupError("CreateContainerConfigError", f"{place}: {problem.detail}")
 
 
 def _host_ports(spec: Object) -> tuple[HostPort, ...]:

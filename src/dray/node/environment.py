@@ -44,7 +44,11 @@ async def environment(
                 given = await objects.data(kind, namespace, reference["name"], optional=bool(reference.get("optional")))
                 prefix = str(source.get("prefix") or "")
                 size = _checked(size + sum(len(prefix) + len(key) + len(value) for key, value in (given or {}).items()))
-                found |= {f"{prefix}{key}": _text(value) for key, value in (given or {}).items()}
+                where = f"{kind} {namespace}/{reference['name']}"
+                found |= {
+                    f"{prefix}{key}": _text(value, f"variable {prefix}{key} from {where}, key {key}")
+                    for key, value in (given or {}).items()
+                }
     for each in mappings(container.get("env")):
         value = await _value(pod, container, each, objects, facts, node)
         if value is not None:
@@ -129,10 +133,10 @@ async def _value(
             optional = bool(reference.get("optional"))
             name, key = str(reference.get("name")), str(reference.get("key"))
             data = await objects.data(kind, key_of(pod)[0], name, optional=optional)
+            where = f"{kind} {key_of(pod)[0]}/{name}"
             if data is not None and key in data:
-                return _text(data[key])
+                return _text(data[key], f"variable {entry['name']} from {where}, key {key}")
             if not optional:
-                where = f"{kind} {key_of(pod)[0]}/{name}"
                 message = f"couldn't find key {key} in {where}; {_remedy(key, data or {})}"
                 raise SetupError("CreateContainerConfigError", message)
     return None
@@ -143,5 +147,8 @@ def _remedy(key: str, data: Mapping[str, bytes]) -> str:
     return f"did you mean {close[0]}?" if close else "add the key, or correct its name"
 
 
-def _text(value: bytes) -> str:
+def _text(value: bytes, place: str) -> str:
+    if b"\0" in value:
+        problem = "the value has a NUL byte, which no variable can hold; mount it as a file"
+        raise SetupError("CreateContainerConfigError", f"{place}: {problem}")
     return value.decode(errors="surrogateescape")

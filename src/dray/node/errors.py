@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_MOST_SHOWN: Final = 100
+
 
 class NodeError(Exception):
     """Base of them all."""
@@ -52,4 +56,12 @@ def described(error: BaseException) -> str:
     """Returns the text of a failure for events and statuses. An unexpected failure includes its type."""
     known = isinstance(error, (NodeError, OSError)) or hasattr(error, "reason")
     text = str(error) if known else f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.strerror:
+        place = f": {shortened(str(error.filename))}" if error.filename else ""
+        text = f"{error.strerror}{place}"
     return text.replace("\0", "\\0")
+
+
+def shortened(path: str) -> str:
+    """Returns a path for a message: a pod may name one of thousands of directories."""
+    return path if len(path) <= _MOST_SHOWN else f"{path[:_MOST_SHOWN]}…"

@@ -20,7 +20,7 @@ from errno import ELOOP, EXDEV
 from pathlib import Path
 from typing import Final
 
-from dray.node.errors import SetupError
+from dray.node.errors import SetupError, shortened
 from dray.node.runtimes.shim import system
 from dray.process import beneath
 
@@ -88,4 +88,4 @@ def _opened(volume: Path, subpath: str) -> int:
 
 
 def _refusal(subpath: str, problem: str) -> SetupError:
-    return SetupError("CreateContainerConfigError", f"subPath {subpath} {problem}")
+    return SetupError("CreateContainerConfigError", f"subPath {shortened(subpath)} {problem}")

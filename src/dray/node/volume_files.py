@@ -11,13 +11,16 @@ and follows no symbolic link but those that stay in the volume.
 from __future__ import annotations
 
 import os
+import posixpath
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from errno import ENAMETOOLONG
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dray.node.errors import SetupError
+from dray.node.errors import SetupError, shortened
 from dray.process import beneath
 
 _DATA: Final = "..data"
@@ -32,13 +35,19 @@ class File(NamedTuple):
 
 
 def write_files(volume: Path, files: Mapping[str, File]) -> None:
-    """Replaces all files of the volume at once; writes nothing where nothing changed."""
+    """Replaces all files of the volume at once; writes nothing where nothing changed.
+
+    Raises SetupError, which names the volume and the path that cannot be written.
+    """
     for name in files:
-        _check(name)
+        _check(volume.name, name)
+    # As a kubelet does: "a/" is the file "a".
+    files = {posixpath.normpath(name): file for name, file in files.items()}
+    _check_directories(volume.name, files)
     with beneath.opened(volume) as place:
         if _is_current(place, files):
             return
-        made = _made(place, files)
+        made = _made(place, volume.name, files)
         _link(place, _NEW_DATA, made)
         if not _target(place, _DATA):
             beneath.remove_tree(_DATA, parent=place)
@@ -50,32 +59,46 @@ def write_files(volume: Path, files: Mapping[str, File]) -> None:
         _remove_others(place, {made, _DATA, *tops})
 
 
-def _made(place: int, files: Mapping[str, File]) -> str:
+def _made(place: int, volume: str, files: Mapping[str, File]) -> str:
     """Makes a directory with the files and returns its name; leaves nothing where that fails."""
     made = f"..{secrets.token_hex(8)}"
     os.mkdir(made, 0o755, dir_fd=place)
     try:
         with beneath.opened(made, parent=place) as directory:
             os.fchmod(directory, 0o755)
-            _write(directory, files)
+            for name, file in files.items():
+                try:
+                    _write(directory, name, file)
+                except OSError as error:
+                    advice = "; shorten it" if error.errno == ENAMETOOLONG else ""
+                    problem = f"path {shortened(name)}: {error.strerror}{advice}"
+                    raise SetupError("FailedMount", f"volume {volume}: {problem}") from None
     except BaseException:
         beneath.remove_tree(made, parent=place)
         raise
     return made
 
 
-def _check(name: str) -> None:
+def _check(volume: str, name: str) -> None:
     """The names that Kubernetes takes: relative, without "..", and the first directory does not begin with it."""
     if name.startswith(("/", "..")) or ".." in name.split("/") or not name.strip("/."):
-        raise SetupError("FailedMount", f"path {name} leads out of the volume")
+        raise SetupError("FailedMount", f"volume {volume}: path {shortened(name)} leads out of the volume")
 
 
-def _write(directory: int, files: Mapping[str, File]) -> None:
-    for name, file in files.items():
-        parent, _, last = name.rpartition("/")
-        user = file.user if file.user is not None and os.geteuid() == 0 else -1
-        with beneath.closing(beneath.make_directories(directory, parent, 0o755)) as holder:
-            beneath.write_new(holder, last, file.content, file.mode, user)
+def _check_directories(volume: str, files: Mapping[str, File]) -> None:
+    """Raises SetupError for a path that is a file and a directory. In this order it stands right before such a path."""
+    for above, below in pairwise(sorted(name.split("/") for name in files)):
+        if below[: len(above)] == above:
+            first, second = shortened("/".join(above)), shortened("/".join(below))
+            problem = f"{first} is both a file and the directory of {second}; change one path"
+            raise SetupError("FailedMount", f"volume {volume}: {problem}")
+
+
+def _write(directory: int, name: str, file: File) -> None:
+    parent, _, last = name.rpartition("/")
+    user = file.user if file.user is not None and os.geteuid() == 0 else -1
+    with beneath.closing(beneath.make_directories(directory, parent, 0o755)) as holder:
+        beneath.write_new(holder, last, file.content, file.mode, user)
 
 
 def _is_current(place: int, files: Mapping[str, File]) -> bool:

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
-from dray.node.errors import SetupError
+from dray.api.validation import paths
+from dray.node.errors import SetupError, described, shortened
 from dray.node.field_references import field_value, resource_value
 from dray.node.pod_objects import PodObjects
+from dray.node.runtimes.cancelling import finished
 from dray.node.security_context import common_user
 from dray.node.volume_files import File, write_files
 from dray.process import beneath
+from dray.process.directories import make_path
 
 PERSISTENT: Final = "persistent-volumes"
 """Below the root of the agent: the directories of volumes that were made for claims."""
@@ -42,10 +45,19 @@ class Volumes:
         return self._root / pod_uid / "volumes"
 
     async def make(self, pod: Object, *, following: bool = False) -> None:
-        """All of them; with `following`, those that follow objects of the API server."""
+        """Makes all of them; with `following`, those that follow objects of the API server.
+
+        Raises SetupError, which names the volume that cannot be made.
+        """
         for volume in mappings(spec_of(pod).get("volumes")):
             if not following or any(kind in volume for kind in _FOLLOWING):
-                await self._make(pod, volume)
+                name = str(volume["name"])
+                for problem in paths.no_nul(volume, ""):
+                    raise SetupError(_FAILED, f"volume {name}: {problem.field.removeprefix('.')}: {problem.detail}")
+                try:
+                    await self._make(pod, volume)
+                except OSError as error:
+                    raise SetupError(_FAILED, f"volume {name}: {described(error)}") from None
 
     def is_read_only(self, pod: Object, name: str) -> bool:
         """Whether containers never write to the volume, even where their mounts do not say so."""
@@ -82,7 +94,8 @@ class Volumes:
         elif any(kind in volume for kind in _FOLLOWING):
             files = await self._files(pod, volume)
             place.mkdir(mode=0o755, parents=True, exist_ok=True)
-            write_files(place, files)
+            # A pod may ask for files in thousands of directories.
+            await finished(asyncio.to_thread(write_files, place, files))
         else:
             kind = next((each for each in volume if each != "name"), "nothing")
             raise SetupError(_FAILED, f"volume {name} ({kind}): {_REFUSED}")
@@ -150,7 +163,7 @@ def _make_for_all(source: Object) -> None:
     """The directory of a volume that was made for a claim: containers use it as whatever user they run as."""
     path = Path(str(source["path"]))
     if source.get("type") == "DirectoryOrCreate" and not path.exists():
-        path.mkdir(parents=True)
+        make_path(path)
         with beneath.opened(path) as made:
             os.fchmod(made, 0o777)
 
@@ -183,13 +196,13 @@ def _mode(source: Object, name: str, default: int) -> int:
 
 def _make_directory(path: Path) -> None:
     if not path.exists():
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_path(path, 0o755)
 
 
 def _host_path(source: Object) -> None:
     path, kind = Path(str(source["path"])), str(source.get("type") or "")
     if kind == "DirectoryOrCreate":
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_path(path, 0o755)
     elif kind == "FileOrCreate":
         path.touch(mode=0o644)
     checks = {
@@ -202,4 +215,4 @@ def _host_path(source: Object) -> None:
         "BlockDevice": path.is_block_device,
     }
     if not checks.get(kind, path.exists)():
-        raise SetupError(_FAILED, f"hostPath {path} is not {kind or 'there'}")
+        raise SetupError(_FAILED, f"hostPath {shortened(str(path))} is not {kind or 'there'}")

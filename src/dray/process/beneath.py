@@ -160,23 +160,43 @@ def make_directories(root: int, path: str, mode: int) -> int:
     if path.startswith("/"):
         raise _error(EXDEV, path)
     names = _components(path)
-    for count in range(1, len(names) + 1):
-        try:
-            os.close(open_beneath(root, "/".join(names[:count])))
-        except FileNotFoundError:
-            with closing(open_beneath(root, "/".join(names[: count - 1]), os.O_PATH | os.O_DIRECTORY)) as parent:
-                _make_directory(parent, names[count - 1], mode)
+    before = -1
+    while before < (there := _number_there(root, names)) < len(names):
+        before = there
+        with closing(open_beneath(root, "/".join(names[:there]), os.O_PATH | os.O_DIRECTORY)) as parent:
+            _make_nested(parent, names[there:], mode)
     return open_beneath(root, "/".join(names))
 
 
-def _make_directory(parent: int, name: str, mode: int) -> None:
+def _number_there(root: int, names: list[str]) -> int:
+    """The number of leading names that can be opened: a path may have thousands, and opening each takes seconds."""
+    least, most = 0, len(names)
+    count = most
+    while least < most:
+        try:
+            os.close(open_beneath(root, "/".join(names[:count])))
+            least = count
+        except FileNotFoundError:
+            most = count - 1
+        count = (least + most + 1) // 2
+    return least
+
+
+def _make_nested(parent: int, names: list[str], mode: int) -> None:
+    """Makes directories in each other, up to a name that is there: another process made it, or it is a link."""
+    holder = os.dup(parent)
     try:
-        os.mkdir(name, mode, dir_fd=parent)
-    except FileExistsError:
-        # Somebody else made it, or it is a link to nothing: opening it tells.
-        return
-    with opened(name, parent=parent) as made:
-        os.fchmod(made, mode)
+        for name in names:
+            try:
+                os.mkdir(name, mode, dir_fd=holder)
+            except FileExistsError:
+                return
+            made = os.open(name, _DIRECTORY, dir_fd=holder)
+            os.close(holder)
+            holder = made
+            os.fchmod(holder, mode)
+    finally:
+        os.close(holder)
 
 
 def write_new(directory: int, name: str, content: bytes, mode: int, user: int = -1) -> None:

@@ -11,6 +11,7 @@ import resource
 import signal
 from typing import Any, NoReturn
 
+from dray.node.errors import described, shortened
 from dray.node.runtimes.shim import programs, system, view
 
 Spec = dict[str, Any]
@@ -41,7 +42,7 @@ def run(spec: Spec, told: int, shim: int) -> NoReturn:
         os.write(told, str(error).encode()[:4000])
     except Exception as error:
         # Also what no system call takes, such as a zero byte in an argument.
-        os.write(told, f"CreateContainerError: {error}".encode(errors="replace")[:4000])
+        os.write(told, f"CreateContainerError: {described(error)}".encode(errors="replace")[:4000])
     os._exit(FAILED)
 
 
@@ -112,7 +113,8 @@ def _view(spec: Spec) -> str:
     except OSError as error:
         if needed := programs.provide(spec):
             hint = "" if os.geteuid() == 0 else "; without root or user namespaces use --runtime podman"
-            raise SetupError("CreateContainerError", f"cannot mount {', '.join(needed)}: {error}{hint}") from None
+            places = ", ".join(map(shortened, needed))
+            raise SetupError("CreateContainerError", f"cannot mount {places}: {error}{hint}") from None
         return ""
 
 
@@ -142,7 +144,9 @@ def _change_directory(directory: str) -> None:
     try:
         os.chdir(directory)
     except OSError as error:
-        raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
+        raise SetupError(
+            "CreateContainerError", f"working directory {shortened(directory)}: {error.strerror}"
+        ) from None
 
 
 def _change_user(spec: Spec) -> None:

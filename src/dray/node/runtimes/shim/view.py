@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 
+from dray.node.errors import shortened
 from dray.node.runtimes.shim import mounted, system
 
 # /usr/lib has thousands of entries on distributions that have all libraries there.
@@ -22,7 +23,7 @@ _MOST_ENTRIES = 16384
 def enter(mounts: list[dict[str, object]], hidden: list[str], stage: str) -> str:
     """Makes the namespace and its mounts, and hides files. Returns the new root, or "" for that of the host.
 
-    `stage` is an empty directory.
+    `stage` is an empty directory. Raises OSError, which names the mount that is needed and cannot be made.
     """
     _own_namespace()
     system.mount("tmpfs", stage, "tmpfs", data="mode=755")
@@ -32,7 +33,12 @@ def enter(mounts: list[dict[str, object]], hidden: list[str], stage: str) -> str
     for mount in sorted(mounts, key=lambda each: str(each["container_path"]).count("/")):
         device = mount.get("device")
         source = view.make_device(device) if isinstance(device, dict) else str(mount["host_path"])
-        view.add(source, str(mount["container_path"]), read_only=bool(mount["read_only"]))
+        target = str(mount["container_path"])
+        try:
+            view.add(source, target, read_only=bool(mount["read_only"]))
+        except OSError as error:
+            if not mount["optional"]:
+                raise OSError(f"mount path {shortened(target)}: {error.strerror or error}") from None
     # The agent mounted subPaths before anything was hidden.
     view.hide(mounted.places(known))
     return view.root
@@ -117,7 +123,10 @@ class _View:
             place = self.root + place
         elif nearest not in self._replaced and nearest != self.root:
             self._replace(nearest)
-        os.makedirs(place if is_directory else os.path.dirname(place), exist_ok=True)
+        # Few containers need it, and every shim would take longer to start.
+        from dray.process.directories import make_path
+
+        make_path(place if is_directory else os.path.dirname(place))
         if not is_directory:
             os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
         return place
