@@ -12,7 +12,8 @@ import pytest
 from dray.node.container_config import hostname
 from dray.node.errors import SetupError
 from dray.node.subpath_mounts import SubpathMounts
-from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, pod, ready, shell, states, using_sub_paths
+from dray.process import beneath
+from tests.node.machines import CONFIG, SUB_PATHS_SAY, VOLUMES, pod, ready, restarts, shell, states, using_sub_paths
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,25 @@ async def test_a_container_may_have_the_name_of_a_file_of_its_pod(machine):
     found = await machine.phase("p", "Failed")
     assert {state["terminated"]["reason"] for state in states(found).values()} == {"Error"}
     assert set(states(found)) == set(names)
+
+
+async def test_files_of_a_pod_are_not_written_through_links(machine, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    script = "sleep 0.2; exit 1"
+    dns = {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.9.9.9"]}}
+    await machine.cluster.create(pod("p", shell(script), shell("sleep 1000"), restartPolicy="Always", **dns))
+    found = await machine.until("p", lambda found: "running" in str(states(found).get("c1")))
+    directory = machine.root / "pods" / found["metadata"]["uid"]
+    names = ["etc-hosts", "resolv.conf", *(f"containers/c0/message-{attempt}" for attempt in range(1, 20))]
+    for name in names:
+        beneath.remove_tree(directory / name)
+        (directory / name).symlink_to(kept)
+    await machine.until("p", lambda found: restarts(found) >= 1)
+    assert kept.read_text() == "kept"
+    assert oct(kept.stat().st_mode & 0o777) == "0o644"
+    assert "nameserver 10.9.9.9" in (directory / "resolv.conf").read_text()
+    assert not (directory / "etc-hosts").is_symlink()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")

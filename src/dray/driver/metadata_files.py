@@ -8,7 +8,6 @@ prepared all the same. A running container keeps the file it was started with.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,7 +27,7 @@ from dray.driver.errors import ClaimFailed, DriverError
 from dray.driver.files import replace_file
 from dray.driver.injection import AnsweredDevice
 from dray.driver.prepared import DeviceMetadata, Prepared
-from dray.process.beneath import read_regular
+from dray.process.beneath import read_regular, remove_tree
 
 VERSIONS: Final = ("v1beta1", "v1alpha1")
 """The newest first."""
@@ -86,7 +85,7 @@ class MetadataFiles:
             replace_file(path, _encode(self._versions, body, generation + 1), mode=0o644)
 
     def remove(self, reference: ClaimReference) -> None:
-        shutil.rmtree(self._claim_directory(reference), ignore_errors=True)
+        remove_tree(self._claim_directory(reference))
         self._cdi.remove_prefixed(f"{self._driver}_metadata_{reference.uid}_")
 
     def _write_request(self, claim: Claim, request: str, devices: dict[AllocatedDevice, DeviceMetadata]) -> str:

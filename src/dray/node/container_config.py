@@ -21,6 +21,7 @@ from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.api.validation import paths
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
+from dray.driver.files import replace_file
 from dray.node.environment import arguments, environment, expanded, service_variables
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
@@ -187,15 +188,15 @@ class PodSetup:
             found.append(Mount(str(path), inside, read_only, optional=inside == _ACCOUNT_PATH))
         message = self._message_file(pod, container, attempt)
         message.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        message.touch(mode=0o666)
-        message.chmod(0o666)
+        # What it replaces may be a link that somebody put there. Other containers keep the files that they mounted.
+        replace_file(message, b"", mode=0o666)
         inside = str(container.get("terminationMessagePath") or _MESSAGE_PATH)
         found.append(Mount(str(message), inside, optional=True))
         if not spec_of(pod).get("hostNetwork"):
             found.append(Mount(str(self._hosts(pod, pod_ip)), "/etc/hosts", optional=True))
         if (text := resolv_conf(pod, machine_resolv_conf())) is not None:
             path = self._pods / uid_of(pod) / "resolv.conf"
-            path.write_text(text)
+            replace_file(path, text.encode(), mode=0o644)
             found.append(Mount(str(path), "/etc/resolv.conf", optional=True))
         return tuple(found)
 
@@ -211,7 +212,7 @@ class PodSetup:
             lines += ["", "# Entries added by HostAliases."]
         lines += [f"{alias.get('ip')}\t{' '.join(alias.get('hostnames') or ())}" for alias in aliases]
         path = self._pods / uid_of(pod) / "etc-hosts"
-        path.write_text("\n".join(lines) + "\n")
+        replace_file(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o644)
         return path
 
     # What a container leaves

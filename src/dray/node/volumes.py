@@ -90,7 +90,8 @@ class Volumes:
             return
         elif "emptyDir" in volume:
             place.mkdir(mode=0o777, parents=True, exist_ok=True)
-            place.chmod(0o777)
+            with beneath.opened(place) as made:
+                os.fchmod(made, 0o777)
         elif any(kind in volume for kind in _FOLLOWING):
             files = await self._files(pod, volume)
             place.mkdir(mode=0o755, parents=True, exist_ok=True)

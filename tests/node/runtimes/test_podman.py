@@ -18,6 +18,7 @@ from dray.node.runtimes.configs import SandboxConfig, Security
 from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.runtime import PodmanRuntime
+from dray.process.directories import make_path
 from tests.node.runtimes import busybox
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, said, until_said
@@ -52,6 +53,22 @@ async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
     assert not names & {each.name for each in refused.values()}
     left = {each.name for each in (runtime._root / "containers").iterdir()}
     assert not [each for given in refused.values() for each in left if f".{given.name}." in each]
+
+
+async def test_directories_of_a_pod_are_removed_however_deep_and_without_following_links(runtime, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+    uid = str(uuid.uuid4())
+    places = [runtime._root / "containers" / f"{uid}.c.0", runtime._root / "bundles" / uid]
+    for place in places:
+        make_path(f"{place}{'/d' * 1500}")
+        (place / "link").symlink_to(outside)
+    linked = runtime._root / "containers" / f"{uid}.c.1"
+    linked.symlink_to(outside)
+    await runtime.remove_sandbox(uid)
+    assert not [place for place in (*places, linked) if os.path.lexists(place)]
+    assert (outside / "file").exists()
 
 
 async def test_an_argument_that_linux_does_not_take_is_told_with_its_limit(runtime, config):

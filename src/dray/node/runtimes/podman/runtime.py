@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,6 +38,7 @@ from dray.node.runtimes.podman.registry import Registry
 from dray.node.runtimes.podman.sandboxes import Sandboxes
 from dray.node.runtimes.process_end import ended
 from dray.node.runtimes.shared_cpus import SharedCpus
+from dray.process import beneath
 from dray.process.ending import end_all
 from dray.process.identity import is_exiting
 from dray.process.tasks import end_tasks
@@ -134,8 +134,8 @@ class PodmanRuntime:
     async def remove_sandbox(self, pod_uid: str) -> None:
         await self._registry.delete_pod(pod_uid)
         for directory in self._containers.glob(f"{pod_uid}.*"):
-            shutil.rmtree(directory, ignore_errors=True)
-        shutil.rmtree(self._root / "bundles" / pod_uid, ignore_errors=True)
+            beneath.remove_tree(directory)
+        beneath.remove_tree(self._root / "bundles" / pod_uid)
         self._sandboxes.forget(pod_uid)
         # Podman leaves those above its own, and each conmon ends shortly after its container.
         await removed(lambda: remove_below(f"dray/{pod_uid}"))
@@ -161,7 +161,7 @@ class PodmanRuntime:
         edits = edits_of(config, self._cdi_directories)
         image = await self._images.ready(config.image, config.pull_policy)
         directory = self._containers / f"{config.pod_uid}.{config.name}.{config.attempt}"
-        shutil.rmtree(directory, ignore_errors=True)
+        beneath.remove_tree(directory)
         directory.mkdir(mode=0o700)
         try:
             sharing = sandbox.sharing_arguments(self._target(config))
@@ -172,7 +172,7 @@ class PodmanRuntime:
             options = write_hooks(edits.hooks, directory / "hooks")
             return await finished(self._run(arguments, options, image, directory))
         except StartError:
-            shutil.rmtree(directory, ignore_errors=True)
+            beneath.remove_tree(directory)
             raise
 
     def _target(self, config: ContainerConfig) -> str:
@@ -250,7 +250,7 @@ class PodmanRuntime:
             # What cannot be removed now goes with its pod.
             with contextlib.suppress(PodmanError):
                 await self._registry.delete([found.id])
-            shutil.rmtree(found.directory, ignore_errors=True)
+            beneath.remove_tree(found.directory)
 
     # Looking in
 
