@@ -66,7 +66,7 @@ class Observer:
 
 
 class Probe(Observer):
-    """Asks /readyz, again and again."""
+    """Asks /livez and /readyz, again and again."""
 
     module = "tests.attacks.probe"
 

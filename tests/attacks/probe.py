@@ -1,4 +1,4 @@
-"""Asks /readyz of a server twenty times a second until it is stopped."""
+"""Asks /livez and /readyz of a server twenty times a second until it is stopped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from tests.attacks.requests import request
 
 
 def probe(url: str) -> None:
-    answer = request(url, "GET", "/readyz")
-    assert answer.status == 200, f"{answer.status} {answer.body[:500]!r}"
+    for path in ("/livez", "/readyz"):
+        answer = request(url, "GET", path)
+        assert answer.status == 200, f"{path}: {answer.status} {answer.body[:500]!r}"
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.attacks.cluster import Cluster, withstands
+from tests.attacks.cluster import LAB, READYZ, Cluster, TooSlow, retried, started, withstands
+from tests.attacks.observer import Probe
 from tests.attacks.test_costs import RESOURCE, hard_nodes, wanting
 from tests.attacks.test_objects import CLAIMS
 
@@ -14,12 +16,21 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 # Each becomes 120,000 instructions and takes about 30 ms.
 LETTERS = r"[\p{L}]{1,100}"
+ESCAPED_BACKSLASH, ESCAPED_BRACE = r"\u005c", r"\u007b"
+CLIENTS, CLAIMS_EACH = 24, 3
 
 
 def selector(first: int, number: int) -> dict[str, Any]:
     """Tries different patterns on the driver of a device."""
     letters = LETTERS.replace("\\", "\\\\")
     tries = [f'device.driver.matches("{letters}{index}y{first}")' for index in range(first, first + number)]
+    return {"cel": {"expression": " || ".join(tries)}}
+
+
+def disguised(client: int, number: int) -> dict[str, Any]:
+    """Four patterns that no other claim has, with their special characters written as escapes of CEL."""
+    letters = LETTERS.replace("\\", ESCAPED_BACKSLASH).replace("{", ESCAPED_BRACE)
+    tries = [f'device.driver.matches("{letters}{client}x{number}x{index}")' for index in range(4)]
     return {"cel": {"expression": " || ".join(tries)}}
 
 
@@ -87,3 +98,30 @@ def test_patterns_that_compile_for_long(tmp_path: Path) -> None:
         policies_that_compile_for_long(cluster)
 
     withstands(tmp_path, attack, settle=2.0)
+
+
+def test_patterns_in_disguise_that_many_clients_send_at_once(tmp_path: Path) -> None:
+    """Whoever looks at the text of a selector alone does not see that it takes long to compile."""
+
+    def send(cluster: Cluster, client: int) -> None:
+        for number in range(CLAIMS_EACH):
+            spec = {"devices": devices(disguised(client, number))}
+            claim = {"apiVersion": RESOURCE, "kind": "ResourceClaim", "metadata": {"name": "long"}, "spec": spec}
+            answer = cluster.request("POST", f"{CLAIMS}?dryRun=All", claim, timeout=120)
+            assert answer.status == 201, answer.body[:500]
+
+    def attempt(folder: Path) -> None:
+        with started(folder, LAB) as cluster:
+            probe = Probe(cluster.url, cluster.pid)
+            try:
+                with ThreadPoolExecutor(CLIENTS) as clients:
+                    list(clients.map(lambda client: send(cluster, client), range(CLIENTS)))
+            finally:
+                seen = probe.stop()
+            assert cluster.alive
+            assert seen.measured
+            assert not seen.failures, seen
+            if seen.longest > READYZ:
+                raise TooSlow(f"/livez and /readyz: {seen}")
+
+    retried(tmp_path, attempt)
