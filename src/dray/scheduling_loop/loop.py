@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -27,7 +27,16 @@ from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.process.tasks import end_tasks
 from dray.scheduling.groups import native
-from dray.scheduling.model.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
+from dray.scheduling.model.actions import (
+    SCHEDULER_ERROR,
+    Action,
+    Bind,
+    BindGroup,
+    GroupPreemption,
+    Preemption,
+    Refuse,
+    RefuseGroup,
+)
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop import decisions, volumes
@@ -45,6 +54,7 @@ from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.optional_feed import OptionalFeed
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
+from dray.scheduling_loop.preemption_reasons import preemption_reason
 from dray.scheduling_loop.queue_feed import QueueFeed
 from dray.scheduling_loop.searching import Searcher
 
@@ -323,7 +333,9 @@ class SchedulerLoop:
                 self.scheduler.put("ResourceClaim", await self._claims.release(claim), self.now())
             places = action.preemption.places if action.preemption is not None else {}
             if action.preemption is not None and action.preemption.victims:
-                await self._evict(action.preemption.victims, f"{action.group.key.kind} {action.group.key.title}")
+                await self._evict(
+                    action.pods[0], action.preemption, f"{action.group.key.kind} {action.group.key.title}"
+                )
             await self._group_writer.refused(action)
             await self._kai_groups.refused(action)
             for pod in action.pods:
@@ -340,24 +352,28 @@ class SchedulerLoop:
 
     async def _stop(self, pod: Pod, queue: str) -> None:
         """A pod has to go since its queue is stopped."""
-        await self._pods.evict(pod, queue)
+        await self._pods.evict(pod, stopped=queue)
         self._events.normal(reference(pod.document), "Stopped", f"{queue} is stopped and drained", action="Evicting")
         await self._group_writer.disrupted((pod,), f"{queue.split()[0]}Stopped", f"{queue} is stopped and drained")
 
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption
         assert preemption is not None
-        await self._evict(preemption.victims, _preemptor(action))
+        await self._evict(action.pod, preemption, _preemptor(action))
 
-    async def _evict(self, victims: Sequence[Pod], preemptor: str) -> None:
+    async def _evict(self, preemptor: Pod, preemption: Preemption | GroupPreemption, title: str) -> None:
+        """Evicts the victims; their events and conditions name the preemptor by its title, and say why."""
+        victims, queues = preemption.victims, self.scheduler.state.queues
         self.metrics.preemptions.inc()
         self.metrics.victims.observe(len(victims))
-        for victim in victims:
-            await self._pods.evict(victim)
-            self._events.normal(
-                reference(victim.document), "Preempted", f"Preempted by {preemptor}", action="Preempting"
-            )
-        await self._group_writer.disrupted(victims, "PreemptionByScheduler", f"preempted by {preemptor}")
+        # Before the first pod is gone: then its queue is not known any more.
+        reasons = [preemption_reason(queues, preemptor, each, reclaims=preemption.reclaims) for each in victims]
+        for victim, reason in zip(victims, reasons, strict=True):
+            await self._pods.evict(victim, reason)
+            message = f"Preempted by {title}: {reason}" if reason else f"Preempted by {title}"
+            self._events.normal(reference(victim.document), "Preempted", message, action="Preempting")
+        message = f"preempted by {title}: {reasons[0]}" if reasons[0] else f"preempted by {title}"
+        await self._group_writer.disrupted(victims, "PreemptionByScheduler", message)
 
 
 def _preemptor(action: Refuse) -> str:

@@ -90,9 +90,12 @@ class PodWriter:
         if status:
             await self.patch_status(pod, status)
 
-    async def evict(self, victim: Pod, stopped: str = "") -> None:
-        """Asks the victim to go, in its own time; for another pod, or since a queue is stopped, which is named."""
-        for_pod = "preempting to accommodate a higher priority pod"
+    async def evict(self, victim: Pod, reason: str = "", *, stopped: str = "") -> None:
+        """Evicts the pod for the given reason, or because its queue is stopped, which is named.
+
+        Without a reason the message is that of kube-scheduler.
+        """
+        for_pod = f"preempting: {reason}" if reason else "preempting to accommodate a higher priority pod"
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -1,0 +1,34 @@
+"""Why a pod is preempted, for its event and conditions: a queue reclaims quota, or the other pod is more important."""
+
+from __future__ import annotations
+
+from dray.scheduling.model.pod import Pod, start_of
+from dray.scheduling.quota.queues import Queues
+
+
+def preemption_reason(queues: Queues, preemptor: Pod, victim: Pod, *, reclaims: bool) -> str:
+    """Returns the reason as the rest of a sentence; empty if neither quota nor priority explains the preemption.
+
+    `reclaims` says whether the preemptor takes back what is due to its queue. Pods of the same queue are preempted by
+    priority in any case.
+    """
+    policy = queues.policy_of(preemptor)
+    own = policy.queue_of(preemptor) if policy is not None else None
+    other = queues.charged(victim).get(policy.label) if policy is not None else None
+    if reclaims and own and other and own != other:
+        return f"queue {own} reclaims quota from queue {other}"
+    # Queues may give pods other priorities than they have on nodes.
+    of = policy.priority if policy is not None and reclaims else _priority
+    return _by_priority(preemptor, of(preemptor), victim, of(victim))
+
+
+def _priority(pod: Pod) -> int:
+    return pod.priority
+
+
+def _by_priority(preemptor: Pod, higher: int, victim: Pod, lower: int) -> str:
+    if higher > lower:
+        return f"priority {higher} is higher than {lower}"
+    if higher == lower and start_of(preemptor) < start_of(victim):
+        return f"same priority {lower}, and it is older"
+    return ""
