@@ -1,5 +1,6 @@
 """Why a group waits: size, queue, topology and devices, each by itself."""
 
+from dray.cli.queue_explainer import QueueExplainer
 from dray.scheduling.explain.group_explainer import GroupExplainer
 from dray.scheduling.model.messages import diagnosis_text, reason_text, status_text
 from dray.testing import objects
@@ -14,7 +15,7 @@ RACK = "rack"
 def explained(core, name="g"):
     (group,) = (each for each in core.state.groups.forest.all() if each.key.name == name)
     before = dict(core.state.inventory.usage.claims)
-    found = GroupExplainer(core.scheduler).explain(group, core.now)
+    found = GroupExplainer(core.scheduler, QueueExplainer(core.scheduler).answer).explain(group, core.now)
     # It was thought only.
     assert core.state.inventory.usage.claims == before
     return found

@@ -8,11 +8,13 @@ from dataclasses import replace
 from dray.allocation.text import Tree, summary
 from dray.api.objects import Object
 from dray.cli.explanations import Explanation
+from dray.cli.queue_explainer import QueueAnswer
+from dray.cli.queue_texts import queue_text
 from dray.scheduling.explain.group_explainer import GroupExplanation, GroupSize
-from dray.scheduling.model.messages import diagnosis_text, group_text, reason_text, status_text
+from dray.scheduling.model.messages import diagnosis_text, group_text, status_text
 
 
-def say_group(kind: str, found: GroupExplanation) -> Explanation:
+def say_group(kind: str, found: GroupExplanation[QueueAnswer]) -> Explanation:
     key = found.group.key
     made = Explanation(kind, key.namespace, key.name, "", False)
     if not found.waiting:
@@ -29,26 +31,28 @@ def say_group(kind: str, found: GroupExplanation) -> Explanation:
     return made
 
 
-def conclusion(found: GroupExplanation) -> str:
+def conclusion(found: GroupExplanation[QueueAnswer]) -> str:
     """The first cause; nothing where there is none."""
     if found.obstacle is not None:
         return status_text(found.obstacle)
     if found.queue is not None and found.queue.problem is not None:
-        return reason_text(found.queue.problem)
+        return queue_text(found.queue)
     if found.diagnosis is None:
         return ""
     # The reasons of all nodes for the next pod are told below.
     text, next_pod = group_text(replace(found.diagnosis, following=None)), found.diagnosis.following
-    if next_pod is None or next_pod.nearest is None:
-        return text
-    return f"{text.removesuffix('.')}; the next pod lacks {summary(next_pod.nearest)}"
+    if next_pod is not None and next_pod.nearest is not None:
+        text = f"{text.removesuffix('.')}; the next pod lacks {summary(next_pod.nearest)}"
+    if found.queue is not None and found.queue.excess is not None:
+        text = f"{text.removesuffix('.')}; {queue_text(found.queue)}"
+    return text
 
 
-def group_trees(found: GroupExplanation) -> list[Tree]:
+def group_trees(found: GroupExplanation[QueueAnswer]) -> list[Tree]:
     return [Tree(f"{name}: {text}") for name, text in _causes(found)]
 
 
-def group_row(found: GroupExplanation) -> Object:
+def group_row(found: GroupExplanation[QueueAnswer]) -> Object:
     """The same for programs."""
     diagnosis, queue = found.diagnosis, found.queue
     row: Object = {
@@ -60,7 +64,7 @@ def group_row(found: GroupExplanation) -> Object:
         "causes": dict(_causes(found)),
     }
     if queue is not None:
-        row["queue"] = {"name": queue.queue, "message": reason_text(queue.problem) if queue.problem else ""}
+        row["queue"] = {"name": queue.queue, "message": queue_text(queue) if queue.problem else ""}
     if diagnosis is not None:
         row["need"], row["places"] = diagnosis.need, diagnosis.best
         row["domains"], row["bestDomain"] = diagnosis.domains, diagnosis.domain
@@ -78,14 +82,22 @@ def _size_row(size: GroupSize) -> Object:
     }
 
 
-def _causes(found: GroupExplanation) -> Iterator[tuple[str, str]]:
+def _causes(found: GroupExplanation[QueueAnswer]) -> Iterator[tuple[str, str]]:
     sizes = [_size(each, named=len(found.sizes) > 1) for each in found.sizes]
     obstacle = f"; {status_text(found.obstacle)}" if found.obstacle is not None else ""
     yield "size", "; ".join(sizes) + obstacle
     if found.queue is not None:
-        problem = found.queue.problem
-        yield "queue", reason_text(problem) if problem is not None else f"{found.queue.queue} has enough left"
+        yield "queue", _queue(found)
     yield from _placement(found)
+
+
+def _queue(found: GroupExplanation[QueueAnswer]) -> str:
+    answer = found.queue
+    assert answer is not None
+    if answer.problem is not None:
+        return queue_text(answer)
+    enough = f"{answer.queue} has enough left"
+    return f"{enough}; {queue_text(answer)}" if answer.excess is not None and found.diagnosis is not None else enough
 
 
 def _size(size: GroupSize, *, named: bool) -> str:
@@ -100,7 +112,7 @@ def _size(size: GroupSize, *, named: bool) -> str:
     return (f"{size.group.key.name}: " if named else "") + ", ".join(parts)
 
 
-def _placement(found: GroupExplanation) -> Iterator[tuple[str, str]]:
+def _placement(found: GroupExplanation[QueueAnswer]) -> Iterator[tuple[str, str]]:
     """Where the group wants to be with how far that goes, and what the next pod lacks there."""
     diagnosis, wanted = found.diagnosis, found.group.topology.required
     where = " and ".join(wanted)

@@ -32,6 +32,8 @@ from dray.cli.explanations import Explanation
 from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
 from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
 from dray.cli.plugins import asked_scheduler
+from dray.cli.queue_explainer import QueueExplainer
+from dray.cli.queue_texts import queue_text
 from dray.cli.readable_objects import put_readable
 from dray.cli.reports import one_line
 from dray.cli.wanted import claim as wanted_claim
@@ -40,6 +42,7 @@ from dray.scheduling.cluster import topologies
 from dray.scheduling.core.pods import read
 from dray.scheduling.explain.group_explainer import GroupExplainer
 from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
+from dray.scheduling.model.messages import reason_text
 from dray.scheduling.scheduler import Options, Scheduler
 
 GROUP: Final = "podgroup"
@@ -209,10 +212,13 @@ class World:
             made = self._say("pod", name, "cannot be placed", nodes.problem)
             made.unmade = bool(self._unmade(document))
             self._tell_group(made, document)
+            self._tell_queue(made, document)
             return made
         fitting = nodes.fitting
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
         _tell(made, nodes)
+        if not fitting:
+            self._tell_queue(made, document)
         if fitting and not only:
             made.trees.append(Tree("its scheduler has not tried it since, or does not run"))
             if said := str((condition_of(document, "PodScheduled") or {}).get("message") or ""):
@@ -248,17 +254,32 @@ class World:
                 question = f"whether PodGroup {name} exists in namespace {self.namespace}"
                 raise Unfindable("\n".join(map(one_line, cannot_tell(question, unread))))
             raise Unfindable(f"{number} {name} in namespace {self.namespace}{several}")
-        return say_group("group", GroupExplainer(scheduler).explain(found[0], self._now))
+        return say_group(
+            "group", GroupExplainer(scheduler, QueueExplainer(scheduler).answer).explain(found[0], self._now)
+        )
 
     def _tell_group(self, made: Explanation, document: Object) -> None:
         """What keeps the group of a pod, beside what keeps the pod."""
         scheduler = self.scheduler(_scheduler_of([document]))
         group = scheduler.state.groups.of(read(document, scheduler.state.signatures))
         if group is not None:
-            found = GroupExplainer(scheduler).explain(group, self._now)
+            found = GroupExplainer(scheduler, QueueExplainer(scheduler).answer).explain(group, self._now)
             made.conclusion = conclusion(found) or made.conclusion
             made.trees = [Tree(f"PodGroup {found.group.key.title}", group_trees(found))]
             made.data = lambda: {"group": group_row(found)}
+
+    def _tell_queue(self, made: Explanation, document: Object) -> None:
+        """Adds to what keeps a single pod who has the quota of its queue, and why nobody is evicted."""
+        scheduler = self.scheduler(_scheduler_of([document]))
+        pod = read(document, scheduler.state.signatures)
+        answer = QueueExplainer(scheduler).answer([pod]) if scheduler.state.groups.of(pod) is None else None
+        if answer is None:
+            return
+        if answer.problem is None and answer.excess is not None:
+            made.trees.append(Tree(f"queue: {queue_text(answer)}"))
+        elif answer.problem is not None and made.conclusion == reason_text(answer.problem):
+            made.conclusion = queue_text(answer)
+            made.data = lambda: {"queue": {"name": answer.queue, "message": queue_text(answer)}}
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""

@@ -13,17 +13,16 @@ def preemption_reason(queues: Queues, preemptor: Pod, victim: Pod, *, reclaims: 
     priority in any case.
     """
     policy = queues.policy_of(preemptor)
-    own = policy.queue_of(preemptor) if policy is not None else None
+    member = policy.member(preemptor) if policy is not None else None
+    own = member.queue if member is not None else ""
     other = queues.charged(victim).get(policy.label) if policy is not None else None
     if reclaims and own and other and own != other:
         return f"queue {own} reclaims quota from queue {other}"
     # Queues may give pods other priorities than they have on nodes.
-    of = policy.priority if policy is not None and reclaims else _priority
-    return _by_priority(preemptor, of(preemptor), victim, of(victim))
-
-
-def _priority(pod: Pod) -> int:
-    return pod.priority
+    in_queue = policy.member(victim) if policy is not None and reclaims else None
+    if member is not None and in_queue is not None:
+        return _by_priority(preemptor, member.priority, victim, in_queue.priority)
+    return _by_priority(preemptor, preemptor.priority, victim, victim.priority)
 
 
 def _by_priority(preemptor: Pod, higher: int, victim: Pod, lower: int) -> str:

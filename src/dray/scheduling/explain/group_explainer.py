@@ -5,15 +5,25 @@ What a decision stops at is asked here for each by itself, of the same plugins a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.reasons import Reason
 from dray.scheduling.model.status import GroupDiagnosis, Status
-from dray.scheduling.quota.queue_policy import Ask
 from dray.scheduling.scheduler import Scheduler
+
+
+class QueueAnswer(Protocol):
+    @property
+    def problem(self) -> Reason | None:
+        """Why the queue does not admit the pods that must start together."""
+
+
+Q = TypeVar("Q", bound=QueueAnswer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +40,8 @@ class GroupSize:
     """Of those that wait the ones that nothing keeps from being tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAnswer:
-    queue: str
-    """Empty where there is none of that name."""
-    problem: Reason | None
-    """Why it lets the pods not in that have to start together."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupExplanation:
+@dataclass(frozen=True)
+class GroupExplanation(Generic[Q]):
     group: Group
     """The root of its tree: all of it is placed at once."""
     sizes: tuple[GroupSize, ...]
@@ -48,18 +50,21 @@ class GroupExplanation:
     waiting: int
     obstacle: Status | None = None
     """Why its pods are not tried."""
-    queue: QueueAnswer | None = None
+    queue: Q | None = None
     """None where its pods are in no queue."""
     diagnosis: GroupDiagnosis | None = None
     """Why there is no place for it, were its queue to let it in; None where there is one."""
 
 
-class GroupExplainer:
-    def __init__(self, scheduler: Scheduler) -> None:
+class GroupExplainer(Generic[Q]):
+    """`queue_answer` tells what the queue of pods says that start together; None for pods in no queue."""
+
+    def __init__(self, scheduler: Scheduler, queue_answer: Callable[[Sequence[Pod]], Q | None]) -> None:
         self._scheduler = scheduler
+        self._queue_answer = queue_answer
         self._state = scheduler.state
 
-    def explain(self, group: Group, now: float) -> GroupExplanation:
+    def explain(self, group: Group, now: float) -> GroupExplanation[Q]:
         groups = self._state.groups
         root = groups.root(group)
         root = root if isinstance(root, Group) else group
@@ -69,7 +74,7 @@ class GroupExplainer:
         if not waiting:
             return GroupExplanation(root, sizes, started, 0)
         obstacle = self._obstacle(root, waiting)
-        queue = self._queue(waiting[: groups.need(root)])
+        queue = self._queue_answer(waiting[: groups.need(root)])
         diagnosis = None
         lacks_quota = queue is not None and queue.problem is not None
         if obstacle is None:
@@ -89,16 +94,3 @@ class GroupExplainer:
             return None
         statuses = (self._scheduler.framework.pre_enqueue(pod) for pod in waiting)
         return next((status for status in statuses if status is not None), None)
-
-    def _queue(self, pods: list[Pod]) -> QueueAnswer | None:
-        policy = self._state.queues.policy_of(pods[0])
-        if policy is None:
-            return None
-        namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
-        problem, member = policy.problem(pods[0], namespace), policy.member(pods[0])
-        queue = member.queue if member is not None else ""
-        if problem is None and member is not None and queue:
-            ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), member.priority)
-            is_held_up = self._state.queues.is_held_up(policy, ask)
-            problem = policy.short(ask) or (Reason(Code.QUEUE_HELD_UP, (queue,)) if is_held_up else None)
-        return QueueAnswer(queue, problem)

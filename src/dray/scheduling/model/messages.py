@@ -85,6 +85,7 @@ _TEXTS: Final = {
     ),
     Code.QUEUE_HELD_UP: "ClusterQueue {} admits pods in order (StrictFIFO), and other pods are first",
     Code.QUOTA: "quota of ClusterQueue {0} is used up: needs {2} {1}, {3} left, borrowing included",
+    Code.QUOTA_BORROWING: "needs {2} {1}, {3} left: more than the quota of {4} of ClusterQueue {0}, can only borrow",
     Code.QUOTA_TOO_SMALL: (
         "can never fit: ClusterQueue {0} has {3} {1} at most, borrowing included, and {2} are needed; raise the quota,"
         " or ask for less"
@@ -138,6 +139,7 @@ _WITHOUT_NODES: Final = frozenset(
 _AMOUNTS: Final = {
     Code.MIN_RESOURCES: (0, (1, 2)),
     Code.QUOTA: (1, (2, 3)),
+    Code.QUOTA_BORROWING: (1, (2, 3, 4)),
     Code.QUOTA_TOO_SMALL: (1, (2, 3)),
 }
 """The position of the argument of a reason that names a resource, and of those that are amounts of it."""
@@ -149,8 +151,13 @@ def reason_text(reason: Reason) -> str:
     for position in amounts:
         args[position] = amount_text(args[resource], float(args[position]))
     if amounts:
-        args[resource] = args[resource].removeprefix(_DEVICES_OF)
+        args[resource] = resource_text(args[resource])
     return _TEXTS[reason.code].format(*args)
+
+
+def resource_text(resource: str) -> str:
+    """Returns the name as people write it: devices by their class alone."""
+    return resource.removeprefix(_DEVICES_OF)
 
 
 def amount_text(resource: str, number: float) -> str:

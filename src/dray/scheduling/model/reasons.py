@@ -142,6 +142,8 @@ class Code(Enum):
     """(queue)"""
     QUOTA = auto()
     """(queue, resource, wanted, left)"""
+    QUOTA_BORROWING = auto()
+    """(queue, resource, wanted, left, quota); more is wanted than the quota of the queue"""
     QUOTA_TOO_SMALL = auto()
     """(queue, resource, wanted, most that the queue can ever have)"""
     NO_FLAVOR = auto()
@@ -201,7 +203,9 @@ class Code(Enum):
     """(error)"""
 
 
-QUOTA_CODES: Final = frozenset((Code.QUOTA, Code.QUOTA_TOO_SMALL, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA))
+QUOTA_CODES: Final = frozenset(
+    (Code.QUOTA, Code.QUOTA_BORROWING, Code.QUOTA_TOO_SMALL, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA)
+)
 """Of too little quota."""
 
 

@@ -125,8 +125,14 @@ class Flavors:
             if amount > left and amount > (most := max(self._tree.most(queue.name, asset) for asset in assets)):
                 return Reason(Code.QUOTA_TOO_SMALL, (queue.name, name, str(amount), str(max(0, most))))
             if amount > left:
-                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
+                return self._lacking(queue, assets, amount, left)
         return None
+
+    def _lacking(self, queue: ClusterQueue, assets: list[Asset], amount: int, left: int) -> Reason:
+        """Tells apart pods that can only borrow, since they want more than the quota of the queue in any flavor."""
+        quota = max(queue.quotas[asset].nominal if asset in queue.quotas else 0 for asset in assets)
+        args = (queue.name, assets[0].resource, str(amount), str(max(0, left)))
+        return Reason(Code.QUOTA_BORROWING, (*args, str(quota))) if 0 < quota < amount else Reason(Code.QUOTA, args)
 
     def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Reason | None:
         """The same in the flavors of a node."""
@@ -134,9 +140,10 @@ class Flavors:
             flavor = self.on(queue, name, node)
             if flavor is None or flavor not in self.of(queue, name, ask.pod):
                 return Reason(Code.NO_FLAVOR, (queue.name,))
-            left = self._tree.available(queue.name, Asset(flavor, name))
+            asset = Asset(flavor, name)
+            left = self._tree.available(queue.name, asset)
             if amount > left:
-                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
+                return self._lacking(queue, [asset], amount, left)
         return None
 
     def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:

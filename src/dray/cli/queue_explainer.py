@@ -1,0 +1,196 @@
+"""QueueExplainer: why a queue does not admit pods: its quota, what is used, lent and borrowed, and who may be evicted.
+
+Answers are values; `queue_texts` turns them into text. `room` and `loans` are what `dray queue` shows of every queue.
+Only this module and the view of `dray queue` look into the quota trees; everything else asks the interface of queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import QUOTA_CODES, Code, Reason
+from dray.scheduling.quota.kai.policy import KaiQueues
+from dray.scheduling.quota.kai.queue import RESOURCES
+from dray.scheduling.quota.kueue.kinds import ClusterQueue
+from dray.scheduling.quota.kueue.policy import KueueQueues
+from dray.scheduling.quota.queue_policy import Ask, Asset, QueuePolicy
+from dray.scheduling.quota.queues import Queues
+from dray.scheduling.quota.quota_tree import QuotaNode
+from dray.scheduling.scheduler import Scheduler
+
+
+class Room(NamedTuple):
+    """What a queue or cohort does not use."""
+
+    free: int
+    """Unused quota of its own that it can use now."""
+    lent: int
+    """Unused quota of its own that others have borrowed."""
+    borrowable: int
+    """Quota of others that it can use now."""
+
+
+class Loan(NamedTuple):
+    queue: str
+    amount: float
+
+
+class Evictions(Enum):
+    """Whether pods of others may be evicted so that pods get quota."""
+
+    POSSIBLE = auto()
+    IN_PROGRESS = auto()
+    """Pods of these queues are terminating."""
+    BY_SHARE = auto()
+    """Fair shares decide."""
+    NEVER_RECLAIMS = auto()
+    """The pods are within the quota, and `reclaimWithinCohort` is Never."""
+    NO_LOWER_PRIORITY = auto()
+    """The pods are within the quota, and no borrower has a lower priority."""
+    NEVER_PREEMPTS = auto()
+    """The queue has pods of lower priority, and `withinClusterQueue` is Never."""
+    BORROWS = auto()
+    """The pods exceed the quota, and nobody is evicted for pods that borrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """Too little quota of one resource in a queue with a cohort; amounts as the scheduler counts them."""
+
+    resource: str
+    wanted: int
+    quota: int
+    used: int
+    left: int
+    most: int
+    """What the queue could have if nobody else used anything."""
+    lent: int
+    """Unused quota of the queue that others have borrowed."""
+    loans: tuple[Loan, ...]
+    """Queues that use more than their own quota, the largest loan first."""
+    evictions: Evictions
+
+
+@dataclass(frozen=True, slots=True)
+class ShareExcess:
+    """Pods that would bring their queue above its fair share, so that nobody of other queues is evicted for them."""
+
+    resource: str
+    wanted: float
+    held: float
+    share: float
+    others: tuple[Loan, ...]
+    """Other queues that are above their quota, and by how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAnswer:
+    queue: str
+    """Empty if there is no queue of that name."""
+    problem: Reason | None
+    """Why the queue does not admit the pods that must start together."""
+    shortage: QuotaShortage | None = None
+    """Details of a problem with quota."""
+    excess: ShareExcess | None = None
+    """Why the queue cannot reclaim, if the pods lack a place."""
+
+
+class QueueExplainer:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._state = scheduler.state
+        self._queues = scheduler.state.queues
+
+    def answer(self, pods: Sequence[Pod]) -> QueueAnswer | None:
+        """Returns what the queue of the pods says, which start together; None if they are in no queue."""
+        policy = self._queues.policy_of(pods[0])
+        if policy is None:
+            return None
+        namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
+        problem, member = policy.problem(pods[0], namespace), policy.member(pods[0])
+        queue = member.queue if member is not None else ""
+        if problem is not None or member is None or not queue:
+            return QueueAnswer(queue, problem)
+        ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), member.priority)
+        problem = policy.short(ask)
+        if problem is None and self._queues.is_held_up(policy, ask):
+            problem = Reason(Code.QUEUE_HELD_UP, (queue,))
+        return QueueAnswer(queue, problem, self._shortage(policy, ask, problem), self._excess(policy, ask, problem))
+
+    def _shortage(self, policy: QueuePolicy, ask: Ask, problem: Reason | None) -> QuotaShortage | None:
+        kueue = self._queues.system(KueueQueues)
+        known = kueue.cluster_queue(ask.queue)
+        if policy is not kueue or known is None or problem is None or problem.code not in QUOTA_CODES:
+            return None
+        resource = problem.args[1]
+        node = kueue.tree.node(ask.queue)
+        assets = [Asset(flavor, resource) for flavor in kueue.flavors.of(known, resource, ask.pod)]
+        asset = max(assets, key=node.available)
+        return QuotaShortage(
+            resource,
+            ask.wanted[resource],
+            node.quota(asset).nominal,
+            node.used.get(asset, 0),
+            max(0, node.available(asset)),
+            max(0, max(node.available(each, idle=True) for each in assets)),
+            room(node, asset).lent,
+            loans(self._queues, ask.queue, asset),
+            self._evictions(known, ask, asset),
+        )
+
+    def _evictions(self, queue: ClusterQueue, ask: Ask, asset: Asset) -> Evictions:
+        kueue, amount = self._queues.system(KueueQueues), ask.wanted[asset.resource]
+        charges, related = kueue.charges, set(kueue.tree.related(queue.name))
+        if any(each in related for each in charges.ending_queues()):
+            return Evictions.IN_PROGRESS
+        if kueue.is_fair(kueue.tree.root(queue.name)):
+            return Evictions.BY_SHARE
+        has_lower = charges.has_below(queue.name, ask.priority)
+        if has_lower and queue.preempts != "Never":
+            return Evictions.POSSIBLE
+        borrowers = [each.queue for each in loans(self._queues, queue.name, asset)]
+        lesser = any(charges.has_below(each, ask.priority) for each in borrowers)
+        if not kueue.tree.is_borrowing(queue.name, asset, amount) or kueue.tree.is_owed(queue.name, asset, amount):
+            if queue.reclaims == "Never":
+                return Evictions.NEVER_RECLAIMS
+            return Evictions.POSSIBLE if lesser or queue.reclaims == "Any" else Evictions.NO_LOWER_PRIORITY
+        if lesser and queue.borrows != "Never":
+            return Evictions.POSSIBLE
+        return Evictions.NEVER_PREEMPTS if has_lower else Evictions.BORROWS
+
+    def _excess(self, policy: QueuePolicy, ask: Ask, problem: Reason | None) -> ShareExcess | None:
+        if not isinstance(policy, KaiQueues) or problem is not None:
+            return None
+        tree = policy.shares()
+        node = tree.path(ask.queue)[0]
+        for each in RESOURCES:
+            held, share, wanted = node.staying(each), node.fair.get(each, 0.0), ask.wanted.get(each, 0)
+            if wanted and held + wanted > share:
+                leaves = (leaf for leaf in tree.all() if not leaf.children and leaf is not node)
+                over = (Loan(leaf.name, leaf.staying(each) - leaf.quota(each)) for leaf in leaves)
+                others = tuple(sorted((loan for loan in over if loan.amount > 0), key=_largest))
+                return ShareExcess(each, wanted, held, share, others)
+        return None
+
+
+def room(node: QuotaNode, asset: Asset) -> Room:
+    """Tells apart what a queue or cohort has of its own and what it could borrow."""
+    unused = max(0, node.total(asset) - node.used.get(asset, 0))
+    available = max(0, node.available(asset))
+    free = min(unused, available)
+    return Room(free, unused - free, available - free)
+
+
+def loans(queues: Queues, queue: str, asset: Asset) -> tuple[Loan, ...]:
+    """Returns the other queues below the same topmost cohort that use more than their quota, the largest loan first."""
+    tree = queues.system(KueueQueues).tree
+    nodes = (tree.node(name) for name in tree.related(queue) if name != queue)
+    found = (Loan(node.name, node.used.get(asset, 0) - node.total(asset)) for node in nodes)
+    return tuple(sorted((loan for loan in found if loan.amount > 0), key=_largest))
+
+
+def _largest(loan: Loan) -> tuple[float, str]:
+    return -loan.amount, loan.queue
