@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dray.cli import main
+from dray.client.foreign_kinds import definitions
+from tests.cli.queued import FLAVOR
+from tests.cli.test_explain_live import Server
 from tests.server.process import listening
 
 Run = Callable[..., Result]
@@ -40,6 +44,16 @@ def dray(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`dray` where $KUBECONFIG leads to that server."""
     monkeypatch.setenv("KUBECONFIG", str(config))
     return run
+
+
+@pytest.fixture
+def queue_server(run: Run, tmp_path: Path) -> Iterator[Server]:
+    """A server with the kinds of queues, a flavor and one node. There is no scheduler."""
+    with listening(kubeconfig=tmp_path / "kubeconfig"):
+        made = Server(run, tmp_path / "kubeconfig")
+        made.apply("\n---\n".join([*map(json.dumps, definitions()), FLAVOR]))
+        made.node("n1", 1, cpu="64")
+        yield made
 
 
 @pytest.fixture

@@ -37,6 +37,12 @@ class Server:
         result = self._run("explain", *arguments, "--kubeconfig", str(self._kubeconfig))
         return result.exit_code, result.output.splitlines()
 
+    def printed(self, *arguments: str) -> list[str]:
+        """The lines that a command prints, which must succeed."""
+        result = self._run(*arguments, "--kubeconfig", str(self._kubeconfig))
+        assert result.exit_code == 0, result.output
+        return result.output.splitlines()
+
     def patch(self, kind: str, name: str, body: dict[str, Any], subresource: str = "") -> None:
         api_version = "resource.k8s.io/v1" if kind == "ResourceClaim" else "v1"
         resource = find(api_version, kind)

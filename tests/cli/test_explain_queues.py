@@ -2,90 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from dray.client.foreign_kinds import definitions
-from tests.cli.test_explain_live import Dray, Server
-from tests.server.process import listening
-
-FLAVOR = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: any}
----
-"""
-QUEUE = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: %(name)s}
-spec:
-  cohortName: org
-  namespaceSelector: {}
-  preemption: %(preemption)s
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors:
-    - name: any
-      resources: [{name: cpu, nominalQuota: %(quota)s}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: %(name)s, namespace: default}
-spec: {clusterQueue: %(name)s}
----
-"""
-POD = """
-apiVersion: v1
-kind: Pod
-metadata: {name: %(name)s, labels: {kueue.x-k8s.io/queue-name: %(queue)s}}
-spec:
-  %(node)s
-  priority: %(priority)d
-  %(group)s
-  containers: [{name: main, image: busybox, resources: {requests: {cpu: "%(cpu)d"}}}]
----
-"""
-GROUP = """
-apiVersion: scheduling.k8s.io/v1beta1
-kind: PodGroup
-metadata: {name: %s}
-spec: {schedulingPolicy: {gang: {minCount: %d}}}
----
-"""
+from tests.cli.queued import gang, pod, queue
+from tests.cli.test_explain_live import Server
 
 
-def queue(name: str, quota: int, preemption: str = "{}") -> str:
-    return QUEUE % {"name": name, "quota": quota, "preemption": preemption}
-
-
-def pod(name: str, queue: str, cpu: int = 1, *, running: bool = False, group: str = "") -> str:
-    node = "nodeName: n1" if running else ""
-    member = f"schedulingGroup: {{podGroupName: {group}}}" if group else ""
-    return POD % {"name": name, "queue": queue, "cpu": cpu, "node": node, "group": member, "priority": 0}
-
-
-def gang(name: str, queue: str, number: int, cpu: int = 1) -> str:
-    pods = (pod(f"{name}-{index}", queue, cpu, group=name) for index in range(number))
-    return GROUP % (name, number) + "".join(pods)
-
-
-@pytest.fixture
-def server(run: Dray, tmp_path: Path) -> Iterator[Server]:
-    with listening(kubeconfig=tmp_path / "kubeconfig"):
-        made = Server(run, tmp_path / "kubeconfig")
-        made.apply("\n---\n".join(map(json.dumps, definitions())) + "\n---\n" + FLAVOR)
-        made.node("n1", 1, cpu="64")
-        yield made
-
-
-def test_a_gang_that_can_only_borrow_is_told_its_quota_and_who_borrowed_it(server: Server) -> None:
-    server.apply(queue("nlp", 8, "{reclaimWithinCohort: Any}") + queue("vision", 6))
-    server.apply(pod("v", "vision", 8, running=True) + gang("train", "nlp", 4, 3))
-    status, lines = server.explain("podgroup", "train")
+def test_a_gang_that_can_only_borrow_is_told_its_quota_and_who_borrowed_it(queue_server: Server) -> None:
+    queue_server.apply(queue("nlp", 8, "{reclaimWithinCohort: Any}") + queue("vision", 6))
+    queue_server.apply(pod("v", "vision", 8, running=True) + gang("train", "nlp", 4, 3))
+    status, lines = queue_server.explain("podgroup", "train")
     cause = (
         "needs 12 cpu, 6 left: more than the quota of 8 of ClusterQueue nlp, can only borrow;"
         " vision has borrowed 2 of the 8; nobody is evicted for pods that exceed the quota: wait until pods of vision"
@@ -95,9 +19,11 @@ def test_a_gang_that_can_only_borrow_is_told_its_quota_and_who_borrowed_it(serve
     assert lines[2] == f"├─ queue: {cause}"
 
 
-def test_quota_that_is_lent_and_that_the_queue_does_not_reclaim(server: Server) -> None:
-    server.apply(queue("nlp", 8) + queue("vision", 6) + pod("v", "vision", 8, running=True) + pod("wants", "nlp", 7))
-    status, lines = server.explain("pod", "wants")
+def test_quota_that_is_lent_and_that_the_queue_does_not_reclaim(queue_server: Server) -> None:
+    queue_server.apply(
+        queue("nlp", 8) + queue("vision", 6) + pod("v", "vision", 8, running=True) + pod("wants", "nlp", 7)
+    )
+    status, lines = queue_server.explain("pod", "wants")
     assert (status, lines) == (
         1,
         [
@@ -108,17 +34,19 @@ def test_quota_that_is_lent_and_that_the_queue_does_not_reclaim(server: Server) 
     )
 
 
-def test_borrowers_of_the_same_priority_stay_if_only_lower_ones_may_be_evicted(server: Server) -> None:
-    server.apply(queue("nlp", 8, "{reclaimWithinCohort: LowerPriority}") + queue("vision", 6) + queue("audio", 0))
-    server.apply(pod("v", "vision", 8, running=True) + pod("a", "audio", 1, running=True) + pod("wants", "nlp", 7))
-    _, lines = server.explain("pod", "wants")
+def test_borrowers_of_the_same_priority_stay_if_only_lower_ones_may_be_evicted(queue_server: Server) -> None:
+    queue_server.apply(queue("nlp", 8, "{reclaimWithinCohort: LowerPriority}") + queue("vision", 6) + queue("audio", 0))
+    queue_server.apply(
+        pod("v", "vision", 8, running=True) + pod("a", "audio", 1, running=True) + pod("wants", "nlp", 7)
+    )
+    _, lines = queue_server.explain("pod", "wants")
     assert "5 left; 3 of the 8 are lent: vision has borrowed 2, audio has borrowed 1; nobody is evicted" in lines[0]
     assert "reclaimWithinCohort is LowerPriority, and no borrower has a lower priority: set it to Any" in lines[0]
 
 
-def test_a_queue_whose_own_pods_use_the_quota(server: Server) -> None:
-    server.apply(queue("nlp", 2) + pod("first", "nlp", 2, running=True) + pod("second", "nlp"))
-    _, lines = server.explain("pod", "second")
+def test_a_queue_whose_own_pods_use_the_quota(queue_server: Server) -> None:
+    queue_server.apply(queue("nlp", 2) + pod("first", "nlp", 2, running=True) + pod("second", "nlp"))
+    _, lines = queue_server.explain("pod", "second")
     assert lines == [
         "pod default/second: cannot be placed: quota of ClusterQueue nlp is used up: needs 1 cpu, 0 left, borrowing"
         " included; its pods use 2 of its quota of 2; nobody is evicted for pods that exceed the quota: wait until"
@@ -126,9 +54,9 @@ def test_a_queue_whose_own_pods_use_the_quota(server: Server) -> None:
     ]
 
 
-def test_more_than_could_ever_be_lent_can_never_fit(server: Server) -> None:
-    server.apply(queue("nlp", 1) + queue("vision", 1) + gang("train", "nlp", 3))
-    _, lines = server.explain("podgroup", "train")
+def test_more_than_could_ever_be_lent_can_never_fit(queue_server: Server) -> None:
+    queue_server.apply(queue("nlp", 1) + queue("vision", 1) + gang("train", "nlp", 3))
+    _, lines = queue_server.explain("podgroup", "train")
     assert lines[0] == (
         "group default/train: waits: can never fit: ClusterQueue nlp has 2 cpu at most, borrowing included, and 3"
         " are needed; raise the quota, or ask for less; its own quota is 1"
@@ -146,16 +74,14 @@ spec:
 """
 
 
-def test_a_gang_beyond_the_fair_share_of_its_queue_is_told_why_nobody_is_evicted(server: Server) -> None:
+def test_a_gang_beyond_the_fair_share_of_its_queue_is_told_why_nobody_is_evicted(queue_server: Server) -> None:
     parent = "parentQueue: dept"
-    server.apply(KAI % ("dept", "", 64000) + KAI % ("one", parent, 32000) + KAI % ("two", parent, 32000))
+    queue_server.apply(KAI % ("dept", "", 64000) + KAI % ("one", parent, 32000) + KAI % ("two", parent, 32000))
     pods = pod("running", "two", 40, running=True) + gang("train", "one", 3, 12)
-    server.apply(pods.replace("kueue.x-k8s.io/queue-name", "kai.scheduler/queue"))
-    status, lines = server.explain("podgroup", "train")
+    queue_server.apply(pods.replace("kueue.x-k8s.io/queue-name", "kai.scheduler/queue"))
+    status, lines = queue_server.explain("podgroup", "train")
     assert status == 1
-    assert lines[0].startswith(
-        "group default/train: waits: 3 pods have to be placed together, but only 2 fit"
-    )
+    assert lines[0].startswith("group default/train: waits: 3 pods have to be placed together, but only 2 fit")
     assert lines[0].endswith(
         "; Queue one evicts no pods of other queues: with 36 more it would have 36 cpu, above its fair share of 32;"
         " two is 8 above its quota"

@@ -158,7 +158,7 @@ def test_queue_counts_waiting_pods_of_every_scheduler(run: Dray, admin: Path) ->
     server.apply(QUEUES + "---" + POD % ("p", "team", "dray") + "---" + POD % ("q", "team", "another"))
     team = run("queue", "team", "--kubeconfig", str(admin)).output.splitlines()
     assert team[1].split()[-1] == "3"
-    assert {line.removeprefix("next: ") for line in team[3:]} == {
+    assert {line.removeprefix("next: ") for line in team[-3:]} == {
         f"pod default/{name}: not tried yet" for name in ("p", "q", "waiting")
     }
 

@@ -1,8 +1,9 @@
-"""`dray queue`: the tree of queues with quota, what is used, fair share and left, and who waits, in order, and why."""
+"""`dray queue`: the tree of queues with quota and use, and of one queue what runs, what waits in order, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,20 +12,22 @@ import click
 from dray.allocation import KUBERNETES
 from dray.api.objects import condition_of, mapping, text
 from dray.api.suggestions import suggestion
+from dray.api.times import text_of
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.device_facts import table
 from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
 from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
-from dray.cli.queue_view import Amounts, QueueView, Waiter, find, row, views
+from dray.cli.queue_explainer import QueueExplainer
+from dray.cli.queue_tables import detail_lines, tree_lines
+from dray.cli.queue_texts import cause_text
+from dray.cli.queue_view import QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
-from dray.scheduling.model.messages import amount_text
+from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.scheduler import Options
+from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, QUEUES
 from dray.scheduling_loop.queues_left import REASON
 
-_COLUMNS: Final = ("Queue", "Flavor", "Resource", "Quota", "Limit", "Used", "Share", "Left", "Waiting")
 _MOST_SHOWN: Final = 20
 # How events about queues begin that a scheduler does not act on.
 _LEFT: Final = ("quota is ", "both enforce the quota ")
@@ -35,13 +38,14 @@ _LEFT: Final = ("quota is ", "both enforce the quota ")
 @output_option("table", "json", "yaml", "name")
 @reaching
 def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None:
-    """Show queues as a tree: quota, limit, usage, what is left, and the number of pending pods.
+    """Show queues as a tree: what each uses of its quota, what is left, its share, and the number of pending pods.
 
-    SHARE of a KAI queue is its fair share. SHARE of a Kueue queue is borrowed / lendable, divided by its weight. LEFT
-    includes quota that can be borrowed.
+    Each queue has one row, and each resource a column with USED/QUOTA, as in `2/8, 4+1 left, 2 lent`: of the quota of
+    8, pods of the queue use 2, 4 are free and 2 are lent to other queues; 1 more can be borrowed. SHARE of a KAI queue
+    is its fair share. SHARE of a Kueue queue is borrowed / lendable, divided by its weight.
 
-    With NAME it shows that queue or cohort and everything below it, and lists the pending pods in order, each with its
-    reason.
+    With NAME it shows that queue or cohort and everything below it, with all resources and flavors, who has borrowed
+    quota from whom, the running pods and groups, and the pending ones in order, each with its reason.
 
     \b
     Examples:
@@ -54,7 +58,8 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
 
     async def work(cluster: Cluster) -> int:
         found = await listed(cluster, with_left=True)
-        forest = views(World(found, "default", KUBERNETES).scheduler(Options().name, adopting=True))
+        scheduler = World(found, "default", KUBERNETES).scheduler(Options().name, adopting=True)
+        forest = views(scheduler)
         notes = _notes(found)
         notes += [each for each in await _said_by_schedulers(cluster) if not each.startswith(tuple(notes))]
         shown = find(forest, name) if name else forest
@@ -69,10 +74,10 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
         if output != "table":
             click.echo(structured({"queues": [row(each) for each in shown], "notes": notes}, output), nl=False)
             return 0
-        for line in table(_COLUMNS, [line for each in shown for line in _lines(each, "", "")]):
-            click.echo(line.rstrip())
-        for line in _waiting_lines(shown) if name else ():
+        for line in tree_lines(shown):
             click.echo(line)
+        for line in _details(found, scheduler, shown) if name else ():
+            click.echo(one_line(line))
         for line in notes:
             click.echo(one_line(f"note: {line}"))
         return 0
@@ -101,6 +106,15 @@ def _unread_notes(found: Listed) -> list[str]:
     return [*unread, REMEDY] if unread else []
 
 
+def _details(found: Listed, scheduler: Scheduler, shown: list[QueueView]) -> Iterator[str]:
+    def explain(unit: list[Waiter]) -> str:
+        # Whoever else enforces the quota decides for other reasons.
+        return "" if found.left else _lack_of_quota(scheduler, unit)
+
+    yield from detail_lines(shown, text_of(time.time()))
+    yield from _waiting_lines(shown, explain)
+
+
 def _notes(found: Listed) -> list[str]:
     """Returns the reasons why dray does not enforce the quota, and doubts about that."""
     left = dict.fromkeys(why for kind, why in found.left.items() if kind in QUEUE_KINDS)
@@ -126,51 +140,16 @@ async def _said_by_schedulers(cluster: Cluster) -> list[str]:
     return [f"{message} (reported by a scheduler at {at})" for message, at in said.items()]
 
 
-def _lines(view: QueueView, first: str, rest: str) -> Iterator[tuple[str, ...]]:
-    """The queue and those below it, drawn as a tree; a queue has a line for each resource."""
-    title = f"{first}{'cohort ' if view.kind == 'Cohort' else ''}{view.name}"
-    waiting = str(view.number_waiting)
-    for number, each in enumerate(view.amounts):
-        drawn = title if not number else rest + ("│" if view.children else "")
-        yield (drawn, *_texts(view, each), waiting if not number else "")
-    if not view.amounts:
-        yield (title, "", "", "", "", "", _share(view, None), "", waiting)
-    for number, child in enumerate(view.children):
-        last = number == len(view.children) - 1
-        yield from _lines(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
-
-
-def _texts(view: QueueView, amounts: Amounts) -> tuple[str, ...]:
-    numbers = (amounts.quota, amounts.limit, amounts.used)
-    quota, limit, used = (_amount(amounts.resource, each) for each in numbers)
-    left = _amount(amounts.resource, amounts.left)
-    return amounts.flavor, amounts.resource, quota, limit, used, _share(view, amounts), left
-
-
-def _share(view: QueueView, amounts: Amounts | None) -> str:
-    if view.borrowed is not None:
-        return f"{view.borrowed / 1000:g}"
-    return _amount(amounts.resource, amounts.share) if amounts is not None else ""
-
-
-def _amount(resource: str, number: float | None) -> str:
-    if number is None:
-        return "-"
-    written = amount_text(resource, number)
-    if "e+" not in written:
-        return written
-    # Quota is often set to more than anybody can use, as in 1M cores or 1Pi of memory.
-    return f"{number / 1000:.15g}" if resource == "cpu" else f"{number / (1 << 50):.4g}Pi"
-
-
-def _waiting_lines(shown: list[QueueView]) -> Iterator[str]:
+def _waiting_lines(shown: list[QueueView], explain: Callable[[list[Waiter]], str]) -> Iterator[str]:
     units: dict[object, list[Waiter]] = {}
     for each in (waiter for top in shown for view in top.all() for waiter in view.waiting):
         units.setdefault(each.group or each.pod.uid, []).append(each)
     if units:
         yield ""
     for number, unit in enumerate(list(units.values())[:_MOST_SHOWN]):
-        yield f"{'next: ' if not number else ''}{_title(unit)}: {_why(unit[0].pod)}"
+        said = _last_message(unit[0].pod)
+        why = (explain(unit) or said) if said else "not tried yet"
+        yield f"{'next: ' if not number else ''}{_title(unit)}: {why}"
     if len(units) > _MOST_SHOWN:
         yield f"and {len(units) - _MOST_SHOWN} more"
 
@@ -182,7 +161,15 @@ def _title(unit: list[Waiter]) -> str:
     return f"group {group.title} ({len(unit)} pods)"
 
 
-def _why(pod: Pod) -> str:
-    """What its scheduler said last."""
-    condition = condition_of(pod.document, "PodScheduled") or {}
-    return str(condition.get("message") or "not tried yet")
+def _lack_of_quota(scheduler: Scheduler, unit: list[Waiter]) -> str:
+    """Returns why the queue does not admit the pods now, with who has the quota; empty if it would admit them."""
+    groups, key = scheduler.state.groups, unit[0].group
+    group = groups.forest.get(key) if key is not None else None
+    need = groups.need(group) if isinstance(group, Group) else 1
+    answer = QueueExplainer(scheduler).answer([each.pod for each in unit[:need]])
+    return cause_text(answer) if answer is not None else ""
+
+
+def _last_message(pod: Pod) -> str:
+    """Returns what the scheduler of the pod said last; empty if it has not tried the pod."""
+    return str((condition_of(pod.document, "PodScheduled") or {}).get("message") or "")

@@ -26,11 +26,11 @@ from dray.scheduling.scheduler import Scheduler
 class Room(NamedTuple):
     """What a queue or cohort does not use."""
 
-    free: int
+    free: float
     """Unused quota of its own that it can use now."""
-    lent: int
+    lent: float
     """Unused quota of its own that others have borrowed."""
-    borrowable: int
+    borrowable: float
     """Quota of others that it can use now."""
 
 
@@ -68,7 +68,7 @@ class QuotaShortage:
     left: int
     most: int
     """What the queue could have if nobody else used anything."""
-    lent: int
+    lent: float
     """Unused quota of the queue that others have borrowed."""
     loans: tuple[Loan, ...]
     """Queues that use more than their own quota, the largest loan first."""
@@ -189,6 +189,14 @@ def loans(queues: Queues, queue: str, asset: Asset) -> tuple[Loan, ...]:
     tree = queues.system(KueueQueues).tree
     nodes = (tree.node(name) for name in tree.related(queue) if name != queue)
     found = (Loan(node.name, node.used.get(asset, 0) - node.total(asset)) for node in nodes)
+    return tuple(sorted((loan for loan in found if loan.amount > 0), key=_largest))
+
+
+def lenders(queues: Queues, queue: str, asset: Asset) -> tuple[Loan, ...]:
+    """Returns the other queues below the same topmost cohort whose unused quota is lent, the largest amount first."""
+    tree = queues.system(KueueQueues).tree
+    nodes = (tree.node(name) for name in tree.related(queue) if name != queue)
+    found = (Loan(node.name, room(node, asset).lent) for node in nodes)
     return tuple(sorted((loan for loan in found if loan.amount > 0), key=_largest))
 
 

@@ -160,12 +160,15 @@ def resource_text(resource: str) -> str:
     return resource.removeprefix(_DEVICES_OF)
 
 
+_BINARY_UNITS: Final = (("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+
+
 def amount_text(resource: str, number: float) -> str:
     """An amount of a resource as people write it; cpu is given in thousandths."""
     if resource == "cpu":
-        return f"{number / 1000:g}"
+        return f"{number / 1000:.15g}"
     if resource.partition(".")[0] == "memory" or "storage" in resource or resource.startswith("hugepages-"):
-        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+        for unit, size in _BINARY_UNITS:
             if abs(number) >= size:
                 return f"{number / size:.4g}{unit}"
     return f"{number:.15g}"
