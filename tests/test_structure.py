@@ -21,27 +21,19 @@ MOST_FUNCTION_LINES = 45
 MOST_QUOTA_METHODS = 12
 
 LONG_MODULES = {
-    "attempts/group_attempts.py": 394,
-    "core/queue.py": 415,
-    "core/state.py": 404,
-    "eviction/preemption.py": 409,
-    "quota/kai/policy.py": 352,
-    "quota/kueue/policy.py": 422,
-    "quota/queue_charges.py": 366,
-    "quota/queues.py": 365,
+    "attempts/group_attempts.py": 393,
+    "core/queue.py": 416,
+    "core/state.py": 409,
+    "quota/queue_charges.py": 406,
+    "quota/queues.py": 440,
     "scheduler.py": 418,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 
 LONG_FUNCTIONS = {
-    "attempts/pod_attempts.py Attempts._reject": 58,
     "attempts/queueing_hints.py QueueingHints._move": 47,
-    "scheduler.py Scheduler.__init__": 46,
 }
 """Functions with more than MOST_FUNCTION_LINES lines, and how many they may have at most."""
-
-QUOTA_METHODS = 36
-"""Methods of QueuePolicy today. The target is MOST_QUOTA_METHODS; this constant goes when it is reached."""
 
 _QUEUE_RECORD = "QueuedPod and SignatureGroup are records of the queue; nobody reads these as the result of a call."
 _OUTCOME = "The outcome of an attempt, left on the record of the pod; an Outcome value is to carry it."
@@ -52,15 +44,11 @@ _WORK = "The work budget of selectors is replaced for the time of a call and put
 _DOCUMENT = "The record of a pod follows the newest document."
 
 SETS_ATTRIBUTES = {
-    "attempts/group_attempts.py": {"passed_over retry_at": _FLAG, "binding_may_help reported": _OUTCOME},
+    "attempts/group_attempts.py": {"reported": _OUTCOME},
     "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
-    "attempts/pod_attempts.py": {
-        "passed_over": _FLAG,
-        "binding_may_help nodes preemption_futile reported waits_for": _OUTCOME,
-    },
+    "attempts/pod_attempts.py": {"reported": _OUTCOME},
     "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT, "pod_bound": _FLAG},
     "attempts/queueing_hints.py": {
-        "passed_over": _FLAG,
         "binding_may_help": _OUTCOME,
         "turned": "Takes over a list of the queue and leaves an empty one; the queue is to hand it out.",
     },
@@ -75,10 +63,11 @@ SETS_ATTRIBUTES = {
     },
     "core/queue.py": {
         "arrival attempts cluster_wide diagnosis errors failures group nodes not_before": _QUEUE_RECORD,
-        "added subqueue timer trying turn": _QUEUE_RECORD,
+        "added binding_may_help preemption_futile subqueue timer trying turn waits_for": _QUEUE_RECORD,
     },
     "core/state.py": {
         "document images labels taints": "State owns nodes and pods.",
+        "queue_labels": "Set once: the labels by which pods name queues.",
         "trying": _FLAG,
     },
     "model/tolerations.py": {"_by_key _known": "A tuple is filled in `__new__`."},
@@ -237,4 +226,4 @@ def test_the_quota_interface_has_at_most_twelve_methods():
         if isinstance(node, ast.ClassDef) and node.name == "QueuePolicy"
     ]
     methods = {"QueuePolicy": sum(isinstance(node, ast.FunctionDef) for node in policy.body)}
-    check_exceptions(methods, MOST_QUOTA_METHODS, {"QueuePolicy": QUOTA_METHODS})
+    check_exceptions(methods, MOST_QUOTA_METHODS, {})

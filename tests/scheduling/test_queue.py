@@ -3,6 +3,7 @@
 import pytest
 
 from dray.scheduling.core.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
+from dray.scheduling.core.waits import Wait
 from dray.scheduling.model.status import Diagnosis
 from tests.scheduling import models
 
@@ -30,7 +31,7 @@ def popped(queue, now=0.0):
 
 
 def park(queue, each, key="k", now=0.0):
-    queue.add_unschedulable(each, key, None, Diagnosis(0), now)
+    queue.add_unschedulable(each, Diagnosis(0), Wait(key), now)
 
 
 def test_by_priority_and_then_by_arrival():

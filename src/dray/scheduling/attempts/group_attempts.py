@@ -19,6 +19,7 @@ from dray.api.objects import Key, Object, key_of
 from dray.scheduling.attempts.pod_attempts import is_news
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.queue import QueuedPod, SubQueue
+from dray.scheduling.core.waits import Wait
 from dray.scheduling.eviction.group_preemption import GroupPreemptor
 from dray.scheduling.eviction.group_quota import GroupQuota
 from dray.scheduling.eviction.results import EvictionResult
@@ -344,24 +345,15 @@ class GroupAttempts:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
         awaits_binding = searched.awaits_binding and preemption is None
         to_do = self._keep_places(queued, preemption) or to_do
+        binding = awaits_binding or self._drains.awaits_binding(group)
+        retry_at = searched.retry_at if preemption is None else inf
+        wait = Wait(("group", group.key), nodes=nodes, cluster_wide=cluster_wide, binding=binding, at=retry_at)
         for each in queued:
             each.reported = diagnosis
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
-                self._queue.add_unschedulable(
-                    each,
-                    ("group", group.key),
-                    None,
-                    None,
-                    now,
-                    nodes=nodes,
-                    cluster_wide=cluster_wide,
-                    error=diagnosis.error,
-                )
-            if each.group is not None:
-                each.group.binding_may_help = awaits_binding or self._drains.awaits_binding(group)
-        if preemption is None and searched.retry_at < inf:
-            self._queue.try_at(queued[0], searched.retry_at, now)
+                self._queue.add_unschedulable(each, None, replace(wait, error=diagnosis.error), now)
+            self._queue.note_binding(each, may_help=binding)
         if not (news or to_do):
             return None
         return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption, news)

@@ -1,21 +1,22 @@
 """Attempts: one pod through the stages prefilter, filter, score and reserve, and what follows if it is rejected.
 
-`attempt` takes a pod from the queue and gives the action that follows from it. Each stage can be undone: what `reserve`
-takes is given back by `unreserve`, so that several pods can be reserved one after the other and given back together.
+An attempt decides first and acts then. `_decide` is the list of steps; it returns an `Outcome`, and `_apply` carries it
+out: a reservation, evictions, or what the pod waits for. What `reserve` takes is given back by `unreserve`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dray.allocation import Work
 from dray.api.objects import status_of
+from dray.scheduling.attempts.outcome import Outcome, Remedy
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.feasible_nodes import signature_of
 from dray.scheduling.core.queue import QueuedPod
+from dray.scheduling.core.waits import Wait
 from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model import faults
 from dray.scheduling.model.actions import Action, Bind, Preemption, Refuse
@@ -58,29 +59,120 @@ class Attempts:
             return self._attempt(queued, now, work)
 
     def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
-        pod = queued.pod
-        cycle = self._algorithm.begin(pod, now, work)
-        if self._framework.pre_enqueue(pod) is not None:
+        cycle = self._algorithm.begin(queued.pod, now, work)
+        if self._framework.pre_enqueue(queued.pod) is not None:
             self._scheduler.enqueue(queued, now)
             return None
-        with self._nominations.out_of_sight_of(pod):
-            status = self._framework.prefilter(cycle)
-            queue_quota.register(self._state, cycle, status)
-            if status is not None:
-                self._state.queues.waiters.passed(pod.uid)
-                return self._reject_everywhere(queued, cycle, status)
-            alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
-            group = None if alone else self._queue.known(_group_key(cycle), queued)
-            known = group.diagnosis if group is not None else None
-            answer = self._algorithm.schedule(cycle, known)
-            if isinstance(answer, Diagnosis) and self._scheduler.drains.active:
-                answer = self._beside_drain(cycle, answer, known)
-            if isinstance(answer, Diagnosis):
-                return self._reject(queued, cycle, answer, alone=alone, known=answer is known)
-            if (full := self._scheduler.devices.full_claim(cycle)) is not None:
-                return self._reject_everywhere(queued, cycle, full)
-            self.reserve(queued, answer)
-            return self.binding(queued, answer)
+        with self._nominations.out_of_sight_of(queued.pod):
+            return self._apply(queued, cycle, self._decide(queued, cycle))
+
+    # Steps, which decide
+
+    def _decide(self, queued: QueuedPod, cycle: Cycle) -> Outcome:
+        """Goes through the steps of an attempt until one of them knows what to do."""
+        # First what concerns the pod itself, as it needs no look at any node: its claims, volumes and quota.
+        status = self._framework.prefilter(cycle)
+        queue_quota.register(self._state, cycle, status)
+        if status is not None:
+            self._state.queues.waiters.passed(cycle.pod.uid)
+            return self._rejected(cycle, status)
+        # Then the nodes. Pods that wait together got the same answer before, unless nodes have changed since.
+        alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
+        group = None if alone else self._queue.known(_group_key(cycle), queued)
+        known = group.diagnosis if group is not None else None
+        answer = self._algorithm.schedule(cycle, known)
+        # Places that are reserved for groups look taken. Pods that end in time may have them all the same.
+        if isinstance(answer, Diagnosis) and self._scheduler.drains.active:
+            answer = self._beside_drain(cycle, answer, known)
+        if isinstance(answer, Diagnosis):
+            return self._remedy(cycle, answer, alone=alone, known=answer is known)
+        # Last, since only a pod that has a place needs it: room in the list of a shared claim's consumers.
+        if (full := self._scheduler.devices.full_claim(cycle)) is not None:
+            return self._rejected(cycle, full)
+        return Outcome(Remedy.PLACE, placement=answer)
+
+    def _rejected(self, cycle: Cycle, status: Status) -> Outcome:
+        """The pod fits on no node, whatever the nodes say."""
+        if status.pending:
+            return Outcome(Remedy.GATE)
+        wait = Wait(
+            ("rejected", status.alike or cycle.pod.uid),
+            nodes=_NOWHERE,
+            cluster_wide=not status.waits_for and self._framework.is_cluster_wide(status.plugin),
+            objects=status.waits_for,
+            binding=None,
+            futile=None,
+            error=status.error,
+        )
+        diagnosis = Diagnosis(self._state.size, status, error=status.error)
+        if cycle.claims.leftover is not None:
+            return Outcome(Remedy.DISCARD, diagnosis, wait, claim=cycle.claims.leftover)
+        if status.plugin != QueueQuota.name:
+            return Outcome(Remedy.WAIT, diagnosis, wait)
+        result = self._reclaim(cycle)
+        if result.found is not None:
+            return Outcome(Remedy.RECLAIM, diagnosis, wait, preemption=result.found)
+        # Where quota would be there, room on any node may be what the pod lacked.
+        nodes = None if result.lacks_place else _NOWHERE
+        wait = replace(wait, nodes=nodes, binding=result.awaits_binding)
+        lacks_quota = True if isinstance(cycle.data.get(QueueQuota.name), QueuedAsk) else None
+        return Outcome(Remedy.WAIT, diagnosis, wait, lacks_quota=lacks_quota)
+
+    def _remedy(self, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool) -> Outcome:
+        """No node fits: looks for something that helps, the least disturbing first."""
+        wait = self._wait(cycle, diagnosis, alone=alone, known=known)
+        if diagnosis.error:
+            return Outcome(Remedy.WAIT, diagnosis, wait, lacks_quota=_if_asked(cycle))
+        if (claim := self._algorithm.to_deallocate(cycle)) is not None:
+            return Outcome(Remedy.RELEASE, replace(diagnosis, deallocated=True), wait, claim=claim)
+        if cycle.undecided:
+            # No pod is evicted for one that may fit as things are.
+            searches = tuple(cycle.undecided.values())
+            return Outcome(Remedy.SEARCH, diagnosis, wait, searches=searches, lacks_quota=_if_asked(cycle))
+        preempted, reclaimed = EvictionResult[Preemption](), EvictionResult[Preemption]()
+        if cycle.pod.preempts and not (known and self._is_futile(cycle)):
+            preempted = self._scheduler.preemptor.find(cycle)
+        evicting = replace(wait, futile=None if known else False)
+        if preempted.found is not None:
+            return Outcome(Remedy.PREEMPT, diagnosis, evicting, preemption=preempted.found)
+        if wait.quota or _has_flavors(cycle):
+            # There is quota, but not where there is or could be a place: other queues may have borrowed it there.
+            reclaimed = self._reclaim(cycle)
+        if reclaimed.found is not None:
+            return Outcome(Remedy.RECLAIM, diagnosis, evicting, preemption=reclaimed.found)
+        awaits_binding = preempted.awaits_binding or reclaimed.awaits_binding
+        wait = replace(wait, at=preempted.retry_at, binding=None if known else awaits_binding)
+        return Outcome(Remedy.WAIT, diagnosis, wait, may_reserve=True, lacks_quota=_if_asked(cycle))
+
+    def _reclaim(self, cycle: Cycle) -> EvictionResult[Preemption]:
+        """Finds pods to evict for quota that the pod lacks."""
+        asked = cycle.data.get(QueueQuota.name)
+        return self._scheduler.reclaimer.for_pod(asked, cycle) if isinstance(asked, QueuedAsk) else EvictionResult()
+
+    def _wait(self, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool) -> Wait:
+        """Returns what a pod waits for that no node takes."""
+        pod, devices, drains = cycle.pod, self._scheduler.devices, self._scheduler.drains
+        nodes = cycle.nodes
+        passes = drains.active and drains.lets_pass((pod,), cycle.now)
+        # Devices that only the pod uses can be given back wherever there is a place for it.
+        if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
+            nodes = None
+        return Wait(
+            _group_key(cycle, pod.uid if alone else "backfill" if passes else ""),
+            signature_of(cycle),
+            nodes,
+            # A reserved place looks taken, but not to pods that end in time.
+            cluster_wide=passes or bool(self._framework.own_filters(cycle)),
+            quota=_short_on_nodes(cycle, diagnosis),
+            # Until an eviction is found, none helps. Pods that wait together need not search again.
+            binding=None if known else False,
+            futile=None if known else True,
+            error=diagnosis.error,
+        )
+
+    def _is_futile(self, cycle: Cycle) -> bool:
+        group = self._queue.known(_group_key(cycle))
+        return group is not None and group.preemption_futile
 
     def _beside_drain(self, cycle: Cycle, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
         """Once more with what is kept for a group: those may have it that end in time, and others are told."""
@@ -128,147 +220,77 @@ class Attempts:
             unbound_claims(cycle),
         )
 
-    # Rejections
+    # Outcomes, which change the state
+
+    def _apply(self, queued: QueuedPod, cycle: Cycle, outcome: Outcome) -> Action | None:
+        if outcome.placement is not None:
+            self.reserve(queued, outcome.placement)
+            return self.binding(queued, outcome.placement)
+        if outcome.remedy is Remedy.GATE:
+            self._queue.gate(queued, cycle.now)
+            return None
+        diagnosis, wait = outcome.diagnosis, outcome.wait
+        assert diagnosis is not None
+        assert wait is not None
+        self._keep_place(cycle, outcome)
+        self._search_on(cycle, outcome.searches)
+        diagnosis, wait = self._reserve_for_later(queued, cycle, outcome, diagnosis, wait)
+        self._scheduler.waiters.add(queued.pod.uid, wait.objects)
+        self._queue.add_unschedulable(queued, outcome.diagnosis, wait, cycle.now)
+        return self._refusal(queued, outcome, diagnosis)
+
+    def _keep_place(self, cycle: Cycle, outcome: Outcome) -> None:
+        """Keeps place and quota for a pod for which others are evicted. Others may have the place of a pod that
+        cannot have it."""
+        pod, preemption, queues = cycle.pod, outcome.preemption, self._state.queues
+        if outcome.remedy is Remedy.RELEASE:
+            return
+        if preemption is None or not preemption.node:
+            self._nominations.give_up(pod.uid)
+        else:
+            self._nominations.keep(pod, preemption)
+        if preemption is not None and outcome.remedy is Remedy.PREEMPT:
+            queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
+        asked = cycle.data.get(QueueQuota.name)
+        if outcome.lacks_quota is not None and isinstance(asked, QueuedAsk):
+            queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=outcome.lacks_quota)
+
+    def _reserve_for_later(
+        self, queued: QueuedPod, cycle: Cycle, outcome: Outcome, diagnosis: Diagnosis, wait: Wait
+    ) -> tuple[Diagnosis, Wait]:
+        """Reserves a place that will be free, for a pod that needs several devices."""
+        pod, drains = queued.pod, self._scheduler.drains
+        if not outcome.may_reserve:
+            drains.forget_pod(pod.uid)
+            return diagnosis, wait
+        if cycle.claims.demand.is_several(pod.requirements.requests):
+            self._scheduler.group_attempts.drain_for(queued, cycle.now)
+        if drains.awaits_binding_of(pod.uid):
+            wait = replace(wait, binding=True)
+        return replace(diagnosis, draining=drains.draining_of(pod.uid)), wait
+
+    def _refusal(self, queued: QueuedPod, outcome: Outcome, diagnosis: Diagnosis) -> Refuse | None:
+        """Returns what to write: evictions, a claim to give back, or a reason that is new."""
+        pod, preemption = queued.pod, outcome.preemption
+        if outcome.remedy is Remedy.DISCARD:
+            return Refuse(pod, diagnosis, news=False, discard=outcome.claim)
+        is_preempting = preemption is not None and is_news(pod, preemption)
+        if outcome.remedy is not Remedy.RELEASE and not is_preempting:
+            return _report(queued, diagnosis)
+        news = queued.reported != diagnosis
+        queued.reported = diagnosis
+        return Refuse(pod, diagnosis, news, outcome.claim, preemption=preemption)
 
     def give_up(self, queued: QueuedPod, error: Exception, now: float) -> Refuse | None:
-        """An attempt ended in an error that nobody expected: the others go on, and this pod is tried later."""
+        """An attempt ended in an unexpected error: the others go on, and this pod is tried later."""
         pod = queued.pod
         self._state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
         self._nominations.give_up(pod.uid)
         self._scheduler.drains.forget_pod(pod.uid)
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(self._state.size, status, error=True)
-        self._queue.add_unschedulable(queued, ("failed", pod.uid), None, diagnosis, now, nodes=_NOWHERE, error=True)
+        self._queue.add_unschedulable(queued, diagnosis, Wait(("failed", pod.uid), nodes=_NOWHERE, error=True), now)
         return _report(queued, diagnosis)
-
-    def _reject_everywhere(self, queued: QueuedPod, cycle: Cycle, status: Status) -> Action | None:
-        """The pod fits on no node, whatever the nodes say."""
-        pod, now = queued.pod, cycle.now
-        if status.pending:
-            self._queue.gate(queued, now)
-            return None
-        self._scheduler.drains.forget_pod(pod.uid)
-        self._scheduler.waiters.add(pod.uid, status.waits_for)
-        diagnosis = Diagnosis(self._state.size, status, error=status.error)
-        self._queue.add_unschedulable(
-            queued,
-            ("rejected", status.alike or pod.uid),
-            None,
-            diagnosis,
-            now,
-            nodes=_NOWHERE,
-            cluster_wide=not status.waits_for and self._framework.is_cluster_wide(status.plugin),
-            error=status.error,
-        )
-        leftover = cycle.claims.leftover
-        reclaims = leftover is None and status.plugin == QueueQuota.name
-        result = self._reclaim(cycle) if reclaims else EvictionResult[Preemption]()
-        preemption = result.found
-        asked = cycle.data.get(QueueQuota.name)
-        if reclaims and preemption is None and isinstance(asked, QueuedAsk):
-            self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
-        if reclaims and preemption is None and queued.group is not None:
-            queued.group.binding_may_help = result.awaits_binding
-            if result.lacks_place:
-                # Room on any node may be what it lacked.
-                queued.group.nodes = None
-        if preemption is None or not preemption.node:
-            self._nominations.give_up(pod.uid)
-        if leftover is not None:
-            return Refuse(pod, diagnosis, news=False, discard=leftover)
-        if preemption is None or not preemption.victims:
-            return _report(queued, diagnosis)
-        news = queued.reported != diagnosis
-        queued.reported = diagnosis
-        return Refuse(pod, diagnosis, news, preemption=preemption)
-
-    def _reclaim(self, cycle: Cycle) -> EvictionResult[Preemption]:
-        """Finds pods to evict for quota that the pod lacks. Its place is kept until it is tried again."""
-        known = cycle.data.get(QueueQuota.name)
-        if not isinstance(known, QueuedAsk):
-            return EvictionResult()
-        result = self._scheduler.reclaimer.for_pod(known, cycle)
-        if result.found is not None and result.found.node:
-            self._nominations.keep(cycle.pod, result.found)
-        return result
-
-    def _reject(
-        self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool
-    ) -> Action | None:
-        """No node fits: what to do about it, and what to wait for."""
-        pod, preemptor, drains = queued.pod, self._scheduler.preemptor, self._scheduler.drains
-        undecided = tuple(cycle.undecided.values())
-        release = None if diagnosis.error else self._algorithm.to_deallocate(cycle)
-        searched = EvictionResult[Preemption]()
-        if release is not None:
-            diagnosis = replace(diagnosis, deallocated=True)
-        elif undecided:
-            # Nobody is removed for a pod that may fit as things are.
-            self._search_on(cycle, undecided)
-        elif pod.preempts and not diagnosis.error and not (known and self._is_futile(cycle)):
-            searched = preemptor.find(cycle)
-        preemption = searched.found
-        short = _short_on_nodes(cycle, diagnosis)
-        reclaimed = EvictionResult[Preemption]()
-        if (
-            (short or _has_flavors(cycle))
-            and release is None
-            and preemption is None
-            and not undecided
-            and not diagnosis.error
-        ):
-            # There is quota, and not where there is a place, or could be: others may have to leave what they borrowed.
-            reclaimed = self._reclaim(cycle)
-        if reclaimed.found is not None:
-            preemption = reclaimed.found
-        elif preemption is not None:
-            self._nominations.keep(pod, preemption)
-            self._state.queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
-        elif release is None:
-            # Others must not keep off a place that it cannot have.
-            self._nominations.give_up(pod.uid)
-            if isinstance(asked := cycle.data.get(QueueQuota.name), QueuedAsk):
-                self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=False)
-        if preemption is not None or release is not None or undecided or diagnosis.error:
-            drains.forget_pod(pod.uid)
-        elif cycle.claims.demand.is_several(pod.requirements.requests):
-            self._scheduler.group_attempts.drain_for(queued, cycle.now)
-        self._wait(queued, cycle, diagnosis, alone=alone)
-        if preemption is None and searched.retry_at < inf:
-            self._queue.try_at(queued, searched.retry_at, cycle.now)
-        if queued.group is not None and not known:
-            queued.group.preemption_futile = preemption is None
-            awaits_binding = searched.awaits_binding or reclaimed.awaits_binding
-            queued.group.binding_may_help = preemption is None and awaits_binding
-        if queued.group is not None:
-            queued.group.waits_for = short
-        if queued.group is not None and drains.awaits_binding_of(pod.uid):
-            queued.group.binding_may_help = True
-        diagnosis = replace(diagnosis, draining=drains.draining_of(pod.uid))
-        if release is None and (preemption is None or not is_news(pod, preemption)):
-            return _report(queued, diagnosis)
-        news = queued.reported != diagnosis
-        queued.reported = diagnosis
-        return Refuse(pod, diagnosis, news, release, preemption=preemption)
-
-    def _wait(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool) -> None:
-        pod, devices, drains = cycle.pod, self._scheduler.devices, self._scheduler.drains
-        nodes = cycle.nodes
-        passes = drains.active and drains.lets_pass((pod,), cycle.now)
-        # What only it uses can be given back wherever there is a place for it.
-        if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
-            nodes = None
-        self._queue.add_unschedulable(
-            queued,
-            _group_key(cycle, pod.uid if alone else "backfill" if passes else ""),
-            signature_of(cycle),
-            diagnosis,
-            cycle.now,
-            nodes=nodes,
-            # What is kept for a group looks taken, and is not for those that end in time.
-            cluster_wide=passes or bool(self._framework.own_filters(cycle)),
-            error=diagnosis.error,
-        )
 
     def _search_on(self, cycle: Cycle, nodes: Sequence[Node]) -> None:
         devices = self._scheduler.devices
@@ -276,9 +298,10 @@ class Attempts:
             claims, _ = devices.claims_on(cycle, node)
             devices.searches.want(cycle.pod.uid, cycle.claims.demand, node, claims)
 
-    def _is_futile(self, cycle: Cycle) -> bool:
-        group = self._queue.known(_group_key(cycle))
-        return group is not None and group.preemption_futile
+
+def _if_asked(cycle: Cycle) -> bool | None:
+    """Returns False for a pod that has quota and lacks a place, and None for one that asked for no quota."""
+    return False if isinstance(cycle.data.get(QueueQuota.name), QueuedAsk) else None
 
 
 def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:

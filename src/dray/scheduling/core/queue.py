@@ -12,10 +12,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final
 
 from dray.api.times import seconds_of
 from dray.scheduling.core.feasible_nodes import Signature
+from dray.scheduling.core.waits import Wait
 from dray.scheduling.model import faults
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.pod import Pod
@@ -235,27 +237,21 @@ class Queue:
         if self._queued.get(queued.pod.uid) is queued:
             self.back_off(queued, now)
 
-    def add_unschedulable(
-        self,
-        queued: QueuedPod,
-        key: Hashable,
-        signature: Signature | None,
-        diagnosis: Diagnosis | None,
-        now: float,
-        *,
-        nodes: frozenset[int] | None = None,
-        cluster_wide: bool = False,
-        error: bool = False,
-    ) -> None:
-        """After an error it is not known what would help: then it is also tried again after a while."""
-        group = self._groups.get(key)
+    def add_unschedulable(self, queued: QueuedPod, diagnosis: Diagnosis | None, wait: Wait, now: float) -> None:
+        """Files a refused pod by what it waits for."""
+        group = self._groups.get(wait.key)
         if queued.group is not None and queued.group is not group:
             self._leave(queued, now)
         if group is None:
-            group = self._groups[key] = SignatureGroup(key, signature)
+            group = self._groups[wait.key] = SignatureGroup(wait.key, wait.signature)
             group.trying = queued
-        group.nodes, group.cluster_wide, group.diagnosis = nodes, cluster_wide, diagnosis
-        # Others that come to it say nothing about how often it was tried in vain.
+        group.nodes, group.cluster_wide, group.diagnosis = wait.nodes, wait.cluster_wide, diagnosis
+        group.waits_for = wait.quota
+        if wait.futile is not None:
+            group.preemption_futile = wait.futile
+        if wait.binding is not None:
+            group.binding_may_help = wait.binding
+        # Pods that join the group do not count as further failures of it.
         if group.trying is queued:
             group.trying = None
             group.failures += 1
@@ -264,12 +260,14 @@ class Queue:
         queued.errors = 0
         group.members[queued.pod.uid] = queued
         heappush(group.order, (queued.arrival, queued.pod.uid))
-        self._set_timer(group, now + (backoff(group.failures) if error else FLUSH_AFTER), now)
+        self._set_timer(group, now + (backoff(group.failures) if wait.error else FLUSH_AFTER), now)
+        if wait.at < inf:
+            self._set_timer(group, wait.at, now)
 
-    def try_at(self, queued: QueuedPod, when: float, now: float) -> None:
-        """Others that wait with it are tried then, though nothing may have happened."""
+    def note_binding(self, queued: QueuedPod, *, may_help: bool) -> None:
+        """Notes whether pods that are being bound may be evicted for the pod afterwards."""
         if queued.group is not None:
-            self._set_timer(queued.group, when, now)
+            queued.group.binding_may_help = may_help
 
     def known(self, key: Hashable, trying: QueuedPod | None = None) -> SignatureGroup | None:
         """The group, if pods of it wait and none is being tried; or only this one, which has the turn of its queue."""
