@@ -1,4 +1,7 @@
-"""Actions: what the scheduler wants written. It has assumed all of it already; the loop around it says how it went."""
+"""Actions: what the scheduler wants written to the API server.
+
+The scheduler has assumed the result already. The caller writes it and reports whether that succeeded.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,15 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrite:
-    """To be written to a claim before its pod is bound: who uses it, and the allocation if there is one."""
+    """A write to a claim before its pod is bound: the consumer, and the allocation if it is new."""
 
     claim: Object
-    """As it was when decided. A special claim has yet to be created."""
+    """The claim at the time of the decision. A special claim does not exist yet and has to be created."""
     allocation: Object | None
     consumer: Object
-    """The pod, or the group it belongs to."""
+    """The entry for `reservedFor`: the pod, or its group."""
     special: bool = False
+    """Whether it is the claim for extended resources of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +38,25 @@ class Bind:
     node: str
     writes: tuple[ClaimWrite, ...]
     claims: tuple[Object, ...]
-    """All claims of the pod as they were, written or not."""
+    """All claims of the pod at the time of the decision, also those that are not written."""
     mappings: tuple[Object, ...] = ()
-    """For the pod's status: which container gets which request of the special claim."""
+    """Entries for the status of the pod: which container gets which request of the special claim."""
     node_allocatable: tuple[Object, ...] = ()
-    """For the pod's status: what its devices take from the node."""
+    """Entries for the status of the pod: resources that its devices take from the node."""
     volumes: tuple[Object, ...] = ()
-    """Claims for volumes that wait for the pod: they get its node, and must be bound before it is."""
+    """PersistentVolumeClaims that wait for this pod: they get its node, and must be bound before the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Pods to be removed so that another finds its place; none if those that are going already will do."""
+    """Pods to evict so that another pod fits; none if pods that are being deleted already free enough."""
 
     node: str
     victims: tuple[Pod, ...]
     allocation: tuple[Object, ...] = ()
-    """The devices that the other pod counts on."""
+    """The devices that the other pod will get."""
     reclaims: bool = False
-    """Whether some of them go for what is due to its queue, whatever their priority."""
+    """Whether victims are evicted to reclaim quota of the pod's queue, whatever their priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,11 @@ class Refuse:
     pod: Pod
     diagnosis: Diagnosis
     news: bool = True
-    """Whether it is another diagnosis than the last one."""
+    """Whether the diagnosis differs from the last one that was reported."""
     release: Object | None = None
-    """A claim whose devices are in the way and should be given back."""
+    """A claim to deallocate: with its devices the pod fits on no node."""
     discard: Object | None = None
-    """A claim that an earlier attempt left behind."""
+    """A claim for extended resources to delete, which an earlier attempt left behind."""
     preemption: Preemption | None = None
 
     @property
@@ -73,13 +77,13 @@ class Refuse:
 
     @property
     def reason(self) -> str:
-        """Of the PodScheduled condition."""
+        """The reason of the PodScheduled condition."""
         return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
 
 
 @dataclass(frozen=True, slots=True)
 class BindGroup:
-    """All of it is written, or none: the claims of all pods before the first is bound."""
+    """Binds all pods of a group or none: the claims of all pods are written before the first pod is bound."""
 
     group: Group
     binds: tuple[Bind, ...]
@@ -87,11 +91,11 @@ class BindGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPreemption:
-    """Pods to be removed so that a group finds its places; none if those that are going already will do."""
+    """Pods to evict so that a group fits; none if pods that are being deleted already free enough."""
 
     victims: tuple[Pod, ...]
     places: Mapping[str, Preemption]
-    """Where each pod of the group is to go, by its uid."""
+    """The node and devices that each pod of the group will get, by its uid."""
     reclaims: bool = False
 
 
@@ -101,10 +105,10 @@ class RefuseGroup:
     pods: tuple[Pod, ...]
     diagnosis: GroupDiagnosis
     release: tuple[Object, ...] = ()
-    """Claims whose devices are in the way and should be given back."""
+    """Claims to deallocate: with their devices the group fits nowhere."""
     preemption: GroupPreemption | None = None
     news: bool = True
-    """Whether it is another diagnosis than the last one."""
+    """Whether the diagnosis differs from the last one that was reported."""
 
     @property
     def message(self) -> str:

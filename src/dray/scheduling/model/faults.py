@@ -1,6 +1,6 @@
-"""Errors that nobody expected, kept to the object they came up with.
+"""Unexpected errors, limited to the object that caused them.
 
-Whoever handles one object after the other catches what a single one raises, tells it to `State.report` and goes on.
+Code that handles many objects catches the error of a single one, passes it to `State.report` and continues.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import Final
 
 Report = Callable[[str, Exception], None]
-"""Told what was being done, and the error."""
+"""Called with a description of what was being done, and the error."""
 
 _MOST_TEXT: Final = 200
 
 
 def ignore(_: str, __: Exception) -> None:
-    """For those who do not want to know."""
+    """A Report that does nothing."""
 
 
 def text(error: BaseException) -> str:
-    """What an error says, in one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said[:_MOST_TEXT]}" if said else type(error).__name__
+    """The type and message of an error, in one line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message[:_MOST_TEXT]}" if message else type(error).__name__

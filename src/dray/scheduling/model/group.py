@@ -1,6 +1,6 @@
-"""Group: what the scheduler knows of a group of pods, whichever API it came from.
+"""Group: a group of pods that start together, whichever API describes it.
 
-Groups form trees: one with children holds no pods of its own, and is placed with all that is below it.
+Groups form trees. A group with children has no pods of its own, and is placed together with all groups below it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final, NamedTuple
 from dray.api.objects import Key, Object
 
 Path = tuple[str, ...]
-"""Labels of nodes from coarse to fine. Nodes are in one domain where the values of all are the same."""
+"""Node labels from coarse to fine. Nodes with the same values of all labels are in one domain."""
 
 
 POD: Final = "Pod"
-"""The kind of a group that stands for a single pod."""
+"""The kind of a group that consists of a single pod."""
 
 
 class GroupKey(NamedTuple):
     api: str
-    """The API group of the object that describes the group: there are several kinds PodGroup."""
+    """The API group of the object that describes the group; several APIs have a kind PodGroup."""
     namespace: str
     name: str
     kind: str = "PodGroup"
-    """Tells groups apart that stand for another kind of object, or for a part of one."""
+    """The kind of the object that describes the group, or of the part of it (a sub-group)."""
 
     @property
     def title(self) -> str:
@@ -34,21 +34,20 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Where the pods of a group go, by the labels of nodes."""
+    """The topology domains that the pods of a group have to be in."""
 
     required: Path = ()
-    """All go to one domain; anywhere where it is empty."""
+    """The level of which all pods must be in one domain; empty: any nodes."""
     preferred: Path = ()
-    """They go to one such domain where that can be, and else to few."""
+    """The level of which all pods should be in one domain, or else in few."""
     slices: tuple[tuple[Path, int], ...] = ()
-    """So many that follow each other go to one domain; coarse ones first."""
+    """Levels with a number of consecutive pods that must be in one domain of the level; coarse levels first."""
     levels: Path = ()
-    """All that are known, down to the finest; pods that cannot be in one domain are in few. Empty where the others say
-    it all."""
+    """All levels of the topology: pods that do not fit in one domain go to few. Empty if the fields above suffice."""
     least_free: bool = False
-    """Whether domains with the least room are filled first, rather than as few as possible."""
+    """Whether domains with the least room are filled first, instead of using few domains."""
     slices_preferred: Path = ()
-    """The pods of each of the finest slices go to one such domain where that can be."""
+    """The level of which the pods of each of the finest slices should be in one domain."""
 
     def __bool__(self) -> bool:
         return bool(self.required or self.preferred or self.slices or self.levels)
@@ -66,35 +65,35 @@ class Group:
     key: GroupKey
     uid: str
     min_count: int
-    """So many pods start together or none does; 0 where each may start by itself."""
+    """How many pods have to start together; 0: each pod may start alone."""
     priority: int | None
-    """All pods of the group have it; None where they may have any."""
+    """The priority that all pods of the group must have; None: any."""
     topology: Topology
     whole: bool
-    """Whether its pods are removed together, or one by one."""
+    """Whether its pods are evicted together, and not one by one."""
     document: Object = field(compare=False)
-    """The object, as it was last seen."""
+    """The newest version of the object that describes the group."""
     timeout: float | None = None
-    """After so many seconds in which it could not be placed it goes behind the others."""
+    """After so many seconds without a placement the group moves behind other groups; None: never."""
     min_resources: Mapping[str, int] = field(default_factory=dict)
-    """What all nodes together must have left before it is tried."""
+    """Resources that all nodes together must have left before the group is tried."""
     parent: GroupKey | None = None
     min_groups: int = 0
-    """So many of its direct children start together or none does; 0 where each may start by itself."""
+    """How many of its children have to start together; 0: each child may start alone."""
     queue: str = ""
-    """The name of a queue; empty where its pods say so themselves, or there is none."""
+    """The name of its queue; empty if its pods name one themselves, or none."""
     preemptible: bool | None = None
-    """Whether its pods may be removed for others; None where their priority decides."""
+    """Whether its pods can be preempted; None: their priority decides."""
     priority_class: str = ""
-    """Its pods have the priority of this PriorityClass, whatever they say themselves."""
+    """The PriorityClass whose value replaces the priority of its pods; empty: their own priority counts."""
     expected: int = 0
-    """Where pods start as they come: so many there will be. The first is let in where there is room for all."""
+    """How many pods will come in total, if they may start one by one: the first is admitted if all will fit."""
     kept: int = 0
-    """For so many its queue keeps quota while one of them is there, though others come later or were replaced."""
+    """For how many pods its queue keeps quota as long as one of them exists, while others are replaced."""
     unknown: str = ""
-    """What it names that does not exist: it waits for that."""
+    """An object that it names and that does not exist; the group waits for it."""
 
 
 def single(key: Key, uid: str, document: Object) -> Group:
-    """One that stands for a pod by itself."""
+    """The group that consists of a single pod."""
     return Group(GroupKey("", *key, POD), uid, 1, None, ANYWHERE, False, document)

@@ -1,7 +1,7 @@
-"""Pods that are about to be removed for the sake of one that waits, as whoever removes them says in an annotation.
+"""Pods that are about to be evicted for a waiting pod, as an annotation on them says (`dray defrag --apply`).
 
-The place is kept for the one that waits before the first of them goes, so that nobody else takes what becomes free. The
-annotation counts for a while only: whoever wrote it may have been interrupted.
+The scheduler reserves their resources for the waiting pod before the first of them is evicted, so that no other pod
+takes them. The annotation expires, since the command that wrote it may have been interrupted.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _SEPARATOR: Final = " until "
 
 
 def mark(title: str, until: float) -> str:
-    """The value of the annotation."""
+    """Returns the value of the annotation: the waiting pod or group, and when the annotation expires."""
     return f"{title}{_SEPARATOR}{text_of(until)}"
 
 
 def title_of(pod: Pod) -> str:
-    """What the annotation says of a pod that waits."""
+    """Returns how the annotation names a waiting pod: by its group if it has one."""
     return f"{pod.group.kind} {pod.group.title}" if pod.group is not None else f"Pod {pod.key[0]}/{pod.key[1]}"
 
 
 def making_room(pods: Iterable[Pod], waiting: Pod, now: float) -> list[Pod]:
-    """Those of the pods that are about to go for the one that waits, and are no more urgent."""
-    found = []
+    """Returns the pods that are about to be evicted for the waiting pod and do not have a higher priority."""
+    marked = []
     for pod in pods:
         text = pod.annotations.get(ANNOTATION)
         if text is None or pod.ghost or pod.priority > waiting.priority:
             continue
         title, _, until = text.partition(_SEPARATOR)
         if title == title_of(waiting) and (seconds_of(until) or 0.0) > now:
-            found.append(pod)
-    return found
+            marked.append(pod)
+    return marked

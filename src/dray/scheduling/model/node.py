@@ -1,7 +1,7 @@
-"""Nodes as the scheduler knows them: what each offers, and the sum of what the pods on it take.
+"""Node: what a node offers, and the sum of what the pods on it request.
 
-A `Node` is changed in place, one pod at a time, and never copied. Host ports collide where protocol and number are the
-same and the addresses are too, or one of them stands for all.
+A `Node` is changed in place when a pod is added or removed, and never copied. Two host ports collide if protocol and
+number are equal, and the addresses are equal or one of them is 0.0.0.0.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dray.scheduling.model.pod import Amounts, Pod, Port
 
 EVERYWHERE: Final = "0.0.0.0"
 DEFAULT_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-"""Capacity of a node that was written by hand and does not say."""
+"""Capacity of a node that was written by hand without a capacity."""
 
 
 class TakenPorts:
-    """How many pods have each; none that nobody has."""
+    """Host ports in use, with the number of pods that use each."""
 
     __slots__ = ("_addresses",)
 
     def __init__(self) -> None:
         self._addresses: dict[tuple[str, int], dict[str, int]] = {}
-        """By protocol and number, then by address."""
+        """Number of pods by protocol and number, then by address."""
 
     def __bool__(self) -> bool:
         return bool(self._addresses)
@@ -56,7 +56,7 @@ class TakenPorts:
 
 
 class Node:
-    """`allocatable`, `labels`, `taints` and so on come from the document; the rest is the sum of the pods."""
+    """`allocatable`, `labels`, `taints` and `images` come from the Node object, the sums of resources from pods."""
 
     __slots__ = (
         "allocatable",
@@ -76,23 +76,23 @@ class Node:
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
-        """Its place among all nodes, for as long as it exists."""
+        """The index of the node in `State.numbered`, as long as the node exists."""
         self.document: Object | None = None
-        """None while only pods speak of it."""
+        """The Node object; None if only pods name the node."""
         self.labels: Mapping[str, str] = {}
         self.taints: tuple[Object, ...] = ()
         self.unschedulable = False
         self.allocatable: Amounts = {}
         self.images: Mapping[str, int] = {}
-        """Sizes by every name of the image."""
+        """The sizes of images, by every name of the image."""
         self.pods: dict[str, Pod] = {}
-        """By uid."""
+        """The pods on the node, by uid."""
         self.requested: dict[str, int] = {}
         self.scoring: dict[str, int] = {}
         self.ports = TakenPorts()
 
     def read(self, document: Object) -> None:
-        """Takes everything that the document says; what the pods take stays as it is."""
+        """Takes over a Node object; what pods use is not changed."""
         spec, status = mapping(document.get("spec")), mapping(document.get("status"))
         allocatable, images = amounts(status.get("allocatable")), _images(status)
         self.document = document

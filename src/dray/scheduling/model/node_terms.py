@@ -1,7 +1,7 @@
-"""Node selector terms, arranged so that a node costs a look at the terms that may match it, not at all of them.
+"""NodeTerms: node selector terms, indexed so that only terms that may match are evaluated for a node.
 
-A term that demands one of some values of a label, or a name, is looked up by them. What the others say depends on the
-labels they speak of, and is remembered for nodes that have the same.
+A term with an `In` expression is found by the values of its label, or by the name of the node. The answers of other
+terms depend on the labels that they name, and are remembered for nodes with the same values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NodeTerms:
         for number, term in enumerate(self.terms):
             self._arrange(number, term)
         others = [self.terms[number] for number in self._others]
-        keys = {text(each.get("key")) for term in others for each in mappings(term.get("matchExpressions"))}
+        keys = {text(item.get("key")) for term in others for item in mappings(term.get("matchExpressions"))}
         self._keys = tuple(sorted(keys)) if len(keys) <= _MOST_KEYS else None
         self._by_field = any(term.get("matchFields") for term in others)
 
@@ -34,37 +34,39 @@ class NodeTerms:
         return bool(self.terms)
 
     def any(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a term matches a node of that name with those labels."""
+        """Whether at least one term matches a node with that name and those labels."""
         return any(term_matches(self.terms[number], name, labels) for number in self._likely(name, labels)) or bool(
             self._others and self._of_others(name, labels)
         )
 
     def all(self, name: str, labels: Mapping[str, str]) -> list[int]:
-        """The numbers of all terms that match."""
-        found = [number for number in self._likely(name, labels) if term_matches(self.terms[number], name, labels)]
-        return [*found, *self._of_others(name, labels)] if self._others else found
+        """The indexes of all terms that match a node with that name and those labels."""
+        matching = [number for number in self._likely(name, labels) if term_matches(self.terms[number], name, labels)]
+        return [*matching, *self._of_others(name, labels)] if self._others else matching
 
     def _arrange(self, number: int, term: Object) -> None:
-        for each in mappings(term.get("matchFields")):
-            if each.get("operator") == "In" and each.get("key") == "metadata.name":
-                for value in strings(each.get("values")):
+        """Adds a term to an index, or to the others if it has no `In` expression."""
+        for field in mappings(term.get("matchFields")):
+            if field.get("operator") == "In" and field.get("key") == "metadata.name":
+                for value in strings(field.get("values")):
                     self._by_name.setdefault(value, []).append(number)
                 return
-        for each in mappings(term.get("matchExpressions")):
-            if each.get("operator") == "In":
-                values = self._by_label.setdefault(text(each.get("key")), {})
-                for value in dict.fromkeys(strings(each.get("values"))):
+        for expression in mappings(term.get("matchExpressions")):
+            if expression.get("operator") == "In":
+                values = self._by_label.setdefault(text(expression.get("key")), {})
+                for value in dict.fromkeys(strings(expression.get("values"))):
                     values.setdefault(value, []).append(number)
                 return
         self._others.append(number)
 
     def _likely(self, name: str, labels: Mapping[str, str]) -> list[int]:
-        found = list(self._by_name.get(name, ()))
+        """The indexed terms that may match: their `In` expression does."""
+        likely = list(self._by_name.get(name, ()))
         for key, values in self._by_label.items():
             value = labels.get(key)
             if value is not None:
-                found += values.get(value, ())
-        return found
+                likely += values.get(value, ())
+        return likely
 
     def _of_others(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
         if self._keys is None:

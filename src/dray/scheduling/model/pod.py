@@ -1,6 +1,6 @@
-"""Pods as the scheduler knows them, and what a pod requires of a node apart from its devices.
+"""Pod: a pod as the scheduler keeps it, and its requirements of a node apart from devices.
 
-`Requirements` are compiled once for all pods of one signature.
+`Requirements` are compiled once for all pods with the same signature.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from dray.scheduling.model.pod_terms import PodTerms
 from dray.scheduling.model.tolerations import Tolerations
 
 Port = tuple[str, str, int]
-"""Protocol, address (0.0.0.0 for all), number."""
+"""A host port: protocol, address (0.0.0.0 for all), number."""
 
 Amounts = Mapping[str, int]
-"""By resource name: cpu in thousandths, everything else in whole units, rounded up."""
+"""Amounts by resource name: cpu in thousandths, everything else in whole units, rounded up."""
 PODS = "pods"
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Requirements:
-    """Compared by identity: `Signatures` gives the same one to pods of one signature."""
+    """Compared by identity: pods with the same signature have the same object (`Signatures`)."""
 
     requests: Amounts
-    """Without what is zero; extended resources too."""
+    """Requests greater than zero, extended resources included."""
     extended: bool
-    """Whether it asks for resources with a domain: those that a class may serve are among them."""
+    """Whether it requests a resource with a domain in its name, which a device class may serve."""
     scoring: Amounts
-    """cpu and memory with the amounts that scoring assumes where a container asks for none."""
+    """cpu and memory for scoring: containers without requests count with default amounts."""
     ports: frozenset[Port]
     """Host ports."""
     tolerations: Tolerations
     node_selector: Mapping[str, str]
     node_affinity: NodeTerms | None
-    """The required one."""
+    """The required node affinity."""
     preferred_node_affinity: NodeTerms
     preferred_weights: tuple[int, ...]
-    """Of its terms."""
+    """The weights of the terms of `preferred_node_affinity`."""
     images: tuple[str, ...]
-    """One for each container, normalised with a tag."""
+    """The images of the containers, each with a tag."""
     pod_terms: PodTerms
-    """Affinity, anti-affinity and spread constraints, which speak of other pods."""
+    """Affinity, anti-affinity and topology spread constraints, which depend on other pods."""
     signs: tuple[Hashable, ...] = ()
-    """What plugins add to the signature."""
+    """Values that plugins added to the signature."""
 
     def select(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether nodeSelector and required node affinity allow a node of that name with those labels."""
+        """Whether nodeSelector and required node affinity select a node with that name and those labels."""
         for key, value in self.node_selector.items():
             if labels.get(key) != value:
                 return False
@@ -63,7 +63,7 @@ _NONE: Final[Mapping[str, str]] = {}
 
 @dataclass(eq=False, slots=True)
 class Pod:
-    """Compared by identity; `document` is the newest that was seen."""
+    """Compared by identity; `document` is the newest version of the object."""
 
     key: Key
     uid: str
@@ -71,26 +71,26 @@ class Pod:
     requirements: Requirements
     priority: int
     preempts: bool
-    """Whether it may have others removed: preemptionPolicy is not Never."""
+    """Whether it may preempt other pods: its preemptionPolicy is not Never."""
     created: str
     extra: Amounts = field(default_factory=dict)
-    """What its devices take from the node beside its own requests."""
+    """Resources that its devices take from the node, in addition to its requests."""
     group: GroupKey | None = None
-    """The group that it says it belongs to."""
+    """The group that the pod names."""
     joins: bool = False
-    """Whether it names a group or a queue: of others, neither is asked anything."""
+    """Whether the pod names a group or a queue; checks of groups and queues are skipped for other pods."""
     ghost: bool = False
-    """Whether it only stands for a place that is kept for another."""
+    """Whether it is a placeholder that reserves resources of a node for another pod."""
     admitted: dict[str, str] = field(default_factory=dict)
-    """The queue that the pod was charged to when it came to its node, by the label of its front end."""
+    """The queue that the pod was charged to when it was placed, by the label of the queue system."""
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the server knows that it is on its node."""
+        """Whether the API server has the node of the pod."""
         return bool(self.document["spec"].get("nodeName"))
 
     def admitted_to(self, label: str) -> str:
-        """The queue of a front end that a pod on a node was admitted to; empty where it was to none."""
+        """The queue of a queue system that an assigned pod was admitted to; empty if none."""
         return self.admitted.get(label, "") if self.admitted and self.is_assigned else ""
 
     @property
@@ -103,10 +103,10 @@ class Pod:
 
 
 def own_priority(document: Object) -> int:
-    """The one that the pod says."""
+    """The priority in the pod's spec."""
     return bounded(document["spec"].get("priority"), INT32_MIN, INT32_MAX)
 
 
 def start_of(pod: Pod) -> str:
-    """When it started, as far as is known."""
+    """The start time of a pod; its creation time if it has not started."""
     return str(mapping(pod.document.get("status")).get("startTime") or pod.created)

@@ -1,7 +1,7 @@
-"""Pod terms: the affinity, anti-affinity and topology spread of a pod, compiled.
+"""Pod terms: the affinity, anti-affinity and topology spread constraints of a pod, compiled.
 
-Terms are compared by content, so that counts kept for one pod serve all pods with the same terms. Their label
-selectors are kept as text, of which `matcher` makes a function once.
+Terms are compared by content, so that counts for a term serve all pods that have it. Label selectors are kept as JSON
+text, which `matcher` compiles once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dray.api.label_selectors import Matcher
 from dray.api.objects import Object, bounded, mapping, mappings, strings
 from dray.api.quantity import INT32_MAX
 
-# What is made of a selector is several times as large as its text.
+# A compiled selector is several times as large as its text.
 _known: Final[Cache[bytes, Matcher]] = Cache(16_384, 4 << 20)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def selector_text(selector: Any) -> bytes | None:
-    """What `matcher` takes. None for a selector that is absent."""
+    """The text of a label selector for `matcher`; None if there is no selector."""
     if not isinstance(selector, dict):
         return None
     members = {"matchLabels": mapping(selector.get("matchLabels"))}
@@ -32,25 +32,25 @@ def selector_text(selector: Any) -> bytes | None:
 
 
 def matcher(selector: bytes | None) -> Matcher:
-    """An absent selector matches nothing, an empty one everything."""
+    """The compiled label selector. A missing selector matches nothing, an empty one everything."""
     if selector is None:
         return label_selectors.nothing
-    found = _known.get(selector)
-    if found is None:
-        found = label_selectors.from_object(msgspec.json.decode(selector))
-        _known.put(selector, found, len(selector))
-    return found
+    compiled = _known.get(selector)
+    if compiled is None:
+        compiled = label_selectors.from_object(msgspec.json.decode(selector))
+        _known.put(selector, compiled, len(selector))
+    return compiled
 
 
 def required_label(selector: bytes | None) -> tuple[str, str] | None:
-    """A label that whatever it matches must have; None where there is no single one."""
+    """A label that all selected pods have; None if the selector requires no single value of a label."""
     if selector is None:
         return None
-    found = msgspec.json.decode(selector)
-    for key, value in found["matchLabels"].items():
+    decoded = msgspec.json.decode(selector)
+    for key, value in decoded["matchLabels"].items():
         return key, value
-    for each in found["matchExpressions"]:
-        match each:
+    for expression in decoded["matchExpressions"]:
+        match expression:
             case {"operator": "In", "key": str(key), "values": [str(value)]}:
                 return key, value
     return None
@@ -64,14 +64,14 @@ class TermSelector:
     namespace_selector: bytes | None
     selector: bytes | None
     ignores_deleting: bool = False
-    """Whether pods that are being deleted do not count."""
+    """Whether pods that are being deleted are not counted."""
     label: tuple[str, str] | None = None
-    """A label that all of them have, where there is a single one by which to find them."""
+    """A label that all selected pods have, used to find them; None if there is none."""
 
     def includes(
         self, namespace: str, labels: Mapping[str, str], deleting: bool, namespaces: Mapping[str, Mapping[str, str]]
     ) -> bool:
-        """Whether it selects a pod of that namespace with those labels; `namespaces` has their labels."""
+        """Whether it selects a pod with that namespace and labels; `namespaces` are the labels of all namespaces."""
         if deleting and self.ignores_deleting:
             return False
         if namespace not in self.namespaces and not (
@@ -85,7 +85,7 @@ class TermSelector:
 class Term:
     selector: TermSelector
     topology_key: str
-    """The node label whose value names the domain."""
+    """The node label whose value identifies the domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class SpreadConstraint:
     max_skew: int
     min_domains: int
     honors_node_affinity: bool
-    """Whether nodes that the pod does not select are left out of account."""
+    """Whether only nodes that the pod selects are counted."""
     honors_node_taints: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PodTerms:
     affinity: tuple[Term, ...]
-    """Each domain must have a pod that all of these select."""
+    """The domain of the node must have a pod that all of these terms select."""
     anti_affinity: tuple[Term, ...]
     preferred: tuple[tuple[int, Term], ...]
-    """A negative weight is anti-affinity."""
+    """Terms with weights; a negative weight is anti-affinity."""
     do_not_schedule: tuple[SpreadConstraint, ...]
     schedule_anyway: tuple[SpreadConstraint, ...]
 
@@ -117,13 +117,13 @@ class PodTerms:
         preferred: Iterable[tuple[int, Object]],
         spread: Sequence[Object],
     ) -> PodTerms:
-        """Terms and constraints as they stand in a pod, with the pod's own labels and namespace filled in."""
+        """Compiles terms and constraints of a pod, after defaults from its own labels and namespace were filled in."""
         return cls(
             tuple(map(_term, affinity)),
             tuple(map(_term, anti_affinity)),
             tuple((weight, _term(term)) for weight, term in preferred),
-            tuple(_constraint(each) for each in spread if each.get("whenUnsatisfiable") != "ScheduleAnyway"),
-            tuple(_constraint(each) for each in spread if each.get("whenUnsatisfiable") == "ScheduleAnyway"),
+            tuple(_constraint(item) for item in spread if item.get("whenUnsatisfiable") != "ScheduleAnyway"),
+            tuple(_constraint(item) for item in spread if item.get("whenUnsatisfiable") == "ScheduleAnyway"),
         )
 
     def __bool__(self) -> bool:
@@ -142,17 +142,17 @@ def _term(term: Object) -> Term:
     return Term(selector, str(term.get("topologyKey") or ""))
 
 
-def _constraint(each: Object) -> SpreadConstraint:
-    labels = selector_text(each.get("labelSelector"))
-    namespaces = frozenset(strings(each.get("namespaces")))
+def _constraint(constraint: Object) -> SpreadConstraint:
+    labels = selector_text(constraint.get("labelSelector"))
+    namespaces = frozenset(strings(constraint.get("namespaces")))
     selector = TermSelector(namespaces, None, labels, ignores_deleting=True, label=required_label(labels))
     return SpreadConstraint(
         selector,
-        str(each.get("topologyKey") or ""),
-        _number(each.get("maxSkew")),
-        _number(each.get("minDomains")),
-        (each.get("nodeAffinityPolicy") or "Honor") == "Honor",
-        each.get("nodeTaintsPolicy") == "Honor",
+        str(constraint.get("topologyKey") or ""),
+        _number(constraint.get("maxSkew")),
+        _number(constraint.get("minDomains")),
+        (constraint.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        constraint.get("nodeTaintsPolicy") == "Honor",
     )
 
 

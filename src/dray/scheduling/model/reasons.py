@@ -1,7 +1,7 @@
-"""Reasons why a pod cannot be scheduled, as values: a code and what it speaks of.
+"""Reasons why a pod cannot be scheduled, as values: a code and its arguments.
 
-Code compares reasons, never texts; `messages` has the text of each. Details tell for explanations what was wanted on
-one node and what is there.
+Decisions compare reasons, never texts; `messages` has the text of each code. Details are for explanations: what the pod
+requires of a node, and what the node has.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class UntoleratedTaint:
 
 @dataclass(frozen=True, slots=True)
 class LabelMismatch:
-    """A label of a node that is not as the pod's node selector or required affinity wants it."""
+    """A label of a node that does not match the pod's node selector or required node affinity."""
 
     key: str
     operator: str
     values: tuple[str, ...]
     actual: str | None
-    """None where the node has no such label."""
+    """The value on the node; None if the node does not have the label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Of a resource that a node has an amount of."""
+    """A resource of which a node has too little."""
 
     resource: str
     wanted: int
@@ -41,11 +41,11 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class RuleMismatch:
-    """Of a node of a class that no rule of the class describes."""
+    """A node of a node class that matches no rule of the class."""
 
     node_class: str
     rule: int | None
-    """The one that comes nearest; None where all of them want something that the node has not."""
+    """The index of the rule with the fewest mismatches; None if the node lacks what all rules require."""
     mismatches: tuple[LabelMismatch, ...]
 
 
@@ -53,7 +53,7 @@ Detail = UntoleratedTaint | LabelMismatch | Shortage | RuleMismatch
 
 
 class Code(Enum):
-    # Of one node
+    # Reasons of one node. The docstring of a code lists its arguments.
     NODE_UNSCHEDULABLE = auto()
     UNTOLERATED_TAINT = auto()
     NODE_AFFINITY = auto()
@@ -79,7 +79,7 @@ class Code(Enum):
     UNDECIDED_FOR_GOOD = auto()
     """(units of work)"""
     ALLOCATION_ERROR = auto()
-    """(what the allocator says)"""
+    """(message of the allocator)"""
     MAPPED_DEVICE_SHARED = auto()
     """(claim)"""
     POD_REQUEST_TOO_SMALL = auto()
@@ -87,11 +87,11 @@ class Code(Enum):
     NODE_FAILED = auto()
     """(error)"""
     PLUGIN = auto()
-    """(text): what a plugin of a user says."""
+    """(text): the answer of a user's plugin."""
     PLUGIN_FAILED = auto()
     """(plugin, error)"""
 
-    # Of the pod as a whole
+    # Reasons of the pod, for all nodes.
     PLUGIN_FAILED_ON_POD = auto()
     """(plugin, error)"""
     PLUGIN_OFF = auto()
@@ -111,7 +111,7 @@ class Code(Enum):
     GROUP_INVALID = auto()
     """(group, what is wrong, where)"""
     GROUP_UNKNOWN = auto()
-    """(group, what it names)"""
+    """(group, object that it names)"""
     POD_BESIDE_SUB_GROUPS = auto()
     """(group)"""
     GPU_FRACTION = auto()
@@ -137,7 +137,7 @@ class Code(Enum):
     QUEUE_UNCOVERED = auto()
     """(queue, resource)"""
     QUEUE_UNCOVERED_CLASS = auto()
-    """(queue, device class, resource by which the queue could cover it, annotation that lets pods in all the same)"""
+    """(queue, device class, resource that covers the class, annotation that admits such pods)"""
     QUEUE_HELD_UP = auto()
     """(queue)"""
     QUOTA = auto()
@@ -206,7 +206,7 @@ class Code(Enum):
 QUOTA_CODES: Final = frozenset(
     (Code.QUOTA, Code.QUOTA_BORROWING, Code.QUOTA_TOO_SMALL, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA)
 )
-"""Of too little quota."""
+"""The codes of missing quota."""
 
 
 class Reason(NamedTuple):

@@ -1,7 +1,7 @@
-"""Pod signatures: pods with the same one have the same requirements, which are compiled once for all of them.
+"""Pod signatures: pods with the same signature have the same requirements, which are compiled once.
 
-The signature has everything of a pod that scheduling reads, and what plugins add to it. Labels and namespace belong to
-it only for pods with terms about other pods, since such terms speak of the pod's own labels and namespace too.
+The signature contains all fields of a pod that scheduling reads, and what plugins add. It contains labels and namespace
+only for pods with affinity or spread terms, since these refer to the pod's own labels and namespace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.scheduling.model.pod_terms import PodTerms
 from dray.scheduling.model.tolerations import Tolerations
 
 _MOST: Final = 4096
-# Of what tells them apart; what is made of it is several times as large.
+# Size of the signatures; the compiled requirements are several times as large.
 _MOST_BYTES: Final = 16 << 20
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -35,13 +35,13 @@ Sign = Callable[[Object], Hashable]
 
 
 class Signatures:
-    """Those that were seen lately."""
+    """Requirements of the signatures that were used last."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._known: Cache[tuple[Hashable, ...], Requirements] = Cache(most, _MOST_BYTES)
         self._encode = msgspec.json.Encoder().encode
         self.signers: Sequence[Sign] = ()
-        """Of plugins."""
+        """The `sign` functions of plugins."""
         self.queue_labels: frozenset[str] = frozenset()
         """Labels that name queues; an empty one if any pod may be in a queue."""
 
@@ -50,11 +50,11 @@ class Signatures:
         return not self.queue_labels.isdisjoint(labels) or "" in self.queue_labels
 
     def signs(self, document: Object) -> tuple[Hashable, ...]:
-        """What plugins add to the signature."""
+        """The values that plugins add to the signature of a pod."""
         return tuple([sign(document) for sign in self.signers])
 
     def requirements(self, document: Object) -> Requirements:
-        """The same object for pods of the same signature, as long as it is remembered."""
+        """Returns the requirements of a pod; the same object for pods with the same signature while it is cached."""
         text = self._encode(_relevant(document))
         signs = self.signs(document)
         known = self._known.get((text, *signs))
@@ -90,16 +90,16 @@ def _relevant(document: Object) -> Any:
             metadata.get("labels"),
         )
     except (AttributeError, KeyError, TypeError):
-        # Something else stands where an object should: compare all of it.
+        # A field has an unexpected type: compare the whole pod.
         return spec, document.get("metadata")
 
 
 def compiled(document: Object) -> Requirements:
-    """Reads past whatever is missing or not of the right form."""
+    """Compiles the requirements of a pod; fields that are missing or have the wrong type are ignored."""
     spec, metadata = mapping(document.get("spec")), mapping(document.get("metadata"))
     affinity = mapping(spec.get("affinity"))
     near, apart = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
-    own = _Own(metadata)
+    own = _TermDefaults(metadata)
     required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
     preferred = mappings(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
     preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
@@ -112,9 +112,9 @@ def compiled(document: Object) -> Requirements:
         tolerations=Tolerations(mappings(spec.get("tolerations"))),
         node_selector=mapping(spec.get("nodeSelector")),
         node_affinity=NodeTerms(mappings(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
-        preferred_node_affinity=NodeTerms(mapping(each.get("preference")) for each in preferred),
-        preferred_weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
-        images=tuple(_with_tag(each["image"]) for each in containers_of(spec) if each.get("image")),
+        preferred_node_affinity=NodeTerms(mapping(term.get("preference")) for term in preferred),
+        preferred_weights=tuple(bounded(term.get("weight"), 0, INT32_MAX) for term in preferred),
+        images=tuple(_with_tag(c["image"]) for c in containers_of(spec) if c.get("image")),
         pod_terms=PodTerms.of(own.terms(near), own.terms(apart), preferred_pods, own.constraints(spec)),
     )
 
@@ -133,8 +133,8 @@ def _with_tag(image: object) -> str:
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 
-class _Own:
-    """Terms about other pods, with what they leave to the pod's own labels and namespace filled in."""
+class _TermDefaults:
+    """Fills in what affinity terms and spread constraints take from the pod's own labels and namespace."""
 
     def __init__(self, metadata: Object) -> None:
         self._namespace = metadata.get("namespace") or ""
@@ -145,19 +145,20 @@ class _Own:
 
     def weighted(self, rules: Object, sign: int) -> list[tuple[int, Object]]:
         return [
-            (sign * weight, self._term(mapping(each.get("podAffinityTerm"))))
-            for each in mappings(rules.get(_PREFERRED))
-            if (weight := bounded(each.get("weight"), 0, INT32_MAX))
+            (sign * weight, self._term(mapping(weighted.get("podAffinityTerm"))))
+            for weighted in mappings(rules.get(_PREFERRED))
+            if (weight := bounded(weighted.get("weight"), 0, INT32_MAX))
         ]
 
     def constraints(self, spec: Object) -> tuple[Object, ...]:
-        """Of several with one key and one effect, which API servers refuse, the last one counts."""
-        found = {
-            (text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))): each
-            for each in mappings(spec.get("topologySpreadConstraints"))
+        """The spread constraints; the last one of several with the same key and effect, which API servers reject."""
+        unique = {
+            (text(constraint.get("topologyKey")), text(constraint.get("whenUnsatisfiable"))): constraint
+            for constraint in mappings(spec.get("topologySpreadConstraints"))
         }
         return tuple(
-            {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]} for each in found.values()
+            {**constraint, "labelSelector": self._narrowed(constraint), "namespaces": [self._namespace]}
+            for constraint in unique.values()
         )
 
     def _term(self, term: Object) -> Object:
@@ -167,7 +168,7 @@ class _Own:
         return filled
 
     def _narrowed(self, term: Object) -> Object | None:
-        """The selector with matchLabelKeys and mismatchLabelKeys; an API server may have added them already."""
+        """The label selector with matchLabelKeys and mismatchLabelKeys merged in, unless the API server did it."""
         selector = term.get("labelSelector")
         if not isinstance(selector, dict):
             return None
@@ -178,5 +179,5 @@ class _Own:
             if key in self._labels
         ]
         written = mappings(selector.get("matchExpressions"))
-        added = [each for each in added if each not in written]
+        added = [expression for expression in added if expression not in written]
         return {**selector, "matchExpressions": [*written, *added]} if added else selector

@@ -1,4 +1,4 @@
-"""Status: what a plugin answers when it rejects a pod, on one node or on all; None stands for "no objection"."""
+"""Status: the answer of a plugin that rejects a pod, on one node or on all. None means that the plugin accepts it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Status:
     plugin: str
     reasons: tuple[Reason, ...]
     resolvable: bool = True
-    """Whether it may change when pods leave the node."""
+    """Whether the rejection may end when pods are removed from the node."""
     error: bool = False
-    """Nobody can tell whether the pod fits: the attempt ends for all nodes."""
+    """Whether it cannot be decided if the pod fits: the attempt ends for all nodes."""
     pending: bool = False
-    """It is over in a moment, when something that is being written is written: nothing is reported."""
+    """Whether the rejection ends as soon as a write in progress is done: nothing is reported."""
     waits_for: tuple[ObjectRef, ...] = ()
-    """Objects whose coming or changing may resolve it."""
+    """Objects whose creation or change may end the rejection."""
     alike: Hashable = None
-    """Equal for pods that are rejected for the same, and that the same would help: they wait together."""
+    """Equal for pods that are rejected for the same reason and that the same change would help: they wait together."""
     lets_pass: bool = False
     """Whether no other pod of the queue has to wait for the pod, which waits for something else than quota."""
 
@@ -33,41 +33,41 @@ class Status:
 
     @classmethod
     def unschedulable(cls, text: str, *, resolvable: bool = True, waits_for: tuple[ObjectRef, ...] = ()) -> Status:
-        """For plugins of users: `text` is counted over nodes and shown after the number of those that say the same."""
+        """For plugins of users: `text` is shown after the number of nodes with the same text."""
         return cls("", (Reason(Code.PLUGIN, (text,)),), resolvable, waits_for=waits_for)
 
 
 UNSURE: Final = Status("", ())
-"""What a precheck answers where the filter itself may find an error: the node stays feasible, and is asked first."""
+"""The answer of a precheck if the filter may end in an error: the node stays feasible, and is filtered first."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDiagnosis:
-    """Why a group was not scheduled. Equal ones are reported once."""
+    """Why a group was not scheduled. Equal diagnoses are reported once."""
 
     need: int
-    """How many pods have to be placed at once."""
+    """The number of pods that have to be placed together."""
     best: int = 0
-    """For how many of them there is a place."""
+    """The number of these pods that fit."""
     status: Status | None = None
-    """Of the group as a whole, or of a pod of it."""
+    """Why the group, or one of its pods, is rejected on all nodes."""
     domains: int = 0
-    """How many domains there are, of a group that must be in one of them."""
+    """The number of topology domains, if the group must be in one of them."""
     domain: str = ""
-    """The one where most of the pods have a place."""
+    """The domain where most of the pods fit."""
     part: str = ""
-    """Of a group of groups the one that finds no place beside the others."""
+    """The sub-group that does not fit beside the others."""
     following: Diagnosis | None = None
-    """Why there is none for the next pod."""
+    """Why the next pod does not fit."""
     undecided: bool = False
     error: bool = False
     draining: tuple[str, str] | None = None
-    """Since when its place is kept from others, and until when at most."""
+    """Since when resources are reserved for the group, and until when at most."""
 
     @property
     def invalid(self) -> bool:
-        """Whether the groups themselves are wrong, whatever the nodes say."""
-        return self.status is not None and any(each.code is Code.GROUP_INVALID for each in self.status.reasons)
+        """Whether the tree of groups is invalid, so that no node can help."""
+        return self.status is not None and any(reason.code is Code.GROUP_INVALID for reason in self.status.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,15 @@ class Diagnosis:
     """Why a pod was not scheduled. Equal diagnoses are reported once."""
 
     nodes: int
-    """How many there are."""
+    """The number of nodes in the cluster."""
     status: Status | None = None
-    """Of the pod as a whole; else the nodes have their reasons."""
+    """Why the pod is rejected on all nodes; None if the nodes have their own reasons."""
     counts: tuple[tuple[Reason, int], ...] = ()
-    """On how many nodes each reason was given."""
+    """The number of nodes with each reason."""
     nearest: Rejection | None = None
-    """What the allocator says of the node where least is missing, of those that lack only devices."""
+    """The allocator's rejection on the node where the fewest devices are missing, of nodes that lack only devices."""
     deallocated: bool = False
-    """Whether devices that only this pod had are given back, so that it can be elsewhere."""
+    """Whether a claim of the pod was deallocated, so that the pod can be placed on another node."""
     draining: tuple[str, str] | None = None
-    """Since when a place is kept for it from others, and until when at most."""
+    """Since when resources are reserved for the pod, and until when at most."""
     error: bool = False

@@ -1,6 +1,6 @@
-"""Taints of nodes, and the tolerations of pods.
+"""Tolerations: whether a pod tolerates the taints of a node.
 
-They match as those of devices do; besides, a pod may tolerate a taint whose value is a number beyond a bound.
+They match as tolerations of devices do. In addition, the operators Gt and Lt compare the value of a taint as a number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WHOLE: Final = re.compile(r"-?(0|[1-9]\d{,18})", re.ASCII)
 
 
 class Tolerations(tuple[Object, ...]):
-    """Those of pods of one kind. What was asked about a taint is remembered: many nodes have the same."""
+    """The tolerations of pods with one signature. Answers are remembered, since many nodes have the same taints."""
 
     _by_key: dict[Any, list[Object]]
     _known: dict[tuple[Any, Any, Any], bool]
@@ -26,18 +26,19 @@ class Tolerations(tuple[Object, ...]):
     def __new__(cls, tolerations: Iterable[Object] = ()) -> Tolerations:
         made = super().__new__(cls, tolerations)
         made._by_key, made._known = {}, {}
-        for each in made:
-            made._by_key.setdefault(text(each.get("key")), []).append(each)
+        for toleration in made:
+            made._by_key.setdefault(text(toleration.get("key")), []).append(toleration)
         return made
 
     def cover(self, taint: Object) -> bool:
+        """Whether one of the tolerations tolerates the taint."""
         asked = (taint.get("key"), taint.get("value"), taint.get("effect"))
         known = self._known.get(asked)
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            about = [*self._by_key.get("", ()), *self._by_key.get(taint.get("key") or "", ())]
-            known = self._known[asked] = any(tolerates(each, taint) for each in about)
+            candidates = [*self._by_key.get("", ()), *self._by_key.get(taint.get("key") or "", ())]
+            known = self._known[asked] = any(tolerates(toleration, taint) for toleration in candidates)
         return known
 
 
@@ -46,16 +47,17 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def is_repelled(node_taints: Iterable[Object], tolerations: Tolerations) -> bool:
-    """Whether a taint keeps the pod away; PreferNoSchedule does not."""
+    """Whether a taint with effect NoSchedule or NoExecute is not tolerated."""
     return any(not tolerations.cover(taint) for taint in taints.effective(node_taints))
 
 
 def count_intolerable(node_taints: Iterable[Object], tolerations: Tolerations) -> int:
-    """How many taints would rather have the pod elsewhere."""
+    """The number of PreferNoSchedule taints that are not tolerated."""
     return sum(1 for taint in node_taints if taint.get("effect") == PREFER_NO_SCHEDULE and not tolerations.cover(taint))
 
 
 def _beyond(toleration: Object, taint: Object) -> bool:
+    """Whether the operator Gt or Lt of a toleration matches the taint."""
     operator = toleration.get("operator")
     if operator not in ("Gt", "Lt") or toleration.get("key") != taint.get("key"):
         return False
@@ -67,7 +69,7 @@ def _beyond(toleration: Object, taint: Object) -> bool:
     return value > bound if operator == "Gt" else value < bound
 
 
-def _number(of: Object) -> int | None:
-    """None where it is no whole number of 64 bits, or has leading zeros."""
-    value = of.get("value")
+def _number(toleration_or_taint: Object) -> int | None:
+    """The value as a number; None if it is no integer of 64 bits or has leading zeros."""
+    value = toleration_or_taint.get("value")
     return int64(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else None

@@ -1,6 +1,7 @@
-"""Topology: domains of nodes by the values of labels, and the order of pods.
+"""Topology: domains of nodes by the values of node labels, and the order of pods in a group.
 
-A domain is identified by the values of all labels of its path: the same value below different parents is another one.
+A domain is identified by the values of all labels of its path. Equal values below different parents are different
+domains.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Domain:
     path: Path
     values: Values
     nodes: tuple[int, ...]
-    """By number."""
+    """The numbers of its nodes."""
 
     @property
     def title(self) -> str:
@@ -34,7 +35,7 @@ class Domain:
 
 
 def rank_of(pod: Pod) -> tuple[int, tuple[tuple[int, str], ...]]:
-    """Pods of an indexed Job by their index, others by name, where w10 comes after w9."""
+    """The sort key of pods in a group: by the completion index of an indexed Job, then by name (w10 after w9)."""
     index = index_of(pod)
     parts = _DIGITS.split(pod.key[1])
     name = tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts if part)
@@ -42,35 +43,35 @@ def rank_of(pod: Pod) -> tuple[int, tuple[tuple[int, str], ...]]:
 
 
 def index_of(pod: Pod) -> int | None:
-    """Of a pod of an indexed Job."""
+    """The completion index of a pod of an indexed Job; None for other pods."""
     index = pod.annotations.get(_INDEX) or pod.labels.get(_INDEX) or ""
     return int(index) if index.isdecimal() and len(index) < _LONGEST else None
 
 
 def values_of(node: Node, path: Path) -> Values | None:
-    """What identifies the domain of a node; None where a label is missing."""
+    """The values that identify the domain of a node; None if the node lacks one of the labels."""
     values = tuple(node.labels[label] for label in path if label in node.labels)
     return values if len(values) == len(path) else None
 
 
 def domains_of(path: Path, nodes: Mapping[int, Node]) -> list[Domain]:
-    """A domain for each combination of values; all nodes where the path is empty."""
+    """All domains of a path; one domain with all nodes if the path is empty."""
     if not path:
         return [Domain((), (), tuple(nodes))]
-    found: dict[Values, list[int]] = {}
+    by_values: dict[Values, list[int]] = {}
     for number, node in nodes.items():
         if (values := values_of(node, path)) is not None:
-            found.setdefault(values, []).append(number)
-    return [Domain(path, values, tuple(numbers)) for values, numbers in found.items()]
+            by_values.setdefault(values, []).append(number)
+    return [Domain(path, values, tuple(numbers)) for values, numbers in by_values.items()]
 
 
 def taken_values(path: Path, nodes: Iterable[Node]) -> set[Values | None]:
-    """The domains that pods on the nodes are in."""
+    """The values of the domains that the nodes are in."""
     return {values_of(node, path) for node in nodes}
 
 
 def inner_values(path: Path, levels: Path, nodes: Mapping[int, Node]) -> dict[int, Values]:
-    """By node: the values of the levels inside a domain of the path; empty where a label is missing on one of them."""
+    """The values of the levels below the path, by node number; empty if a node lacks one of the labels."""
     inner = levels[len(path) :] if levels[: len(path)] == path else ()
-    found = {number: values for number, node in nodes.items() if (values := values_of(node, inner)) is not None}
-    return found if inner and len(found) == len(nodes) else {}
+    by_node = {number: values for number, node in nodes.items() if (values := values_of(node, inner)) is not None}
+    return by_node if inner and len(by_node) == len(nodes) else {}
