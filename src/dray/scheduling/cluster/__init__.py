@@ -1,8 +1,8 @@
-"""What the scheduler keeps about objects of the cluster, brought up to date event by event.
+"""What the scheduler keeps about objects of the cluster, updated with every event.
 
-Claims as they are watched, written and decided (`claim_assume_cache`), devices that pods demand (`device_demand`),
-extended resources, volumes, counts for affinity and topology spread, classes of nodes, topologies and total capacity.
-Each module keeps one thing and knows nothing of queues, groups or attempts.
+Claims as they are watched, written and assumed (`claim_assume_cache`), devices that pods request (`device_demand`),
+extended resources, volumes, counts for affinity and topology spread, node classes, topologies and total capacity. Each
+module keeps one kind of information and does not depend on queues, groups or attempts.
 
 May import: `model`.
 """

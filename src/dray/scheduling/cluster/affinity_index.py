@@ -1,8 +1,8 @@
-"""AffinityIndex: counts of pods by which affinity and topology spread are decided, kept as pods come and go.
+"""AffinityIndex: counts of pods for affinity and topology spread, updated when pods are added and removed.
 
-Two sides are counted: the pods that a term selects, for the terms that were asked about lately, and the pods that have
-a term, since the terms of existing pods concern pods that come later. So a decision costs a look at the distinct terms,
-not at the pods.
+Two things are counted: the pods that a term selects, for the terms that were used last, and the pods that have a term,
+since terms of existing pods apply to new pods. So the cost of a decision depends on the number of distinct terms, not
+on the number of pods.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.pod_terms import PodTerms, Term, TermSelector
 
 FORBIDS: Final = 0
-"""The weight under which required anti-affinity is kept."""
+"""The weight that stands for required anti-affinity."""
 _MOST_MATCHED: Final = 1024
 _MOST_EXISTING: Final = 4096
 _HARD_WEIGHT: Final = 1
-"""What another pod's required affinity is worth to a node (hardPodAffinityWeight)."""
+"""The weight of the required affinity of existing pods in scores (hardPodAffinityWeight)."""
 
 WeightedTerm = tuple[int, Term]
 ExistingTerms = tuple[tuple[int, str, TopologyCounts], ...]
-"""(weight, topology key, where the pods are that have it) of the terms of existing pods that select a pod."""
+"""Terms of existing pods that select a pod: weight, topology key, and where the pods with the term are."""
 Identity = tuple[str, frozenset[tuple[str, str]], bool]
-"""Namespace, labels, whether it is being deleted: everything of a pod that a term can see."""
+"""Namespace, labels, and whether the pod is being deleted: all that a term can depend on."""
 
 
 class AffinityIndex:
     def __init__(self) -> None:
         self._pods: dict[Identity, EqualPods] = {}
         self._counted: dict[str, tuple[Node, Identity, PodTerms]] = {}
-        """By uid, as it was counted."""
+        """The node, identity and terms with which a pod was counted, by its uid."""
         self._matched: OrderedDict[tuple[TermSelector, ...], MatchedPods] = OrderedDict()
         self._terms: dict[WeightedTerm, TopologyCounts] = {}
         self._named: Counter[str] = Counter()
-        """By namespace: how many terms name it."""
+        """The number of terms that name a namespace."""
         self._selecting = 0
-        """How many terms select namespaces by label."""
+        """The number of terms that select namespaces by label."""
         self._existing: dict[Identity, ExistingTerms] = {}
         self._pods_by_label: Index[EqualPods] = Index()
         self._matched_by_label: Index[MatchedPods] = Index()
         self._terms_by_label: Index[WeightedTerm] = Index()
         self.namespaces: dict[str, Labels] = {}
-        """Labels by name."""
+        """The labels of all namespaces, by name."""
 
     # Events
 
     def add(self, pod: Pod, node: Node) -> None:
-        """The pod is on the node. Where its labels change or it is being deleted, remove it and add it again."""
+        """Counts a pod on a node. When its labels change or it is being deleted, remove it and add it again."""
         if pod.uid in self._counted:
             self.remove(pod, node)
         identity, own = _identity(pod), pod.requirements.pod_terms
@@ -70,7 +70,7 @@ class AffinityIndex:
             self._add_term(term, node)
 
     def remove(self, pod: Pod, node: Node) -> None:
-        """The pod has left the node where it was counted."""
+        """Stops counting a pod on the node where it was counted."""
         counted = self._counted.pop(pod.uid, None)
         if counted is None:
             return
@@ -87,12 +87,12 @@ class AffinityIndex:
             self._remove_term(term, node)
 
     def node_changed(self, node: Node, before_labels: Labels) -> None:
-        """The node has other labels than `before_labels`; none where it came or went."""
+        """Moves the pods of a node to the domains of its new labels; `before_labels` is empty for a new node."""
         for counts in (*self._matched.values(), *self._terms.values()):
             counts.relabelled(node, before_labels)
 
     def namespace_changed(self, name: str, labels: Labels | None) -> None:
-        """None where the namespace is gone."""
+        """Notes the labels of a namespace; None if it was deleted."""
         if self.namespaces.get(name) == labels:
             return
         if labels is None:
@@ -104,13 +104,14 @@ class AffinityIndex:
             if any(selector.namespace_selector is not None for selector in matched.selectors):
                 self._fill(matched)
 
-    # What is asked
+    # Questions
 
     def selects(self, pod: Pod) -> bool:
-        """False only where no term of an existing pod can select it."""
+        """Whether a term of an existing pod may select the pod; False is certain."""
         return self._selecting > 0 or pod.key[0] in self._named
 
     def matched(self, *selectors: TermSelector) -> MatchedPods:
+        """Counts of the pods that all selectors select."""
         known = self._matched.get(selectors)
         if known is None:
             known = self._matched[selectors] = MatchedPods(selectors)
@@ -159,6 +160,7 @@ class AffinityIndex:
                 del self._named[namespace]
 
     def existing_terms(self, pod: Pod) -> ExistingTerms:
+        """The terms of existing pods that select the pod."""
         identity = _identity(pod)
         known = self._existing.get(identity)
         if known is None:
@@ -180,7 +182,7 @@ def _identity(pod: Pod) -> Identity:
 
 
 def _terms(own: PodTerms) -> Iterator[WeightedTerm]:
-    """The terms that concern pods that come later."""
+    """The terms of a pod that apply to other pods."""
     for term in own.anti_affinity:
         yield FORBIDS, term
     for term in own.affinity:

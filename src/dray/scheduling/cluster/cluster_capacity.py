@@ -1,8 +1,8 @@
-"""ClusterCapacity: how much there is in the whole cluster of what queues share: cpu, memory and GPUs.
+"""ClusterCapacity: the cpu, memory and GPUs of the whole cluster, which queues share.
 
-GPUs are the devices that a class of GPUs selects. Devices that draw on the same counters are parts of one, and count as
-one. A class, or an extended resource, is one of GPUs if it says so: in its name, or in the name of its extended
-resource.
+GPUs are the devices that a GPU class selects. Devices that consume the same counters are partitions of one GPU, and
+count as one. A device class or extended resource is one of GPUs if its name, or the name of the extended resource of
+the class, contains "gpu".
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def is_gpu_class(name: str, resources: ResourceMap) -> bool:
 
 
 def gpu_requests(requests: Mapping[str, int]) -> int:
-    """GPUs that are requested, or that a node has, as extended resources."""
+    """The number of GPUs among requested or allocatable extended resources."""
     return sum(amount for name, amount in requests.items() if is_extended(name) and says_gpu(name))
 
 
 class _Units(NamedTuple):
-    """What of a slice counts as one GPU each."""
+    """The units of a slice that count as one GPU each."""
 
     slice: Slice
     selectors: tuple[str, ...]
@@ -48,40 +48,42 @@ class ClusterCapacity:
         self._resources = resources
         self._known: Mapping[str, float] | None = None
         self._units: dict[str, _Units] = {}
-        """GPUs by slice, for as long as it and the selectors are what they were."""
+        """GPUs by slice name; valid while the slice and the selectors are the same."""
         self.share_sizes = ShareSizes(inventory)
 
     def outdate(self) -> None:
-        """Nodes, slices or classes are other than before."""
+        """Drops the amounts, after nodes, slices or classes changed."""
         self._known = None
 
     def outdate_devices(self) -> None:
-        """Slices or classes are."""
+        """Drops the amounts and share sizes, after slices or classes changed."""
         self.outdate()
         self.share_sizes.outdate()
 
     def amounts(self) -> Mapping[str, float]:
-        """The same object for as long as it is the same."""
+        """The total amounts by resource; the same object until they change."""
         if self._known is None:
-            ready = [each for each in self._nodes.values() if each.document is not None and is_ready(each.document)]
-            found = {name: float(sum(each.allocatable.get(name, 0) for each in ready)) for name in ("cpu", "memory")}
-            self._known = {**found, GPU: float(sum(gpu_requests(each.allocatable) for each in ready) + self._devices())}
+            ready = [node for node in self._nodes.values() if node.document is not None and is_ready(node.document)]
+            totals = {name: float(sum(node.allocatable.get(name, 0) for node in ready)) for name in ("cpu", "memory")}
+            gpus = sum(gpu_requests(node.allocatable) for node in ready) + self._devices()
+            self._known = {**totals, GPU: float(gpus)}
         return self._known
 
     def _devices(self) -> int:
+        """The number of GPUs that are published as devices."""
         classes = [
-            selectors_of(mapping(each.get("spec")))
-            for name, each in self._inventory.classes.items()
+            selectors_of(mapping(device_class.get("spec")))
+            for name, device_class in self._inventory.classes.items()
             if is_gpu_class(name, self._resources)
         ]
-        selectors = tuple(sorted({expression for each in classes for expression in each}))
+        selectors = tuple(sorted({expression for expressions in classes for expression in expressions}))
         was, self._inventory.selectors.work = self._inventory.selectors.work, Work()
         try:
             slices = self._inventory.newest_slices()
-            self._units = {each.name: self._units_of(each, classes, selectors) for each in slices}
+            self._units = {slice_.name: self._units_of(slice_, classes, selectors) for slice_ in slices}
         finally:
             self._inventory.selectors.work = was
-        return len({unit for each in self._units.values() for unit in each.units})
+        return len({unit for of_slice in self._units.values() for unit in of_slice.units})
 
     def _units_of(self, slice_: Slice, classes: Iterable[tuple[str, ...]], selectors: tuple[str, ...]) -> _Units:
         known = self._units.get(slice_.name)
@@ -90,13 +92,13 @@ class ClusterCapacity:
         selected = 0
         for expressions in classes:
             bits = (1 << len(slice_.devices)) - 1
-            for each in expressions:
-                bits &= slice_.column(each, self._inventory.selectors).selected
+            for expression in expressions:
+                bits &= slice_.column(expression, self._inventory.selectors).selected
             selected |= bits
         units: set[Hashable] = set()
         for position, device in enumerate(slice_.devices):
             if selected >> position & 1:
-                sets = [mapping(each).get("counterSet") for each in device.spec.get("consumesCounters") or ()]
+                sets = [mapping(use).get("counterSet") for use in device.spec.get("consumesCounters") or ()]
                 units.add((slice_.key, *sets) if sets else device.id)
         return _Units(slice_, selectors, frozenset(units))
 

@@ -1,9 +1,9 @@
-"""ComputeClass of `cloud.google.com`: rules that rank the nodes of a class, read as selectors over what a node says.
+"""ComputeClass of `cloud.google.com`: rules that rank the nodes of a class, translated into node selectors.
 
-A node belongs to a class by a label. What rules speak of are labels too, but for the node's capacity and its taints,
-which `facts` adds to its labels under names that no label can have. A rule matches if all parts that it has do; a part
-is a node selector. Without an autoscaler one node is looked at and not its pool: of a rule's zones the node must be in
-one.
+A label assigns a node to a class. Rules refer to labels, capacity and taints of a node; `facts` adds capacity and
+taints to the labels under names that no label can have. A rule consists of node selectors, all of which must match.
+There is no autoscaler, so a rule is matched against single nodes, not node pools: a node must be in one of the rule's
+zones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 KIND: Final = "ComputeClass"
 LABEL: Final = "cloud.google.com/compute-class"
-"""Of nodes and their taint, and in the node selector of pods."""
+"""The label of nodes, the key of their taint, and the label in the node selector of pods."""
 DEFAULT: Final = "default"
-"""The class of pods that name none."""
+"""The class of pods that name no class."""
 _GKE: Final = "cloud.google.com/"
 _PROVISIONING: Final = f"{_GKE}gke-provisioning"
 _CPU, _MEMORY, _TPU = "capacity cpu", "capacity memory in GB", "capacity google.com/tpu"
@@ -46,7 +46,7 @@ _LABELS: Final = {
     ("storage", "bootDiskSize"): f"{_GKE}gke-boot-disk-size",
     ("placement", "policyName"): f"{_GKE}placement-policy-name",
 }
-"""Members of a rule that must equal a label."""
+"""Fields of a rule that must equal a label."""
 _SHARING: Final = {"MPS": "mps", "TIME_SHARING": "time-sharing"}
 _ACTED_UPON: Final = frozenset(
     {path[0] for path in _LABELS}
@@ -54,7 +54,7 @@ _ACTED_UPON: Final = frozenset(
     | {"reservations", "nodeLabels", "taints"}
 )
 _CREATION: Final = frozenset(("capacityCheckWaitTimeSeconds", "nodeSystemConfig", "minimumCapacity"))
-"""Members of a rule that say how nodes are made."""
+"""Fields of a rule that only matter for the creation of nodes."""
 
 Selector = Object
 """A node selector over the facts of a node."""
@@ -65,17 +65,17 @@ class ComputeClass:
     name: str
     rules: tuple[tuple[Selector, ...], ...]
     ranks: tuple[int, ...]
-    """Of the rules: 0 is the best, and equal for those with equal scores."""
+    """The ranks of the rules: 0 is the best; rules with equal scores have equal ranks."""
     config: tuple[Selector, ...]
-    """What every node of the class must have."""
+    """Selectors that every node of the class must match."""
     strict: bool
-    """Whether nodes that no rule matches are of no use."""
+    """Whether nodes that match no rule are rejected."""
     ignored: tuple[str, ...]
-    """Members that nobody acts on."""
+    """Fields that have no effect here."""
 
     @property
     def last(self) -> int:
-        """The rank of nodes that no rule matches."""
+        """The rank of nodes that match no rule."""
         return max(self.ranks, default=-1) + 1
 
 
@@ -85,7 +85,7 @@ def read(document: Object) -> ComputeClass:
     defaults = mapping(spec.get("priorityDefaults"))
     return ComputeClass(
         document["metadata"]["name"],
-        tuple(tuple(_parts(each, defaults)) for each in rules),
+        tuple(tuple(_parts(rule, defaults)) for rule in rules),
         _ranks(rules),
         tuple(_config(mapping(spec.get("nodePoolConfig")))),
         spec.get("whenUnsatisfiable") != "ScaleUpAnyway",
@@ -98,20 +98,20 @@ def ignored(document: Object) -> tuple[str, ...]:
 
 
 def facts(node: Node) -> Mapping[str, str]:
-    """The labels of a node, and what else rules speak of."""
+    """The labels of a node, and its capacity and taints under additional names."""
     capacity = amounts(status_of(node.document or {}).get("capacity"))
-    found = dict(node.labels)
-    for each in node.taints:
-        found[_taint_name(each)] = "present"
-    found[_CPU] = str((capacity.get("cpu") or node.allocatable.get("cpu", 0)) // 1000)
-    found[_MEMORY] = str((capacity.get("memory") or node.allocatable.get("memory", 0)) // _GB)
+    values = dict(node.labels)
+    for taint in node.taints:
+        values[_taint_name(taint)] = "present"
+    values[_CPU] = str((capacity.get("cpu") or node.allocatable.get("cpu", 0)) // 1000)
+    values[_MEMORY] = str((capacity.get("memory") or node.allocatable.get("memory", 0)) // _GB)
     tpus = node.allocatable.get("google.com/tpu")
-    found[_TPU] = str(tpus) if tpus else node.labels.get(f"{_GKE}gke-accelerator-count", "0")
-    return found
+    values[_TPU] = str(tpus) if tpus else node.labels.get(f"{_GKE}gke-accelerator-count", "0")
+    return values
 
 
 def _ranks(rules: list[Object]) -> tuple[int, ...]:
-    scores = [bounded(each.get("priorityScore"), 0, INT32_MAX) for each in rules]
+    scores = [bounded(rule.get("priorityScore"), 0, INT32_MAX) for rule in rules]
     if not all(scores):
         return tuple(range(len(rules)))
     groups = sorted(set(scores), reverse=True)
@@ -162,7 +162,7 @@ def _place(rule: Object) -> Iterator[Selector]:
     if wanted.get("affinity") == "None":
         yield _any({"key": f"{_GKE}reservation-name", "operator": "DoesNotExist"})
     elif specific := mappings(wanted.get("specific")):
-        yield {"nodeSelectorTerms": [{"matchExpressions": list(_reservation(each))} for each in specific]}
+        yield {"nodeSelectorTerms": [{"matchExpressions": list(_reservation(item))} for item in specific]}
 
 
 def _reservation(wanted: Object) -> Iterator[Object]:
@@ -178,11 +178,11 @@ def _reservation(wanted: Object) -> Iterator[Object]:
 
 
 def _own(rule: Object) -> Iterator[Selector]:
-    """Labels and taints that nodes are made with."""
+    """Labels and taints that nodes are created with."""
     for key, value in mapping(rule.get("nodeLabels")).items():
         yield _any(_in(key, str(value)))
-    for each in mappings(rule.get("taints")):
-        yield _any(_in(_taint_name(each), "present"))
+    for taint in mappings(rule.get("taints")):
+        yield _any(_in(_taint_name(taint), "present"))
 
 
 def _config(config: Object) -> Iterator[Selector]:
@@ -207,16 +207,16 @@ def _ignored(spec: Object, rules: list[Object]) -> Iterator[str]:
         yield "spec.activeMigration"
     if mapping(spec.get("nodePoolAutoCreation")).get("enabled"):
         yield "spec.nodePoolAutoCreation"
-    for name in sorted({name for each in rules for name in each} - _ACTED_UPON - _CREATION):
+    for name in sorted({name for rule in rules for name in rule} - _ACTED_UPON - _CREATION):
         yield f"spec.priorities[].{name}"
-    if any(mapping(each.get("flexStart")).get("nodeRecycling") for each in rules):
+    if any(mapping(rule.get("flexStart")).get("nodeRecycling") for rule in rules):
         yield "spec.priorities[].flexStart.nodeRecycling"
-    if any(mapping(each.get("location")).get("zoneTypes") for each in rules):
+    if any(mapping(rule.get("location")).get("zoneTypes") for rule in rules):
         yield "spec.priorities[].location.zoneTypes"
 
 
 def _at(rule: Object, *path: str) -> Any:
-    """None where it is not there, or no text and no number."""
+    """The value at a path of a rule; None if it is missing, or neither a string nor a number."""
     value: Any = rule
     for name in path:
         value = mapping(value).get(name)
@@ -236,7 +236,7 @@ def _not_in(key: str, *values: str) -> Object:
 
 
 def _any(*requirements: Object) -> Selector:
-    return {"nodeSelectorTerms": [{"matchExpressions": [each]} for each in requirements]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [requirement]} for requirement in requirements]}
 
 
 def _all(*requirements: Object) -> Selector:

@@ -1,8 +1,8 @@
-"""DeviceDemand: the devices that pods of one signature ask for, by claims and by extended resources.
+"""DeviceDemand: the devices that pods of one signature request, by claims and by extended resources.
 
-`precheck` is cheap and optimistic: it counts, request by request, the free devices of a node that class and request
-select. What it lets through is decided by `allocate`. Where an attempt may end in an error, it lets everything through
-and says so: an error on one node ends the attempt for all.
+`precheck` is cheap and optimistic: `allocation.quick_checks` counts the free devices of a node for each request. Nodes
+that pass are decided by `allocate`. If `allocate` may end in an error on a node, the precheck answers UNSURE: such an
+error ends the attempt for all nodes, so these nodes are filtered first.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.model.status import UNSURE, Status
 
 PLUGIN: Final = "DynamicResources"
-"""The plugin that asks."""
+"""The name of the plugin in statuses."""
 CANNOT_ALLOCATE: Final = Status.of(PLUGIN, Code.CANNOT_ALLOCATE)
 _INVALID_POOLS: Final = Status.of(PLUGIN, Code.INVALID_POOLS)
 _MOST_KINDS: Final = 4096
-# Of the claims; what is made of them is several times as large.
+# Size of the claims; the demands are several times as large.
 _MOST_BYTES: Final = 16 << 20
 _PREFERENCE: Final = 8
 
 
 class DeviceDemand:
-    """Compared by identity: `DeviceDemands` gives the same one for claims of the same content."""
+    """Compared by identity: claims of the same content have the same object (`DeviceDemands`)."""
 
     __slots__ = (
         "__weakref__",
@@ -54,43 +54,43 @@ class DeviceDemand:
     def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
         self.specs = tuple(specs)
         self.extended = extended
-        """Names of resources that a class may serve, where the node itself does not."""
+        """Names of extended resources that a device class may serve on nodes that do not have them."""
         self.document = document
-        """A pod of the kind, for what its containers ask of them."""
+        """A pod with this demand; its containers are read for extended resources."""
         self.requests = [request for spec in specs for request in requests_of(spec)]
         self._missing: Reason | Literal[False] | None = None
-        """False where no class is missing, None where that was not asked yet."""
+        """The reason if a class is missing, False if none is, None if that was not checked yet."""
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self.requests)
-        """Whether nodes differ in which alternative they offer."""
+        """Whether a request has alternatives, which nodes may serve differently."""
         self._may_fail = any(map(quick_checks.may_fail, specs))
         modes = (each.get("allocationMode") for request in self.requests for each in alternatives_of(request))
         self.uncertain = self.prioritised or "All" in modes
-        """Whether nodes differ in how many devices of which class it gets."""
+        """Whether the number of devices of a class depends on the node."""
 
     def __bool__(self) -> bool:
         return bool(self.specs or self.extended)
 
     def is_several(self, amounts: Mapping[str, int]) -> bool:
-        """Whether it takes several devices at the least; `amounts` are what the pod asks for of extended resources."""
+        """Whether it takes at least two devices; `amounts` are the pod's requests of extended resources."""
         fewest = map(quick_checks.fewest_devices, self.requests)
         return sum(fewest) + sum(amounts.get(name, 0) for name in self.extended) > 1
 
     def served(self, node: Node) -> frozenset[str]:
-        """The extended resources that devices must serve on the node, since it has none of its own."""
+        """The extended resources that devices must serve on the node, since the node itself does not have them."""
         if not self.extended:
             return self.extended
         return frozenset(name for name in self.extended if not node.allocatable.get(name))
 
     def extended_requests(self, served: frozenset[str], resources: ResourceMap) -> tuple[list[Object], list[Object]]:
-        """Requests of the claim for extended resources, and which container gets which."""
+        """The device requests for extended resources, and the mappings of containers to these requests."""
         known = self._by_served.get(served)
         if known is None:
             known = self._by_served[served] = requests_for(self.document, served, resources)
         return known
 
     def missing_class(self, inventory: Inventory) -> Reason | None:
-        """Why no node can serve it at all: a class that does not exist."""
+        """The reason if a device class does not exist, so that no node can serve the demand."""
         if self._missing is None:
             self._missing = self._find_missing_class(inventory) or False
         return self._missing or None
@@ -105,7 +105,7 @@ class DeviceDemand:
         return None
 
     def precheck(self, inventory: Inventory, resources: ResourceMap, node: Node) -> Status | None:
-        """Why the node cannot serve it; UNSURE where only `allocate` can tell, since it may find an error there."""
+        """Why the node cannot serve the demand; UNSURE if `allocate` may end in an error there."""
         view = inventory.judged_view(node.document)
         if view is None or self._may_fail:
             return UNSURE
@@ -138,7 +138,7 @@ class DeviceDemand:
         return quick_checks.distance(inventory, view, self.requests) if view is not None else quick_checks.FAR
 
     def rank(self, inventory: Inventory, node: Node) -> int:
-        """How good the alternatives are that the node seems to offer: the higher, the better."""
+        """The rank of the alternatives that the node can probably serve: higher is better."""
         view = inventory.judged_view(node.document)
         if view is None:
             return 0
@@ -158,10 +158,10 @@ def _may_serve(inventory: Inventory, view: View, alternative: Object) -> bool:
 
 
 def chosen_rank(claims: Sequence[Object], results: Sequence[Object]) -> int:
-    """How good the alternatives are that were allocated, on the scale of `DeviceDemand.rank`."""
+    """The rank of the alternatives that were allocated, on the scale of `DeviceDemand.rank`."""
     total = 0
     for claim, result in zip(claims, results, strict=True):
-        chosen = {each["request"] for each in allocation_results(result)}
+        chosen = {device["request"] for device in allocation_results(result)}
         for request in requests_of(claim["spec"]):
             for number, subrequest in enumerate(request.get("firstAvailable") or ()):
                 if f"{request['name']}/{subrequest['name']}" in chosen:
@@ -173,7 +173,7 @@ NO_DEMAND: Final = DeviceDemand([], frozenset(), {})
 
 
 class DeviceDemands:
-    """Those that were seen lately."""
+    """The demands that were used last."""
 
     def __init__(self) -> None:
         self._known: Cache[tuple[Any, ...], DeviceDemand] = Cache(_MOST_KINDS, _MOST_BYTES)
@@ -186,8 +186,11 @@ class DeviceDemands:
         requirements: object,
         beside: Sequence[Object] = (),
     ) -> DeviceDemand:
-        """`requirements` tells pods apart whose containers ask for different amounts of extended resources; `beside`
-        are claims of the pod that have devices."""
+        """Returns the demand of a pod; the same object for the same demand while it is cached.
+
+        `requirements` distinguishes pods whose containers request different amounts of extended resources. `beside`
+        are the allocated claims of the pod.
+        """
         specs = [claim["spec"] for claim in claims]
         text = msgspec.json.encode(specs)
         key = (text, extended, requirements if extended else None, _alignment(claims, beside))
@@ -198,14 +201,14 @@ class DeviceDemands:
         return known
 
     def forget_classes(self) -> None:
-        """The classes changed: what depends on them must be worked out anew."""
+        """Drops answers that depend on device classes, after a class changed."""
         for demand in self._known.values():
             demand._missing = None
             demand._by_served.clear()
 
 
 def _alignment(claims: Sequence[Object], beside: Sequence[Object]) -> bytes:
-    """What tells demands apart whose claims ask for the same, and are aligned with other devices."""
+    """Distinguishes demands with equal claims that have to be aligned with different devices."""
     if not any(map(is_aligned, claims)):
         return b""
     wanted = [annotations_of(claim).get(MATCH_ATTRIBUTE) for claim in claims]

@@ -1,8 +1,8 @@
-"""Extended resources that devices serve: which class stands for which name, and the requests that a pod's come to.
+"""Extended resources that devices serve: the device class of each resource, and device requests for a pod.
 
-A node serves a name either by itself (its allocatable has some) or by devices, never both; so the requests depend on
-the names that devices must serve there. Containers that follow each other may use the same devices: an init container
-takes over what later containers hold, and only the most that any of them needs beyond that is requested for all.
+A node serves an extended resource either itself (it is in its allocatable) or by devices, never both. So the device
+requests of a pod depend on the node. Containers that run one after the other can use the same devices: an init
+container uses the devices of later containers, and what it needs beyond these is requested once for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ResourceMap:
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
         self._claimants: dict[str, dict[str, str]] = {}
-        """By resource name: the classes that want it, with their times of creation."""
+        """Creation times of the classes that claim a resource name, by resource and class name."""
         self._names: dict[str, tuple[str, ...]] = {}
         self._classes: dict[str, str] = {}
 
@@ -51,20 +51,20 @@ class ResourceMap:
             self._decide(resource)
 
     def disable(self) -> None:
-        """No class serves any name from now on."""
+        """Forgets all classes, and ignores them from now on."""
         self._enabled = False
         for members in (self._claimants, self._names, self._classes):
             members.clear()
 
     def names(self, class_name: str) -> tuple[str, ...]:
-        """The names that devices of a class can be requested by."""
+        """The resource names by which devices of a class can be requested."""
         return self._names.get(class_name) or (IMPLICIT + class_name,)
 
     def class_of(self, resource: str) -> str | None:
         return self._classes.get(resource)
 
     def _decide(self, resource: str) -> None:
-        """The youngest class has the name; of those as young as it, the first by name."""
+        """Assigns a resource name to the newest of the classes that claim it; if equal, to the first by name."""
         claimants = self._claimants[resource]
         if claimants:
             self._classes[resource] = max(sorted(claimants), key=lambda name: claimants[name])
@@ -74,28 +74,28 @@ class ResourceMap:
 
 
 def wanted(document: Object, resources: ResourceMap) -> frozenset[str]:
-    """The names that the pod asks for and that a class may serve."""
+    """The extended resources that the pod requests and a device class serves."""
     if not resources:
         return _NONE
     spec = mapping(document.get("spec"))
-    found = {
+    names = {
         name
         for containers in (spec.get("containers"), spec.get("initContainers"))
         for container in mappings(containers)
         for name, amount in container_requests(container).items()
         if is_extended(name) and resources.class_of(name) is not None and _count(amount)
     }
-    return frozenset(found) if found else _NONE
+    return frozenset(names) if names else _NONE
 
 
 def is_extended(name: str) -> bool:
-    """Whether it names a resource that is not one of Kubernetes' own."""
+    """Whether a resource name is that of an extended resource, and not one of Kubernetes' own."""
     own = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
     return not own or name.startswith(IMPLICIT)
 
 
 def _count(amount: object) -> int:
-    """As a number of devices; nothing where it is not a whole number."""
+    """An amount as a number of devices; 0 if it is no integer."""
     try:
         return max(0, Quantity.parse(str(amount)).as_int64() or 0)
     except QuantityError:
@@ -103,25 +103,25 @@ def _count(amount: object) -> int:
 
 
 def requests_for(document: Object, served: Iterable[str], resources: ResourceMap) -> tuple[list[Object], list[Object]]:
-    """The requests of the claim for the names that devices must serve, by name, and the mappings of the pod's status:
-    which container gets which resource from which request."""
+    """Returns the device requests for the extended resources in `served`, sorted by name, and mappings for the status
+    of the pod: which container gets which resource from which request."""
     spec = mapping(document.get("spec"))
     containers = list(containers_of(spec))
-    short = [n for n, each in enumerate(mappings(spec.get("initContainers"))) if not is_sidecar(each)]
+    short = [n for n, container in enumerate(mappings(spec.get("initContainers"))) if not is_sidecar(container)]
     requests: list[Object] = []
     mapped: list[Object] = []
     for name in sorted(served):
         device_class = resources.class_of(name)
         if device_class is not None:
-            found = _ResourceRequests(name, device_class, containers)
-            found.share(short)
-            requests += found.requests
-            mapped += found.mappings
+            of_resource = _ResourceRequests(name, device_class, containers)
+            of_resource.share(short)
+            requests += of_resource.requests
+            mapped += of_resource.mappings
     return sorted(requests, key=lambda request: str(request["name"])), mapped
 
 
 def claim_for(key: Key, uid: str, requests: Sequence[Object]) -> Object:
-    """The claim that the requests for extended resources are put into."""
+    """The claim with the device requests for extended resources."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -131,7 +131,7 @@ def claim_for(key: Key, uid: str, requests: Sequence[Object]) -> Object:
 
 
 class _ResourceRequests:
-    """The requests for one resource."""
+    """The device requests for one extended resource."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[Object]) -> None:
         self._resource = resource
@@ -141,7 +141,7 @@ class _ResourceRequests:
         self.mappings: list[Object] = []
 
     def share(self, short: Sequence[int]) -> None:
-        """`short` are the containers that end before the later ones start."""
+        """Finds the requests and mappings; `short` are the containers that end before later ones start."""
         lasting: dict[int, Object] = {}
         for index, container in enumerate(self._containers):
             amount = self._wants(container)
@@ -162,7 +162,7 @@ class _ResourceRequests:
         self.mappings += passing
 
     def _reuse(self, index: int, lasting: dict[int, Object]) -> tuple[int, list[str]]:
-        """How many devices a passing container needs beyond those of later ones, and whose it uses."""
+        """How many devices an init container needs beyond those of later containers, and the requests that it uses."""
         missing, used = self._wants(self._containers[index]), []
         for later, request in lasting.items():
             if missing <= 0:
@@ -176,9 +176,9 @@ class _ResourceRequests:
         largest = max(extras, key=lambda request: int(request["exactly"]["count"]))
         self.requests.append(largest)
         names = {request["name"] for request in extras}
-        for each in passing:
-            if each["requestName"] in names:
-                each["requestName"] = largest["name"]
+        for mapping_ in passing:
+            if mapping_["requestName"] in names:
+                mapping_["requestName"] = largest["name"]
 
     def _wants(self, container: Object) -> int:
         return _count(container_requests(container).get(self._resource, 0))

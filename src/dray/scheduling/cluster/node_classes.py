@@ -1,8 +1,8 @@
-"""NodeClasses: in which order of preference nodes serve the pods that name a class of nodes.
+"""NodeClasses: the rank of nodes for pods that name a node class.
 
-A class is a ComputeClass of GKE, whose rules rank nodes, or the NodePools of Karpenter, which have weights. Nodes say
-by a label to which they belong; a pod names a class where its node selector or required affinity asks for that label.
-Pods that name no ComputeClass are of the class `default`, where there is one: it ranks nodes of no class too.
+A class is a ComputeClass of GKE, whose rules rank nodes, or the NodePools of Karpenter, which have weights. A label
+assigns a node to its class. A pod names a class if its node selector or required node affinity requires that label.
+Pods that name no ComputeClass belong to the class `default`, if it exists; it also ranks nodes without a class.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class NodeClasses:
     def __init__(self) -> None:
         self._classes: dict[str, ComputeClass] = {}
         self._weights: dict[str, int] = {}
-        """Of NodePools."""
+        """The weights of NodePools, by name."""
         self._named: WeakKeyDictionary[Requirements, tuple[frozenset[str], bool]] = WeakKeyDictionary()
         self._ranks: dict[tuple[str, str], tuple[Object | None, int | None]] = {}
-        """By class and node, with the document of the node."""
+        """Ranks by class and node, each with the Node object for which it was computed."""
         self.known = False
-        """Whether there are any at all."""
+        """Whether a node class exists."""
 
     def put(self, kind: str, document: Object) -> None:
         name = document["metadata"]["name"]
@@ -54,45 +54,48 @@ class NodeClasses:
         self.known = bool(self._classes or self._weights)
 
     def concern(self, requirements: Requirements) -> bool:
-        """Whether nodes are ranked for pods with these requirements."""
+        """Whether a node class ranks nodes for pods with these requirements."""
         if not self.known:
             return False
         classes, pools = self._names(requirements)
         return bool(classes) or compute_class.DEFAULT in self._classes or (pools and bool(self._weights))
 
     def tolerates(self, requirements: Requirements, taint: Object) -> bool:
-        """Whether the taint is that of a class that the pod is of; GKE gives such pods a toleration."""
+        """Whether the taint is that of the pod's node class; GKE adds a toleration for it to such pods."""
         if not self._classes or taint.get("key") != compute_class.LABEL or taint.get("effect") != "NoSchedule":
             return False
         name, named = taint.get("value"), self._names(requirements)[0]
         return name in self._classes and (name in named if named else name == compute_class.DEFAULT)
 
     def rank(self, requirements: Requirements, node: Node) -> int | None:
-        """The lower the better; None where the class has no use for the node."""
+        """The rank of the node, lower is better; None if the class rejects the node."""
         named, pools = self._names(requirements)
-        found = self._class_on(named, node)
-        rank = self._rank(found, node) if found is not None else 0
+        node_class = self._class_on(named, node)
+        rank = self._rank(node_class, node) if node_class is not None else 0
         if rank is None:
-            # Nobody has said that nodes without the label are to be left alone by pods that name no class.
-            return found.last if found is not None and compute_class.LABEL not in node.labels else None
+            # The default class does not reject nodes that have no class.
+            return node_class.last if node_class is not None and compute_class.LABEL not in node.labels else None
         if pools and self._weights:
             rank = rank * (_HEAVIEST + 1) + _HEAVIEST - self._weights.get(node.labels.get(NODE_POOL_LABEL, ""), 0)
         return rank
 
     def why_not(self, requirements: Requirements, node: Node) -> RuleMismatch | None:
-        """What is other on a node without rank than the rule says that comes nearest to it."""
-        found = self._class_on(self._names(requirements)[0], node)
-        if found is None:
+        """Why a node has no rank: the mismatches of the rule that has the fewest."""
+        node_class = self._class_on(self._names(requirements)[0], node)
+        if node_class is None:
             return None
-        known = facts(node)
-        if lacking := tuple(_mismatches(found.config, node, known)):
-            return RuleMismatch(found.name, None, lacking)
-        rules = [(tuple(_mismatches(rule, node, known)), number) for number, rule in enumerate(found.rules)]
-        lacking, number = min(rules, key=lambda each: len(each[0]), default=((), 0))
-        return RuleMismatch(found.name, number, lacking)
+        values = facts(node)
+        if mismatches := tuple(_mismatches(node_class.config, node, values)):
+            return RuleMismatch(node_class.name, None, mismatches)
+        rules = [(tuple(_mismatches(rule, node, values)), number) for number, rule in enumerate(node_class.rules)]
+        mismatches, number = min(rules, key=lambda rule: len(rule[0]), default=((), 0))
+        return RuleMismatch(node_class.name, number, mismatches)
 
     def tiers(self, requirements: Requirements, nodes: Iterable[Node]) -> list[frozenset[int]]:
-        """Nodes by number: those of each rank alone, the best first, then those up to a rank; without all of them."""
+        """Sets of node numbers for groups to try in order: each rank alone, then the best ranks together.
+
+        The set of all nodes is not included.
+        """
         by_rank: dict[int, set[int]] = {}
         for node in nodes:
             if (rank := self.rank(requirements, node)) is not None:
@@ -104,7 +107,7 @@ class NodeClasses:
         return [*alone, *together]
 
     def _class_on(self, named: frozenset[str], node: Node) -> ComputeClass | None:
-        """The class by which a node is ranked, for a pod that names some classes."""
+        """The class that ranks a node, for a pod that names these classes."""
         label = node.labels.get(compute_class.LABEL)
         if named:
             return self._classes.get(label) if label is not None and label in named else None
@@ -121,45 +124,46 @@ class NodeClasses:
         """The ComputeClasses that a pod names, and whether it asks for nodes of NodePools."""
         known = self._named.get(requirements)
         if known is None:
-            found = dict(_asked(requirements))
-            known = self._named[requirements] = found.get(compute_class.LABEL, _NONE), NODE_POOL_LABEL in found
+            labels = dict(_required_labels(requirements))
+            known = self._named[requirements] = labels.get(compute_class.LABEL, _NONE), NODE_POOL_LABEL in labels
         return known
 
 
-def _asked(requirements: Requirements) -> Iterator[tuple[str, frozenset[str]]]:
-    """The labels of classes that nodes must have, with the values that they may have; none where any will do."""
+def _required_labels(requirements: Requirements) -> Iterator[tuple[str, frozenset[str]]]:
+    """The labels of node classes that nodes must have, with the allowed values; no values if all are allowed."""
     terms = requirements.node_affinity.terms if requirements.node_affinity is not None else ()
     for key in (compute_class.LABEL, NODE_POOL_LABEL):
         if (value := requirements.node_selector.get(key)) is not None:
             yield key, frozenset((value,))
             continue
-        found = [
-            each
+        expressions = [
+            expression
             for term in terms
-            for each in mappings(term.get("matchExpressions"))
-            if each.get("key") == key and each.get("operator") in ("In", "Exists")
+            for expression in mappings(term.get("matchExpressions"))
+            if expression.get("key") == key and expression.get("operator") in ("In", "Exists")
         ]
-        if found:
-            yield key, frozenset(value for each in found for value in strings(each.get("values")))
+        if expressions:
+            yield key, frozenset(value for expression in expressions for value in strings(expression.get("values")))
 
 
 def _ranked(of: ComputeClass, node: Node) -> int | None:
-    known = facts(node)
-    if not all(selects(each, node.name, known) for each in of.config):
+    values = facts(node)
+    if not all(selects(selector, node.name, values) for selector in of.config):
         return None
     ranks = [
         rank
         for rank, rule in zip(of.ranks, of.rules, strict=True)
-        if all(selects(each, node.name, known) for each in rule)
+        if all(selects(selector, node.name, values) for selector in rule)
     ]
     return min(ranks, default=None if of.strict else of.last)
 
 
-def _mismatches(parts: Iterable[Selector], node: Node, known: Mapping[str, str]) -> Iterator[LabelMismatch]:
-    for part in parts:
-        if selects(part, node.name, known):
+def _mismatches(selectors: Iterable[Selector], node: Node, labels: Mapping[str, str]) -> Iterator[LabelMismatch]:
+    """The expressions that do not match; of a selector with alternatives those of the first."""
+    for selector in selectors:
+        if selects(selector, node.name, labels):
             continue
-        for each in part["nodeSelectorTerms"][0]["matchExpressions"]:
-            if not selects({"nodeSelectorTerms": [{"matchExpressions": [each]}]}, node.name, known):
-                key, values = str(each["key"]), tuple(each.get("values") or ())
-                yield LabelMismatch(key, str(each["operator"]), values, known.get(key))
+        for expression in selector["nodeSelectorTerms"][0]["matchExpressions"]:
+            if not selects({"nodeSelectorTerms": [{"matchExpressions": [expression]}]}, node.name, labels):
+                key, values = str(expression["key"]), tuple(expression.get("values") or ())
+                yield LabelMismatch(key, str(expression["operator"]), values, labels.get(key))

@@ -1,4 +1,4 @@
-"""Binding conditions: whether the devices of allocated claims are ready for pods to be bound, as drivers say."""
+"""Binding conditions: whether drivers report the devices of allocated claims as ready, so that pods can be bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
 
 
 class Binding(Enum):
-    """How far the devices of an allocated claim are with getting ready."""
+    """The state of the devices of an allocated claim."""
 
     READY = "ready"
     PENDING = "pending"
@@ -21,20 +21,20 @@ class Binding(Enum):
 
 
 def binding_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float, timeout: float) -> Binding:
-    """How far the devices of a pod's claims are, as the claims stand now."""
+    """The state of the devices of all claims of a pod, from the newest versions of the claims."""
     worst = Binding.READY
     for claim in claims:
         current = cache.get(key_of(claim))
-        found = binding_of(current, now, timeout) if current is not None else Binding.FAILED
-        if found in (Binding.FAILED, Binding.EXPIRED):
-            return found
-        if found is Binding.PENDING:
-            worst = found
+        state = binding_of(current, now, timeout) if current is not None else Binding.FAILED
+        if state in (Binding.FAILED, Binding.EXPIRED):
+            return state
+        if state is Binding.PENDING:
+            worst = state
     return worst
 
 
 def problem_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float, timeout: float) -> str:
-    """Why the devices of a pod's claims will not get ready."""
+    """Why the devices of a pod's claims will not become ready."""
     for claim in claims:
         key = key_of(claim)
         current = cache.get(key)
@@ -46,10 +46,10 @@ def problem_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float
 
 
 def binding_of(claim: Object, now: float, timeout: float) -> Binding:
-    """Whether the conditions that drivers set on a claim's devices let pods be bound."""
+    """The state of a claim, by the conditions that drivers set on its devices."""
     ready = True
     for result, conditions in _conditional(claim):
-        true = {each["type"] for each in conditions if each.get("status") == "True"}
+        true = {condition["type"] for condition in conditions if condition.get("status") == "True"}
         if true & set(result.get("bindingFailureConditions") or ()):
             return Binding.FAILED
         ready = ready and true >= set(result["bindingConditions"])
@@ -62,29 +62,30 @@ def binding_of(claim: Object, now: float, timeout: float) -> Binding:
 
 
 def binding_problem(claim: Object, now: float, timeout: float) -> str:
-    """In the words of Kubernetes; nothing where there may yet be none."""
+    """Why binding failed, in the words of Kubernetes; empty if it has not failed."""
     name = claim["metadata"]["name"]
-    found = binding_of(claim, now, timeout)
-    if found is Binding.EXPIRED:
+    state = binding_of(claim, now, timeout)
+    if state is Binding.EXPIRED:
         return f"device binding timeout: claim={name}"
-    if found is not Binding.FAILED:
+    if state is not Binding.FAILED:
         return ""
     for result, conditions in _conditional(claim):
-        for each in conditions:
-            if each.get("status") == "True" and each["type"] in (result.get("bindingFailureConditions") or ()):
-                reason, message = each.get("reason") or "", each.get("message") or ""
+        for condition in conditions:
+            failures = result.get("bindingFailureConditions") or ()
+            if condition.get("status") == "True" and condition["type"] in failures:
+                reason, message = condition.get("reason") or "", condition.get("message") or ""
                 return f'device binding failed: claim={name}, reason={reason}, message="{message}"'
     return f"device binding failed: claim={name}"
 
 
 def _conditional(claim: Object) -> list[tuple[Object, list[Object]]]:
-    """The results that have binding conditions, each with the conditions that its driver set."""
+    """The device results that have binding conditions, each with the conditions that its driver set."""
     results = results_of(claim)
     waiting = [result for result in results if result.get("bindingConditions")]
     if not waiting:
         return []
     reported = {
-        (each.get("driver"), each.get("pool"), each.get("device")): each.get("conditions") or []
-        for each in claim["status"].get("devices") or ()
+        (device.get("driver"), device.get("pool"), device.get("device")): device.get("conditions") or []
+        for device in claim["status"].get("devices") or ()
     }
-    return [(each, reported.get((each["driver"], each["pool"], each["device"])) or []) for each in waiting]
+    return [(result, reported.get((result["driver"], result["pool"], result["device"])) or []) for result in waiting]

@@ -1,8 +1,8 @@
-"""ShareSizes: how much of the capacity of a device a request takes at most, before it is known which device it gets.
+"""ShareSizes: the capacity that a request for a share of a device takes at most, before a device is chosen.
 
-A request that names no capacity takes what the policy of the device has as its default, or else all of it; one that
-names some is rounded up by the policy. Of the devices that class and request select the largest counts, so that a quota
-holds whichever it gets.
+A request without an amount takes the default of the device's request policy, or the whole capacity. An amount is
+rounded up by the policy. The largest result over all devices that class and request select counts, so that quota is
+not exceeded whichever device is chosen.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class ShareSizes:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._known: dict[object, dict[str, int]] = {}
-        """By class, selectors and capacity of a request."""
+        """Sizes by the selectors and the requested capacity."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when what was given may be otherwise now."""
+        """Called when sizes that were returned may have changed."""
 
     def outdate(self) -> None:
-        """Slices or classes are other than before."""
+        """Drops all sizes, after slices or classes changed."""
         if self._known:
             self._known.clear()
             self.changed()
 
     def of(self, request: Object) -> dict[str, int]:
-        """By the name of the capacity; empty where no device that can be shared is selected."""
+        """The size of a request by name of the capacity; empty if it selects no device that can be shared."""
         device_class = self._inventory.classes.get(str(request.get("deviceClassName")))
         if device_class is None:
             return {}
@@ -52,31 +52,35 @@ class ShareSizes:
             wanted = {name: Quantity.parse(str(amount)) for name, amount in asked.items()}
         except QuantityError:
             return {}
-        fractional, found = self._inventory.gates["DRAFractionalCapacityRange"], dict[str, int]()
+        fractional, largest = self._inventory.gates["DRAFractionalCapacityRange"], dict[str, int]()
         for device in self._selected(expressions):
             try:
                 amounts = consumption(device, wanted, fractional=fractional) or {}
             except (CapacityError, QuantityError):
                 continue
             for name, amount in amounts.items():
-                found[name] = max(found.get(name, 0), amount.value())
-        return found
+                largest[name] = max(largest.get(name, 0), amount.value())
+        return largest
 
     def _selected(self, expressions: tuple[str, ...]) -> Iterator[Device]:
-        """The devices that can be shared."""
+        """The devices that all expressions select and that can be shared."""
         selectors = self._inventory.selectors
         was, selectors.work = selectors.work, Work()
         try:
-            for each in self._inventory.newest_slices():
-                bits = (1 << len(each.devices)) - 1
+            for slice_ in self._inventory.newest_slices():
+                bits = (1 << len(slice_.devices)) - 1
                 for expression in expressions:
-                    bits &= each.column(expression, selectors).selected
-                yield from (one for at, one in enumerate(each.devices) if bits >> at & 1 and one.shareable)
+                    bits &= slice_.column(expression, selectors).selected
+                yield from (
+                    device
+                    for position, device in enumerate(slice_.devices)
+                    if bits >> position & 1 and device.shareable
+                )
         finally:
             selectors.work = was
 
 
 def selectors_of(spec: Object) -> tuple[str, ...]:
-    """The expressions of a class or request; one that is none selects nothing, so that they do not either."""
+    """The CEL expressions of a class or request; a selector of another type counts as `false`."""
     listed = mappings(spec.get("selectors"))
-    return tuple(str(mapping(each.get("cel")).get("expression") or "false") for each in listed)
+    return tuple(str(mapping(selector.get("cel")).get("expression") or "false") for selector in listed)

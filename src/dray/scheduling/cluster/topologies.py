@@ -1,8 +1,8 @@
-"""Topologies: lists of node labels from coarse to fine, as Kueue and KAI have them by name."""
+"""Topologies: the Topology objects of Kueue and KAI, each a list of node labels from coarse to fine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from dray.api.objects import Key, Object, mapping, mappings, text
@@ -13,7 +13,7 @@ KUEUE: Final = "kueue.x-k8s.io"
 KIND: Final = "Topology"
 PLURAL: Final = "topologies"
 KINDS: Final = {f"{KIND}.{api}": api for api in (KAI, KUEUE)}
-"""By the name under which objects are given to the scheduler."""
+"""API groups by the kind under which the scheduler receives objects."""
 
 
 class Level(NamedTuple):
@@ -25,17 +25,17 @@ class Topologies:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[Level, ...]] = {}
         self.served: set[str] = set()
-        """The APIs of those that there can be. Of others, another system acts on what pods say of topology."""
+        """The API groups whose Topology objects are read. Topology requests for other systems are ignored."""
         self.of_queue: Callable[[Key], tuple[str, ...]] = lambda _: ()
-        """Those of Kueue that the flavors of a LocalQueue name."""
+        """Returns the names of the Topologies that the flavors of a LocalQueue of Kueue use."""
 
     def put(self, kind: str, document: Object) -> bool:
-        """Whether it says something else than before."""
+        """Reads a Topology; returns whether its levels changed."""
         key = KINDS[kind], document["metadata"]["name"]
         levels = tuple(
-            Level(text(each.get("nodeLabel")), text(each.get("alias")))
-            for each in mappings(mapping(document.get("spec")).get("levels"))
-            if each.get("nodeLabel")
+            Level(text(level.get("nodeLabel")), text(level.get("alias")))
+            for level in mappings(mapping(document.get("spec")).get("levels"))
+            if level.get("nodeLabel")
         )
         before = self._known.get(key)
         self._known[key] = levels
@@ -46,26 +46,30 @@ class Topologies:
         self._known.pop((KINDS[kind], document["metadata"]["name"]), None)
 
     def levels(self, api: str, name: str) -> Path | None:
-        found = self._known.get((api, name))
-        return tuple(each.label for each in found) if found is not None else None
+        """The node labels of a Topology; None if it does not exist."""
+        levels = self._known.get((api, name))
+        return tuple(level.label for level in levels) if levels is not None else None
 
     def path(self, api: str, name: str, level: str) -> Path | None:
-        """Down to a level, by its label or its alias; None where there is none such."""
-        found = self._known.get((api, name), ())
-        for depth, each in enumerate(found, 1):
-            if level in (each.label, each.alias) and level:
-                return tuple(one.label for one in found[:depth])
+        """The node labels down to a level, named by its label or alias; None if there is no such level."""
+        levels = self._known.get((api, name), ())
+        for depth, candidate in enumerate(levels, 1):
+            if level in (candidate.label, candidate.alias) and level:
+                return tuple(above.label for above in levels[:depth])
         return None
 
     def number(self, api: str) -> int:
+        """The number of Topologies of an API group."""
         return sum(of == api for of, _ in self._known)
 
     def with_level(self, api: str, level: str, among: Sequence[str] = ()) -> str:
-        """The name of the first that has such a level, or of the first at all, of those or else of any; empty where
-        there is none."""
-        names = list(self._named(api, level))
-        return next((each for each in among if each in names), names[0] if names else "")
+        """The name of a Topology that has the level (any Topology if `level` is empty); empty if there is none.
 
-    def _named(self, api: str, level: str) -> Iterator[str]:
-        names = sorted(name for of, name in self._known if of == api)
-        return iter([each for each in names if not level or self.path(api, each, level) is not None])
+        Those in `among` are preferred in their order, then the first by name.
+        """
+        names = [
+            name
+            for name in sorted(name for of, name in self._known if of == api)
+            if not level or self.path(api, name, level) is not None
+        ]
+        return next((name for name in among if name in names), names[0] if names else "")

@@ -1,4 +1,4 @@
-"""Topology counts: how many pods match, by node and by topology domain, kept as pods come and go."""
+"""Topology counts: the number of matching pods by node and by topology domain, updated with every pod."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ K = TypeVar("K")
 
 
 class Index(Generic[K]):
-    """Things by a label that they have or speak of, and those without one."""
+    """Items indexed by a label that they have or select, and items without such a label."""
 
     __slots__ = ("_by_label",)
 
     def __init__(self) -> None:
         self._by_label: dict[Label | None, dict[K, None]] = {}
 
-    def add(self, label: Label | None, thing: K) -> None:
-        self._by_label.setdefault(label, {})[thing] = None
+    def add(self, label: Label | None, item: K) -> None:
+        self._by_label.setdefault(label, {})[item] = None
 
-    def remove(self, label: Label | None, thing: K) -> None:
-        things = self._by_label.get(label, {})
-        things.pop(thing, None)
-        if not things:
+    def remove(self, label: Label | None, item: K) -> None:
+        items = self._by_label.get(label, {})
+        items.pop(item, None)
+        if not items:
             self._by_label.pop(label, None)
 
     def at(self, label: Label) -> list[K]:
         return list(self._by_label.get(label, ()))
 
     def of(self, labels: Labels) -> list[K]:
-        """Those of one of these labels, and those without one."""
-        found = list(self._by_label.get(None, ()))
+        """The items of any of these labels, and the items without a label."""
+        items = list(self._by_label.get(None, ()))
         for label in labels.items():
-            found += self._by_label.get(label, ())
-        return found
+            items += self._by_label.get(label, ())
+        return items
 
 
 class TopologyCounts:
-    """Domains are counted for the keys that were asked for; nothing that is zero is kept."""
+    """Domains are counted for the topology keys that were asked for. Counts of zero are removed."""
 
     __slots__ = ("_domains", "by_node")
 
@@ -61,7 +61,7 @@ class TopologyCounts:
                 _count(domains, value, count)
 
     def domains(self, key: str) -> Mapping[str, int]:
-        """By value of the node label; changes as the counts does."""
+        """The number of pods by value of the node label; a live view."""
         known = self._domains.get(key)
         if known is None:
             known = self._domains[key] = {}
@@ -72,7 +72,7 @@ class TopologyCounts:
         return known
 
     def relabelled(self, node: Node, before: Labels) -> None:
-        """The node's labels are other than when its pods were counted."""
+        """Moves the pods of a node to the domains of its new labels; `before` are the old labels."""
         count = self.by_node.get(node)
         if count is None:
             return
@@ -91,26 +91,26 @@ class TopologyCounts:
 
 
 class MatchedPods(TopologyCounts):
-    """The pods that all of some selectors include."""
+    """Counts of the pods that all of the selectors select."""
 
     __slots__ = ("equal_pods", "label", "selectors")
 
     def __init__(self, selectors: tuple[TermSelector, ...]) -> None:
         super().__init__()
         self.selectors = selectors
-        self.label = next((each.label for each in selectors if each.label is not None), None)
-        """A label that all of them have, if there is one by which to find them."""
+        self.label = next((selector.label for selector in selectors if selector.label is not None), None)
+        """A label that all matched pods have, used to find them; None if there is none."""
         self.equal_pods: dict[EqualPods, None] = {}
-        """Those it counts."""
+        """The sets of equal pods that are counted."""
 
     def count(self, pods: EqualPods) -> None:
-        """Now, and from now on as they come and go."""
+        """Counts the pods, and follows their changes from now on."""
         self.equal_pods[pods] = pods.matched[self] = None
         for node, count in pods.by_node.items():
             self.add(node, count)
 
     def forget(self) -> None:
-        """Counts nothing any more."""
+        """Stops counting."""
         for pods in self.equal_pods:
             pods.matched.pop(self, None)
         self.equal_pods.clear()
@@ -124,7 +124,7 @@ class MatchedPods(TopologyCounts):
 
 
 class EqualPods:
-    """Pods that no term can tell apart: one namespace, the same labels."""
+    """Pods with the same namespace and labels, which no term can distinguish."""
 
     __slots__ = ("by_node", "deleting", "labels", "matched", "namespace")
 
@@ -134,7 +134,7 @@ class EqualPods:
         self.deleting = deleting
         self.by_node: dict[Node, int] = {}
         self.matched: dict[MatchedPods, None] = {}
-        """By which they are counted."""
+        """The counts that include these pods."""
 
     def add(self, node: Node, count: int) -> None:
         _count(self.by_node, node, count)

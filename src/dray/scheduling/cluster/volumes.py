@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims, volumes and storage classes as the scheduler knows them, and which of them a pod uses."""
+"""VolumeClaims: PersistentVolumeClaims, volumes and storage classes, and those that a pod uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 
 CLAIM: Final = "PersistentVolumeClaim"
 ANY_VOLUME: Final = ObjectRef("PersistentVolume", "", "")
-"""Who waits for that is told of every new volume or class."""
+"""Pods that wait for this object are tried again with every new volume or storage class."""
 ZONES: Final = {
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
@@ -32,17 +32,17 @@ ZONES: Final = {
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
     bound: tuple[Object, ...]
-    """The volumes that the pod's claims are bound to, as far as they are not on every node."""
+    """Volumes of the pod's bound claims that only some nodes can reach."""
     waiting: tuple[tuple[Object, Object], ...]
-    """Claims that wait for their first consumer, with their classes."""
+    """Claims that wait for their first consumer, with their storage classes."""
 
 
 class VolumeClaims:
     def __init__(self) -> None:
         self.known = False
-        """Whether it is known which there are; until then nobody waits for one."""
+        """Whether claims can be read; until then they are not checked."""
         self.volumes_known = False
-        """Whether volumes and classes are; until then it is not asked what claims are bound to."""
+        """Whether volumes and storage classes can be read; until then they are not checked."""
         self._claims: dict[Key, Object] = {}
         self._volumes: dict[str, Object] = {}
         self._classes: dict[str, Object] = {}
@@ -69,7 +69,7 @@ class VolumeClaims:
         self._classes.pop(storage_class["metadata"]["name"], None)
 
     def problem(self, pod: Object) -> tuple[Reason, Key] | None:
-        """What is wrong with the first of the pod's claims that cannot be used, and its key."""
+        """Why the first unusable claim of the pod cannot be used, and the key of the claim; None if all can."""
         if not pod["spec"].get("volumes") or not self.known:
             return None
         for key, own in claims_of(pod):
@@ -82,14 +82,14 @@ class VolumeClaims:
         return None
 
     def of(self, pod: Object) -> PodVolumes | None:
-        """None where the pod's volumes, all of which can be used, are on every node."""
+        """The volumes that restrict the nodes of the pod; None if there are none. `problem` must have returned None."""
         if not pod["spec"].get("volumes") or not (self.known and self.volumes_known):
             return None
         claims = [self._claims[key] for key, _ in claims_of(pod)]
         waiting = tuple((claim, self._class_of(claim) or {}) for claim in claims if not is_bound(claim))
         bound = [self._volumes[claim["spec"]["volumeName"]] for claim in claims if is_bound(claim)]
-        found = PodVolumes(tuple(volume for volume in bound if _is_local(volume)), waiting)
-        return found if found.bound or found.waiting else None
+        volumes = PodVolumes(tuple(volume for volume in bound if _is_local(volume)), waiting)
+        return volumes if volumes.bound or volumes.waiting else None
 
     def _problem(self, pod: Object, claim: Object | None, name: str, *, own: bool) -> Reason | None:
         if claim is None:
@@ -103,7 +103,7 @@ class VolumeClaims:
         return None
 
     def _unusable(self, claim: Object) -> Reason | None:
-        """What is wrong with a claim that is there, as far as its volume goes."""
+        """Why the volume of an existing claim cannot be used."""
         name, volume = claim["metadata"]["name"], spec_of(claim).get("volumeName")
         if is_bound(claim):
             return Reason(Code.VOLUME_NOT_FOUND, (name, str(volume))) if volume not in self._volumes else None
