@@ -1,6 +1,6 @@
-"""Explainer: why a pod waits, asked of every node and in full, where a decision stops at the first good answer.
+"""Explainer: why a pod waits. It asks every node, while a decision stops at the first good answer.
 
-It runs the same plugins in the same order on the same state as decisions do, so that what it says is what happens.
+It runs the same plugins in the same order on the same state as decisions do, so that explanations match decisions.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from dray.scheduling.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What one node says. Without a status it would take the pod."""
+    """The answer of one node. Without a status the node would take the pod."""
 
     node: str
     status: Status | None = None
     details: tuple[Detail, ...] = ()
-    """What is behind the status."""
+    """Details of the status, e.g. which resource is short and by how much."""
     lacks_devices: bool = False
-    """Whether it would do but for its devices; `rejection` tells why."""
+    """Whether only devices are missing; `Explainer.rejection` tells which."""
     placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     problem: str = ""
-    """Why no node can be asked."""
+    """Why the pod is rejected before nodes are asked; empty if they were asked."""
     nodes: tuple[NodeAnswer, ...] = ()
     preemption: Preemption | None = None
-    """Who could be removed for it, if no node would take it."""
+    """The pods that could be preempted, if no node takes the pod."""
     cycle: Cycle | None = None
     chosen: str = ""
-    """The node that would take it, of those that could."""
+    """The node that would be chosen; empty if none takes the pod."""
 
 
 class Explainer:
@@ -67,9 +67,9 @@ class Explainer:
         if (group := self._scheduler.group_attempts.diagnose(pod, now)) is not None:
             return Explanation(group_text(group))
         answers = tuple(self._answers(cycle))
-        fits = any(each.placement for each in answers)
+        fits = any(answer.placement for answer in answers)
         if fits and (error := algorithm.find_error(cycle)) is not None:
-            # It keeps the pod from the other nodes too.
+            # An error on one node keeps the pod from all nodes.
             return Explanation(status_text(error))
         preemption = self._scheduler.preemptor.find(cycle).found if pod.preempts and not fits else None
         chosen = algorithm.schedule(cycle) if fits else None
@@ -77,7 +77,7 @@ class Explainer:
         return Explanation(nodes=answers, preemption=preemption, cycle=cycle, chosen=name)
 
     def _answers(self, cycle: Cycle) -> Iterator[NodeAnswer]:
-        for node in sorted(self._state, key=lambda each: each.name):
+        for node in sorted(self._state, key=lambda node: node.name):
             answer = self._scheduler.algorithm.fits(cycle, node)
             if isinstance(answer, Placement):
                 yield NodeAnswer(node.name, placement=answer)
@@ -88,7 +88,7 @@ class Explainer:
             yield NodeAnswer(node.name, answer, details, lacks_devices=lacking)
 
     def rejection(self, cycle: Cycle, node: Node) -> Rejection | None:
-        """What the allocator says about the claims of the pod there, in full."""
+        """The allocator's full rejection of the pod's claims on the node."""
         claims, _ = self._scheduler.devices.claims_on(cycle, node)
         assert node.document is not None
         policy, beside = self._scheduler.options.policy, cycle.claims.allocated

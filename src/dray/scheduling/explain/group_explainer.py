@@ -1,6 +1,6 @@
 """GroupExplainer: why a group waits, cause by cause: its size, its queue, its topology, its devices.
 
-What a decision stops at is asked here for each by itself, of the same plugins and the same state.
+A decision stops at the first cause. Here each cause is checked by itself, with the same plugins on the same state.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ Q = TypeVar("Q", bound=QueueAnswer)
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """Of a group that has pods."""
+    """The numbers of pods of a group."""
 
     group: Group
     least: int
-    """So many start together."""
+    """How many pods have to start together."""
     pods: int
     placed: int
     succeeded: int
     ready: int
-    """Of those that wait the ones that nothing keeps from being tried."""
+    """Waiting pods that can be tried: no plugin holds them back before the queue."""
 
 
 @dataclass(frozen=True)
 class GroupExplanation(Generic[Q]):
     group: Group
-    """The root of its tree: all of it is placed at once."""
+    """The root of the tree of groups, which is placed as one unit."""
     sizes: tuple[GroupSize, ...]
     started: bool
-    """Whether as many pods are on nodes as must start together."""
+    """Whether as many pods are on nodes as have to start together."""
     waiting: int
     obstacle: Status | None = None
-    """Why its pods are not tried."""
+    """Why its pods are held back before the queue."""
     queue: Q | None = None
-    """None where its pods are in no queue."""
+    """The answer of its queue; None if its pods name no queue."""
     diagnosis: GroupDiagnosis | None = None
-    """Why there is no place for it, were its queue to let it in; None where there is one."""
+    """Why it does not fit, if its queue admitted it; None if it fits."""
 
 
 class GroupExplainer(Generic[Q]):
@@ -68,7 +68,7 @@ class GroupExplainer(Generic[Q]):
         groups = self._state.groups
         root = groups.root(group)
         root = root if isinstance(root, Group) else group
-        sizes = tuple(self._size(each) for each in groups.leaves(root))
+        sizes = tuple(self._size(leaf) for leaf in groups.leaves(root))
         waiting = [pod for pod in groups.waiting(root) if self._state.placed(pod.uid) is None]
         started = groups.is_started(root)
         if not waiting:
@@ -89,7 +89,7 @@ class GroupExplainer(Generic[Q]):
         return GroupSize(group, max(1, group.min_count), members.number, placed, succeeded, ready)
 
     def _obstacle(self, root: Group, waiting: list[Pod]) -> Status | None:
-        """None where enough of them can be tried."""
+        """Why pods are held back; None if enough of them can be tried."""
         if self._state.groups.is_ready(root):
             return None
         statuses = (self._scheduler.framework.pre_enqueue(pod) for pod in waiting)

@@ -1,8 +1,9 @@
-"""Where pods go: the algorithm for one pod, and searches for the pods of a group.
+"""Where pods are placed: the algorithm for one pod, and the search for nodes for all pods of a group.
 
-`algorithm` filters all nodes quickly and searches for devices on the best ones. `group_placement` finds places for all
-pods of a group or a tree of groups (`group_search`, `group_tree_search`); `group_trial` places them one after the other
-and takes each placement back.
+`algorithm` filters all nodes quickly and searches for devices on the best ones. `group_placement` places a tree of
+groups: `group_branches` describes the tree with its pods, `group_tree_search` chooses domains for its groups,
+`group_search` nodes for the pods of one group, and `packing` numbers of pods per node. `group_trial` assumes the pods
+one by one and undoes that.
 
 May import: `core` and what it may import, and `plugins`.
 """

@@ -1,6 +1,7 @@
-"""SchedulingAlgorithm: where a pod goes. Quick filters for all nodes at once, the search for devices on the best ones.
+"""SchedulingAlgorithm: finds a node for a pod. Quick filters run on all nodes, the search for devices on the best ones.
 
-It reads. What it gives is a `Placement`, which can be put into effect, or a `Diagnosis` of why there is none.
+`schedule` changes no state. It returns a `Placement`, which `assume` puts into effect, or a `Diagnosis` that tells why
+no node fits.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
 
 _NEAREST: Final = 4
-"""Of so many nodes the allocator says in full what is missing."""
+"""The number of nodes on which the allocator explains what is missing."""
 _MOST_EXPLAINED: Final = 64
-"""With more requests nobody reads why they cannot all be served, and it takes long to find out."""
+"""A rejection of more requests than this is not explained: that takes long and the text would be too long."""
 _FAILURES: Final = (Code.NODE_FAILED, Code.PLUGIN_FAILED)
 _ALL_ASKED: Final = 100
-"""With fewer nodes than that Kubernetes asks all of them; of more it stops when it has found enough."""
+"""Kubernetes filters all nodes of a smaller cluster; in a larger one it stops once enough nodes fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,18 @@ class SchedulingAlgorithm:
         self._policy = policy
         self.feasible_nodes = FeasibleNodesCache(state, framework)
         self.cycles = 0
-        """How many attempts got as far as asking nodes."""
+        """The number of attempts that filtered nodes, for metrics."""
 
     def begin(self, pod: Pod, now: float, work: Work) -> Cycle:
-        """An attempt begins: until the next one, whatever is asked draws on this work."""
+        """Starts an attempt. Until the next one, evaluating selectors uses up this work budget."""
         self._state.inventory.selectors.work = work
         return Cycle(pod, now, work, NO_CLAIMS)
 
     def schedule(self, cycle: Cycle, known: Diagnosis | None = None) -> Placement | Diagnosis:
-        """After the prefilter. `known` is the diagnosis of pods of the same signature, given again rather than made
-        anew."""
+        """Finds the best node; the prefilter must have passed.
+
+        `known` is the diagnosis of pods with the same signature, which is returned again if no node fits.
+        """
         self.cycles += 1
         nominated = status_of(cycle.pod.document).get("nominatedNodeName")
         if nominated and isinstance(kept := self._nominated(cycle, nominated), Placement):
@@ -86,13 +89,13 @@ class SchedulingAlgorithm:
         return self._diagnosis(cycle, feasible, feasible.counts + counts)
 
     def fits(self, cycle: Cycle, node: Node) -> Placement | Status:
-        """Whether one node can take the pod, asked of all filters in their order and of the state as it is now."""
+        """Asks all filters about one node, in their order and in the current state."""
         self._framework.refresh(cycle)
         status = self._framework.filter(cycle, node)
         return status if status is not None else Placement(node, cycle, cycle.devices or NO_DEVICES)
 
     def assume(self, placement: Placement) -> None:
-        """The pod is on the node in thought, and has what it needs there."""
+        """Assumes the pod on the node: its resources and devices are in use from now on."""
         cycle, node = placement.cycle, placement.node
         cycle.pod.extra = placement.devices.extra
         cycle.devices = placement.devices
@@ -102,7 +105,7 @@ class SchedulingAlgorithm:
         except Exception:
             self._state.displace(cycle.pod, node.name)
             raise
-        # Which alternative of its claims it got is known now.
+        # The charge of the queue depends on the alternatives that were allocated.
         self._state.queues.renew(cycle.pod)
 
     def take_back(self, placement: Placement) -> None:
@@ -111,7 +114,7 @@ class SchedulingAlgorithm:
         self._state.displace(placement.cycle.pod, placement.node.name, helps=False)
 
     def find_error(self, cycle: Cycle) -> Status | None:
-        """An error on one of the nodes: then nobody can say where the pod should go."""
+        """The first error on one of the nodes. An error ends the attempt for all nodes."""
         state, feasible = self._state, cycle.feasible or self.feasible_nodes.of(cycle)
         if state.size >= _ALL_ASKED:
             return None
@@ -129,7 +132,7 @@ class SchedulingAlgorithm:
         return None
 
     def to_deallocate(self, cycle: Cycle) -> Object | None:
-        """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
+        """A claim that no other pod uses and without which the pod would fit on another node: deallocate it."""
         claims, devices = cycle.claims, self._devices
         idle = [claim for claim in claims.allocated if devices.is_releasable(claim, cycle.pod)]
         if not idle or cycle.nodes is None:
@@ -141,7 +144,7 @@ class SchedulingAlgorithm:
         return None
 
     def _out_of_reach(self, cycle: Cycle, nodes: frozenset[int]) -> Iterator[Node]:
-        """The nodes where nothing is in the way but claims that have devices which cannot be used there."""
+        """The nodes that reject the pod only because the devices of allocated claims cannot be used there."""
         own = self._framework.own_filters(cycle)
         cycle.nodes = None
         try:
@@ -155,18 +158,18 @@ class SchedulingAlgorithm:
 
     def _in_order(self, numbers: Iterable[int]) -> list[Node]:
         state = self._state
-        found = sorted(numbers, key=state.ties.__getitem__)
-        return [node for number in found if (node := state.numbered[number]) is not None]
+        ordered = sorted(numbers, key=state.ties.__getitem__)
+        return [node for number in ordered if (node := state.numbered[number]) is not None]
 
     def _nominated(self, cycle: Cycle, name: str) -> Placement | Status | None:
-        """The node that the pod's status names is asked alone and first: whoever wrote that counts on it."""
+        """Asks the node in the pod's nominatedNodeName before all others; None if the node does not exist."""
         node = self._state.nodes.get(name)
         return self.fits(cycle, node) if node is not None and node.document is not None else None
 
     def _first(
         self, cycle: Cycle, feasible: FeasibleNodes, nodes: Iterable[Node], counts: Counter[Reason]
     ) -> Placement | Status | None:
-        """The first of the nodes that fits; a Status where that cannot be told."""
+        """The first of the nodes that fits; a Status if a node ends in an error, None if no node fits."""
         for node in nodes:
             status = self._framework.lazy_filter(cycle, node)
             if status is None:
@@ -174,7 +177,7 @@ class SchedulingAlgorithm:
             if status.error:
                 return status
             if cycle.claims.allocated or self._framework.is_cluster_wide(status.plugin):
-                # It may be due to what the pod has already, which others of its signature have not, or to its queue.
+                # Allocated claims or the queue may be the cause, which differ between pods with the same signature.
                 counts.update(status.reasons)
             else:
                 feasible.reject(node, status)
@@ -188,10 +191,10 @@ class SchedulingAlgorithm:
         comparing: list[Plugin],
         counts: Counter[Reason],
     ) -> Placement | Status | None:
-        """As `_first`, where nodes must be compared with each other. `counts` gets what only this attempt knows."""
+        """As `_first`, if plugins compare nodes with each other. `counts` gets reasons that hold for this pod only."""
         nodes = self._fitting(cycle, feasible, own, counts)
         while True:
-            # A node that was rejected for all pods of the signature since is not asked again.
+            # Nodes that were rejected meanwhile for all pods with the signature are not asked again.
             left = [node for node in nodes if node.number in feasible.numbers]
             if not left:
                 return None
@@ -200,17 +203,18 @@ class SchedulingAlgorithm:
                 return answer
 
     def _fitting(self, cycle: Cycle, feasible: FeasibleNodes, own: list[Plugin], counts: Counter[Reason]) -> list[Node]:
+        """The feasible nodes that also pass the filters whose answers hold for this pod alone."""
         numbers = feasible.numbers if cycle.nodes is None else feasible.numbers & cycle.nodes
-        found = []
+        fitting = []
         for number in numbers:
             node = self._state.numbered[number]
             assert node is not None
             status = self._framework.quick_filter(own, cycle, node) if own else None
             if status is None:
-                found.append(node)
+                fitting.append(node)
             else:
                 counts.update(status.reasons)
-        return found
+        return fitting
 
     def _ranked(self, cycle: Cycle, feasible: FeasibleNodes, comparing: list[Plugin], nodes: list[Node]) -> list[Node]:
         ties = self._state.ties
@@ -224,7 +228,7 @@ class SchedulingAlgorithm:
         return Diagnosis(self._state.size, status, error=True)
 
     def diagnose(self, cycle: Cycle, nodes: Sequence[Node]) -> Diagnosis:
-        """Why none of the nodes takes the pod, asked of all filters in the state of the moment."""
+        """Why none of the nodes takes the pod: asks all filters in the current state."""
         counts: Counter[Reason] = Counter()
         short = []
         self._framework.refresh(cycle)
@@ -249,7 +253,7 @@ class SchedulingAlgorithm:
         return Diagnosis(size, counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found, error=failed)
 
     def _nearest(self, cycle: Cycle, short: Sequence[Node]) -> Rejection | None:
-        """What the allocator says about the node where least is missing, of those that lack only devices."""
+        """The allocator's rejection on the node where the fewest devices are missing, of those in `short`."""
         state, demand = self._state, cycle.claims.demand
         if not short or len(demand.requests) > _MOST_EXPLAINED:
             return None

@@ -1,6 +1,6 @@
-"""Branch: a group with the pods of it that are to be placed now, as part of the tree that is placed with it.
+"""Branch: a group with its pods that are to be placed now, as part of the tree of groups that is placed together.
 
-Slices of a group, of which the pods of each go to one domain, are branches too: so are those below them.
+A slice of a group, whose pods must be in one domain, is a branch too, and so are slices of slices.
 """
 
 from __future__ import annotations
@@ -23,96 +23,98 @@ class Branch:
     group: Group
     topology: Topology
     need: int = 0
-    """Of one with pods: how many have to be placed; 0 where as many as must start have."""
+    """How many pods of a leaf have to be placed; 0 if its minimum has started."""
     members: list[Member] = field(default_factory=list)
     children: list[Branch] = field(default_factory=list)
     least: int = 0
-    """Of one with children: how many of them have to count."""
+    """How many of the children must have their minimum of pods."""
     taken: list[Node] = field(default_factory=list)
-    """Where pods of it are already."""
+    """The nodes of its pods that are placed already."""
     expected: int = 0
-    """For so many there has to be room in its domain, though they come later."""
+    """For how many pods its domain must have room, counting pods that will come later."""
     planned: Domain | None = None
-    """Where it is tried first."""
+    """The domain that is tried first."""
 
     @property
     def counts(self) -> bool:
-        """Whether it does without any further pod."""
+        """Whether it has its minimum without any further pod."""
         if not self.children:
             return self.need == 0
-        return sum(each.counts for each in self.children) >= self.least
+        return sum(child.counts for child in self.children) >= self.least
 
     @property
     def size(self) -> int:
-        return len(self.members) + sum(each.size for each in self.children)
+        """The number of pods to be placed, those of all branches below included."""
+        return len(self.members) + sum(child.size for child in self.children)
 
     @property
     def fewest(self) -> int:
-        """How many pods have to be placed, at least."""
-        return sum(sorted(each.fewest for each in self.children)[: self.least]) if self.children else self.need
+        """The minimum number of pods that have to be placed."""
+        return sum(sorted(child.fewest for child in self.children)[: self.least]) if self.children else self.need
 
     def leaves(self) -> Iterator[Branch]:
         if not self.children:
             yield self
-        for each in self.children:
-            yield from each.leaves()
+        for child in self.children:
+            yield from child.leaves()
 
     def all(self) -> Iterator[Branch]:
         yield self
-        for each in self.children:
-            yield from each.all()
+        for child in self.children:
+            yield from child.all()
 
 
 def branch_of(group: Group, members: Mapping[GroupKey, list[Member]], state: State, levels: Path = ()) -> Branch:
-    """Of a group and all that are below it and have pods to be placed; those by their own group. `levels` are those of
-    the groups above it."""
+    """Returns the branch of a group, with branches for all groups below it that have pods to be placed.
+
+    `members` are these pods by their group, `levels` the topology levels of the parent group.
+    """
     topology = group.topology if len(group.topology.finest) >= len(levels) else replace(group.topology, levels=levels)
     groups = state.groups
-    staying = [pod for pod in groups.placed(group) if not is_deleting(pod.document)]
-    taken = [node for pod in staying if (node := state.node_of(pod)) is not None]
+    running = [pod for pod in groups.placed(group) if not is_deleting(pod.document)]
+    taken = [node for pod in running if (node := state.node_of(pod)) is not None]
     children = groups.forest.children(group)
     if not children:
-        known = groups.members(group.key)
-        need = max(0, max(1, group.min_count) - known.started)
+        need = max(0, max(1, group.min_count) - groups.members(group.key).started)
         expected = 0 if taken else group.expected
         leaf = Branch(group, topology, need, members.get(group.key, []), taken=taken, expected=expected)
-        return _sliced(leaf, staying, state) if group.topology.slices else leaf
+        return _sliced(leaf, running, state) if group.topology.slices else leaf
     levels = topology.finest
-    found = [branch_of(each, members, state, levels) for each in children if _has_members(groups, each, members)]
+    branches = [branch_of(child, members, state, levels) for child in children if _has_members(groups, child, members)]
     # The largest are the hardest to place.
-    found.sort(key=lambda each: -each.size)
-    others = sum(groups.is_started(each) for each in children if not _has_members(groups, each, members))
+    branches.sort(key=lambda branch: -branch.size)
+    others = sum(groups.is_started(child) for child in children if not _has_members(groups, child, members))
     least = max(0, max(1, group.min_groups) - others)
-    return Branch(group, topology, children=found, least=least, taken=taken)
+    return Branch(group, topology, children=branches, least=least, taken=taken)
 
 
 def _has_members(groups: Groups, group: Group, members: Mapping[GroupKey, list[Member]]) -> bool:
-    return any(members.get(each.key) for each in groups.leaves(group))
+    return any(members.get(leaf.key) for leaf in groups.leaves(group))
 
 
 def _sliced(branch: Branch, placed: Sequence[Pod], state: State) -> Branch:
-    """With a branch for each slice. What has an index is in the slice of its index, others follow each other."""
+    """Returns the branch with a child for each slice: pods with a completion index by index, others in their order."""
     (path, size), *finer = branch.topology.slices
-    every: list[Member | Pod] = sorted([*branch.members, *placed], key=lambda each: rank_of(_pod(each)))
+    ordered: list[Member | Pod] = sorted([*branch.members, *placed], key=lambda item: rank_of(_pod(item)))
     slices: dict[int, list[Member | Pod]] = {}
-    for position, each in enumerate(every):
-        index = index_of(_pod(each))
-        slices.setdefault((index if index is not None else position) // max(1, size), []).append(each)
+    for position, item in enumerate(ordered):
+        index = index_of(_pod(item))
+        slices.setdefault((index if index is not None else position) // max(1, size), []).append(item)
     preferred = branch.topology.slices_preferred
     own = () if finer else preferred
     topology = Topology(path, own, tuple(finer), branch.topology.finest, slices_preferred=preferred)
     children = []
     for part in slices.values():
-        waiting = [each for each in part if isinstance(each, Member)]
-        there = [each for each in part if isinstance(each, Pod)]
+        waiting = [item for item in part if isinstance(item, Member)]
+        placed_here = [item for item in part if isinstance(item, Pod)]
         if waiting:
-            taken = [node for pod in there if (node := state.node_of(pod)) is not None]
+            taken = [node for pod in placed_here if (node := state.node_of(pod)) is not None]
             child = Branch(branch.group, topology, len(waiting), waiting, taken=taken)
-            children.append(_sliced(child, there, state) if finer else child)
+            children.append(_sliced(child, placed_here, state) if finer else child)
     least = -(-branch.need // max(1, size))
     rest = replace(branch.topology, slices=())
     return Branch(branch.group, rest, children=children, least=least, taken=branch.taken, expected=branch.expected)
 
 
-def _pod(each: Member | Pod) -> Pod:
-    return each.queued.pod if isinstance(each, Member) else each
+def _pod(item: Member | Pod) -> Pod:
+    return item.queued.pod if isinstance(item, Member) else item

@@ -1,7 +1,7 @@
-"""GroupPlacer: pods of a tree of groups as members of kinds, how many of a kind nodes have room for, and the search.
+"""GroupPlacer: finds nodes for the pods of a tree of groups.
 
-A kind is made of pods that are interchangeable. Where not all can be placed that have to be, it says what the next pod
-lacks in the domain where most of them can.
+Interchangeable pods form a kind, and nodes have room for a number of pods of a kind. If fewer pods fit than have to be
+placed together, the diagnosis tells what the next pod lacks in the domain where most of them fit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.node_resources_fit import room
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 
-# More are not placed in thought only to say what the next one lacks.
+# If more pods than this fit, they are not placed in a trial only to explain what the next one lacks.
 _MOST_EXPLAINED: Final = 64
 _ANY_NUMBER: Final = 1 << 30
 _NO_CLAIMS: Final[frozenset[Key]] = frozenset()
@@ -52,9 +52,12 @@ class GroupPlacer:
 
     @contextmanager
     def trial(self, found: Sequence[tuple[QueuedPod, Cycle]], work: Work) -> Iterator[tuple[GroupTrial, list[Member]]]:
-        """For pods that are past their prefilter. What is placed at the end stays so, unless there was an error."""
+        """Runs a trial for pods that passed their prefilter.
+
+        Pods that are placed at the end stay assumed, unless there was an error.
+        """
         shared = _shared(cycle.claims for _, cycle in found)
-        members = [self._member(each, cycle, shared) for each, cycle in found]
+        members = [self._member(queued, cycle, shared) for queued, cycle in found]
         self._state.claims.shared = shared
         try:
             with self._state.what_if() as changes:
@@ -67,27 +70,27 @@ class GroupPlacer:
             self._state.claims.shared = _NO_CLAIMS
 
     def _member(self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key]) -> Member:
-        social = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle))
+        depends_on_pods = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle))
         own = [key_of(claim) for claim in cycle.claims.unallocated if key_of(claim) in shared]
         kind: Hashable = (
             cycle.pod.requirements,
             cycle.claims.demand,
             tuple(own),
             tuple(map(key_of, cycle.claims.allocated)),
-            tuple(sorted(cycle.pod.labels.items())) if social else _turn_in_queue(cycle),
+            tuple(sorted(cycle.pod.labels.items())) if depends_on_pods else _turn_in_queue(cycle),
         )
-        return Member(queued, cycle, kind, bool(own), social)
+        return Member(queued, cycle, kind, bool(own), depends_on_pods)
 
     def place(
         self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, *, anew: bool = False
     ) -> GroupDiagnosis | None:
-        """None where a place was found for enough of them, and of all groups below this one.
+        """Places enough pods of the group and of all groups below it; returns why not if that is impossible.
 
-        With `anew` every node is asked, since pods were taken away in thought.
+        With `anew` every node is filtered again, since the trial removed pods.
         """
         by_group: dict[GroupKey, list[Member]] = {}
-        for each in members:
-            by_group.setdefault(each.queued.pod.group or group.key, []).append(each)
+        for member in members:
+            by_group.setdefault(member.queued.pod.group or group.key, []).append(member)
         root = branch_of(group, by_group, self._state)
         nodes = {node.number: node for node in self._state}
         if (status := self._short_of(group) or _misplaced(root, nodes)) is not None:
@@ -105,17 +108,17 @@ class GroupPlacer:
         return self._diagnosis(search, root, need, trial)
 
     def _diagnosis(self, search: TreeSearch, root: Branch, need: int, trial: GroupTrial) -> GroupDiagnosis:
-        found = GroupDiagnosis(need, min(search.best, need - 1), undecided=search.undecided)
+        diagnosis = GroupDiagnosis(need, min(search.best, need - 1), undecided=search.undecided)
         if search.best > _MOST_EXPLAINED:
             best = search.best_domain(root, search.nodes) if root.topology.required else None
-            return replace(found, domains=best[1], domain=best[0].title) if best is not None else found
+            return replace(diagnosis, domains=best[1], domain=best[0].title) if best is not None else diagnosis
         try:
             lack = search.lack(root, search.nodes)
             if lack is None:
-                return found
+                return diagnosis
             following = self._following(lack)
             return replace(
-                found,
+                diagnosis,
                 best=min(max(search.best, trial.placed()), need - 1),
                 domains=lack.domains if lack.domain.path else 0,
                 domain=lack.domain.title,
@@ -123,19 +126,22 @@ class GroupPlacer:
                 following=following,
             )
         except WorkExhausted:
-            return found
+            return diagnosis
         finally:
             trial.undo()
 
     def _tiers(self, members: Sequence[Member]) -> Iterable[AbstractSet[int]]:
-        """Nodes of one rank, then those of few, where pods name a class of nodes: the slowest holds up all others."""
+        """Sets of nodes to try in order, if pods name a node class: nodes of one rank, then of few ranks.
+
+        The pods of a group run at the speed of the slowest, so equal nodes come first.
+        """
         classes = self._state.node_classes
-        ranked = (each.cycle.pod.requirements for each in members if classes.known)
-        requirements = next((each for each in ranked if classes.concern(each)), None)
+        candidates = (member.cycle.pod.requirements for member in members if classes.known)
+        requirements = next((ranked for ranked in candidates if classes.concern(ranked)), None)
         return classes.tiers(requirements, self._state) if requirements is not None else ()
 
     def _parts(self, branch: Branch, nodes: Mapping[int, Node]) -> Sequence[Mapping[int, Node]]:
-        """Pods of one group have the same flavors of their queue, those of them that run already included."""
+        """Splits the nodes by the flavors of the queue: all pods of a group, running ones included, use the same."""
         members = [member for leaf in branch.leaves() for member in leaf.members]
         asked = members[0].cycle.data.get(QueueQuota.name) if members else None
         if not isinstance(asked, QueuedAsk) or asked.is_uniform:
@@ -143,18 +149,17 @@ class GroupPlacer:
         if len({leaf.group.key for leaf in branch.leaves()}) > 1:
             return (nodes,)
         policy, queue = asked.policy, asked.ask.queue
-        pods = tuple(each.queued.pod for each in members)
+        pods = tuple(member.queued.pod for member in members)
         ask = replace(asked.ask, pods=pods, wanted=policy.charges.wanted(queue, pods))
-        choice = policy.node_flavors.choice
-        found: dict[Hashable, dict[int, Node]] = {}
+        by_flavors: dict[Hashable, dict[int, Node]] = {}
         for number, node in nodes.items():
-            found.setdefault(choice(ask, node).flavors, {})[number] = node
-        taken = {choice(ask, node).flavors for node in branch.taken}
-        parts = [part for flavors, part in found.items() if not taken or flavors in taken]
-        return sorted(parts, key=lambda part: -choice(ask, next(iter(part.values()))).rank)
+            by_flavors.setdefault(policy.flavors_on(ask, node), {})[number] = node
+        taken = {policy.flavors_on(ask, node) for node in branch.taken}
+        parts = [part for flavors, part in by_flavors.items() if not taken or flavors in taken]
+        return sorted(parts, key=lambda part: -policy.rank(ask, next(iter(part.values()))))
 
     def _short_of(self, group: Group) -> Status | None:
-        """What all nodes together have too little of, for a group none of which runs."""
+        """Rejects a group that has not started if all nodes together have too little for its minResources."""
         if not group.min_resources or self._state.groups.members(group.key).started:
             return None
         for name, wanted in group.min_resources.items():
@@ -164,17 +169,17 @@ class GroupPlacer:
         return None
 
     def _kind(self, members: list[Member], numbers: Iterable[int], *, anew: bool) -> Kind:
-        """Where pods of the kind could be, of these nodes, and how many at most."""
+        """The members as a Kind: how many of them fit on each of the nodes, by counting."""
         state, cycle = self._state, members[0].cycle
         if members[0].shares:
-            # Another group may have got what they share.
+            # The claim that they share may have been allocated for another group.
             self._framework.prefilter(cycle)
         feasible = self._algorithm.feasible_nodes.of(cycle)
         able = self._fitting(cycle) if anew else feasible.numbers
         if cycle.nodes is not None:
             able = able & cycle.nodes
         requirements, demand = cycle.pod.requirements, cycle.claims.demand
-        # What they share they need once.
+        # Claims that they share are allocated once and not for each pod.
         own = state.demands.of(self._own(cycle), demand.extended, cycle.pod.document, requirements)
         rooms, scores = {}, {}
         for number in numbers:
@@ -186,23 +191,24 @@ class GroupPlacer:
             if here:
                 rooms[number] = here
                 scores[number] = feasible.score(node)
-        # What devices cost a queue may depend on the node: alternatives, or all devices of a class.
+        # The charge of a queue for devices may depend on the node (alternatives, allocation mode All).
         by_devices = bool(demand) and (state.inventory.is_spread or QueueQuota.name in cycle.data)
-        coupled = members[0].social or members[0].shares or by_devices
+        coupled = members[0].depends_on_pods or members[0].shares or by_devices
         return Kind(members, rooms, scores, coupled)
 
     def _fitting(self, cycle: Cycle) -> set[int]:
-        """The nodes that may take a pod, as they are in thought."""
+        """The numbers of the nodes that may take the pod in the current state of the trial."""
         filters = self._framework.kept_filters(cycle)
         answers = ((node.number, self._framework.quick_filter(filters, cycle, node)) for node in self._state)
         return {number for number, status in answers if status is None or status is UNSURE}
 
     def _own(self, cycle: Cycle) -> list[Object]:
+        """The unallocated claims of the pod that it does not share."""
         shared = self._state.claims.shared
         return [claim for claim in cycle.claims.unallocated if key_of(claim) not in shared]
 
     def _following(self, lack: Lack) -> Diagnosis | None:
-        """Why there is no place for one more, with as many as possible placed."""
+        """Why the next pod does not fit, with as many as possible placed."""
         search = lack.search
         member = search.first_without_place(lack.kinds)
         if member is None:
@@ -222,21 +228,21 @@ def _turn_in_queue(cycle: Cycle) -> Hashable:
 
 
 def _shared(claims: Iterable[PodClaims]) -> frozenset[Key]:
-    """The claims that several pods use and that have no devices yet."""
-    counts = Counter(key_of(claim) for each in claims for claim in each.unallocated)
+    """The unallocated claims that several of the pods use."""
+    counts = Counter(key_of(claim) for of_pod in claims for claim in of_pod.unallocated)
     return frozenset(key for key, number in counts.items() if number > 1)
 
 
 def _misplaced(root: Branch, nodes: Mapping[int, Node]) -> Status | None:
-    """Why there is no domain at all that it could be in."""
-    known = set[Path]()
+    """Why no domain is possible: placed pods are in several domains, or no node has the label."""
+    checked = set[Path]()
     for branch in root.all():
         path = branch.topology.required
         if not path:
             continue
         if len(taken_values(path, branch.taken)) > 1:
             return Status.of("", Code.GANG_IN_SEVERAL_DOMAINS, branch.group.key.title, path[-1], error=True)
-        if path not in known and not domains_of(path, nodes):
+        if path not in checked and not domains_of(path, nodes):
             return Status.of("", Code.NO_PLACEMENTS, path[-1])
-        known.add(path)
+        checked.add(path)
     return None

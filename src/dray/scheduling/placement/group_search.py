@@ -1,11 +1,11 @@
-"""GroupSearch: places for the pods of one group in one domain, all of them at once, or as many as must start together.
+"""GroupSearch: places the pods of one group in one domain, all of them, or as many as have to start together.
 
-Pods of one kind are interchangeable, so the search is over how many go to which node. Counting comes first: where all
-nodes together have too little room, that is the answer. Then nodes are filled (`packing`). Where that comes to a dead
-end although the pods depend on each other (several kinds, affinity, devices that several nodes see, other groups that
-are placed with this one), the search goes back: fewer on a node, other devices. It draws on the work of the attempt.
+Pods of one kind are interchangeable, so the search decides how many go to which node. Counting comes first: if all
+nodes together have too little room, there is no solution. Then nodes are filled (`packing`). If that fails and the pods
+depend on each other (several kinds, affinity, devices that several nodes reach, other groups of the same tree), the
+search backtracks: fewer pods on a node, other devices. It is limited by the work budget of the attempt.
 
-`ways` gives one solution after the other. Each is in force in the trial until the next is asked for.
+`ways` yields one solution after the other. Each is assumed in the trial until the next is requested.
 """
 
 from __future__ import annotations
@@ -18,35 +18,40 @@ from dray.scheduling.placement.group_trial import NOTHING_LEFT_OUT, GroupTrial, 
 from dray.scheduling.placement.packing import Place, spread_over
 
 Rooms = Mapping[int, int]
-"""By node: how many pods of a kind it has room for, at most."""
+"""For how many pods of a kind a node has room at most, by node number."""
 
 
 @dataclass(eq=False, slots=True)
 class Kind:
+    """Interchangeable pods, and the nodes that have room for them."""
+
     members: list[Member]
     rooms: Rooms
     scores: Mapping[int, int]
     coupled: bool
-    """Whether where one goes matters to others on other nodes."""
+    """Whether the node of one pod affects which nodes other pods can use."""
     _order: list[int] | None = None
 
     @property
     def shares(self) -> bool:
+        """Whether the pods share a claim that is not allocated yet."""
         return self.members[0].shares
 
     @property
     def bound(self) -> int:
+        """The maximum number of its pods that can be placed, by counting room."""
         return min(len(self.members), sum(self.rooms.values()))
 
     @property
     def order(self) -> list[int]:
-        """The nodes with room, those with most of it first, and of equals the ones with the best score."""
+        """The nodes with room: those with the most room first, then those with the best score."""
         if self._order is None:
             rooms, scores = self.rooms, self.scores
             self._order = sorted(rooms, key=lambda number: (-rooms[number], -scores.get(number, 0), number))
         return self._order
 
     def within(self, numbers: Iterable[int]) -> Kind:
+        """The same kind, limited to these nodes."""
         rooms = {number: room for number in numbers if (room := self.rooms.get(number, 0))}
         return replace(self, rooms=rooms, _order=None)
 
@@ -56,31 +61,31 @@ class GroupSearch:
     trial: GroupTrial
     nodes: Mapping[int, Node]
     levels: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """By node: the values of the levels of topology inside the domain. Empty where there are none."""
+    """The values of topology levels inside the domain, by node number; empty if there are none."""
     least_free: bool = False
     alone: bool = True
-    """Whether no other group is placed with this one."""
+    """Whether this group is not part of a tree of groups."""
     best: int = 0
-    """How many could be placed at once, or have room at most, in the best case so far."""
+    """The highest number of pods that could be placed so far, or an upper bound of it."""
     _kinds: list[Kind] = field(default_factory=list)
     _members: list[Member] = field(default_factory=list)
     _allowed: int = 0
-    """How many may be left out."""
+    """How many pods the search may leave without a node."""
     _left_out: int = 0
 
     def ways(self, kinds: Sequence[Kind], need: int, *, thorough: bool) -> Iterator[None]:
-        """Ways to have at least so many placed, the promising ones, or all with `thorough`."""
-        bound = sum(each.bound for each in kinds)
+        """Yields solutions with at least `need` pods placed: the promising ones, or all with `thorough`."""
+        bound = sum(kind.bound for kind in kinds)
         if bound < need:
             self.best = max(self.best, bound)
             return
-        # Those with the fewest places first.
-        self._kinds = sorted(kinds, key=lambda each: (sum(each.rooms.values()) - len(each.members), len(each.rooms)))
+        # Kinds with the least spare room first.
+        self._kinds = sorted(kinds, key=lambda kind: (sum(kind.rooms.values()) - len(kind.members), len(kind.rooms)))
         self._members = [member for kind in self._kinds for member in kind.members]
         if thorough and self.alone:
-            # That was tried before.
+            # Filling was tried before, without `thorough`.
             pass
-        elif any(each.shares for each in kinds):
+        elif any(kind.shares for kind in kinds):
             yield from self._by_reach(need)
         else:
             yield from self._filled(need)
@@ -88,14 +93,14 @@ class GroupSearch:
             yield from self._search(need)
 
     def is_worth_searching(self, kinds: Sequence[Kind]) -> bool:
-        """Of one kind that depends on nothing elsewhere each node has as many as it can have."""
-        return not self.alone or len(kinds) > 1 or any(each.coupled for each in kinds)
+        """Whether backtracking can find more than filling: not for a single kind whose nodes are independent."""
+        return not self.alone or len(kinds) > 1 or any(kind.coupled for kind in kinds)
 
     def first_without_place(self, kinds: Sequence[Kind]) -> Member | None:
-        """With as many placed as can be without going back."""
+        """Fills the nodes without backtracking; returns the first pod that does not fit."""
         self._members = [member for kind in kinds for member in kind.members]
         self.fill(kinds)
-        return next((each for each in self._members if each.placement is None), None)
+        return next((member for member in self._members if member.placement is None), None)
 
     def clear(self) -> None:
         for member in reversed(self._members):
@@ -108,18 +113,18 @@ class GroupSearch:
             yield
         self.clear()
         if not self.alone and 0 < need < len(self._members):
-            # More would take from the others.
+            # More than the minimum would take room from the other groups.
             if self.fill(self._kinds, need) >= need:
                 yield
             self.clear()
 
     def fill(self, kinds: Sequence[Kind], most: int | None = None) -> int:
-        """How many have a place now."""
+        """Places pods without backtracking, up to `most`; returns how many are placed now."""
         for kind in kinds:
-            waiting = [each for each in kind.members if each.placement is None]
+            waiting = [member for member in kind.members if member.placement is None]
             if most is not None:
                 waiting = waiting[: most - self._placed()]
-            if waiting[:1] and (waiting[0].social or waiting[0].shares):
+            if waiting[:1] and (waiting[0].depends_on_pods or waiting[0].shares):
                 self._fill_in_turn(kind, waiting)
             else:
                 self._fill_by_room(kind, waiting)
@@ -128,10 +133,11 @@ class GroupSearch:
         return placed
 
     def _placed(self) -> int:
-        return sum(each.placement is not None for each in self._members)
+        return sum(member.placement is not None for member in self._members)
 
     def _fill_by_room(self, kind: Kind, waiting: list[Member]) -> None:
-        first, places = 0, {each: Place(room, kind.scores.get(each, 0)) for each, room in kind.rooms.items()}
+        """Fills nodes in the order of `packing`, as many pods on each as have room."""
+        first, places = 0, {number: Place(room, kind.scores.get(number, 0)) for number, room in kind.rooms.items()}
         while first < len(waiting):
             full = []
             for number, amount in spread_over(places, self.levels, len(waiting) - first, least=self.least_free):
@@ -139,11 +145,11 @@ class GroupSearch:
                 while first < end and self.trial.add(waiting[first], node) is None:
                     first += 1
                 if first < end and self.trial.lacks_quota(waiting[first], node):
-                    # Then no other node has quota either.
+                    # Quota is the same on all nodes of the search.
                     return
                 places[number] = places[number]._replace(room=places[number].room - amount)
                 if first < end:
-                    # It has less room than it seemed.
+                    # The node has less room than counting said.
                     full.append(number)
             if not full:
                 return
@@ -151,22 +157,22 @@ class GroupSearch:
                 del places[number]
 
     def _fill_in_turn(self, kind: Kind, waiting: list[Member]) -> None:
-        """One after the other, each on the next node that takes it: what one node says changes with each pod."""
+        """Places pods one by one, each on the next node that takes it, since every pod changes the answers of nodes."""
         order, position = [self.nodes[number] for number in kind.order], 0
         for member in waiting:
             for step in range(len(order)):
                 at = (position + step) % len(order)
                 if self.trial.add(member, order[at]) is None:
-                    # Pods that share devices belong together, others of that sort mostly apart.
+                    # Pods that share devices go to the same node, pods with affinity terms mostly to different ones.
                     position = at if member.shares else at + 1
                     break
             else:
                 return
 
     def _by_reach(self, need: int) -> Iterator[None]:
-        """The first pod that gets the devices they share decides which nodes the others can go to; of the places for it
-        each that leads to other nodes is tried."""
-        sharing = next(each for each in self._kinds if each.shares)
+        """Yields solutions for pods that share a claim. The first of them gets its devices, which decide the nodes that
+        the others can use; each placement of it that leads to different nodes is tried."""
+        sharing = next(kind for kind in self._kinds if kind.shares)
         anchor, tried = sharing.members[0], set[frozenset[int] | None]()
         for number in sharing.order:
             for _ in self._ways(anchor, self.nodes[number]):
@@ -174,22 +180,22 @@ class GroupSearch:
                 if reach not in tried:
                     tried.add(reach)
                     here = reach if reach is not None else self.nodes
-                    kinds = [each.within(here) if each.shares else each for each in self._kinds]
-                    if sum(each.bound for each in kinds) >= need and self.fill(kinds) >= need:
+                    kinds = [kind.within(here) if kind.shares else kind for kind in self._kinds]
+                    if sum(kind.bound for kind in kinds) >= need and self.fill(kinds) >= need:
                         yield
                 for member in self._members:
                     if member is not anchor:
                         self.trial.remove(member)
 
     def _reach(self, kind: Kind) -> frozenset[int] | None:
-        """The nodes that the other pods can go to, now that the first has its place."""
+        """The nodes that the other pods can use once the first is placed; None for all nodes."""
         for member in kind.members[1:]:
             self.trial.prepare(member)
             nodes = member.cycle.nodes
             return nodes.intersection(self.nodes) if nodes is not None else None
         return None
 
-    # Searching
+    # Backtracking
 
     def _search(self, need: int) -> Iterator[None]:
         self._allowed, self._left_out = len(self._members) - need, 0
@@ -206,18 +212,18 @@ class GroupSearch:
                 stack.append(self._options(*step))
 
     def _options(self, index: int, start: int) -> Iterator[tuple[int, int]]:
-        """Places a member on one node after the other, from a position on; gives the next member and its position."""
+        """Places a member on one node after the other, from `start` on; yields the next member and its start."""
         kind, rest = self._kind_of(index)
         member, order, allowed = self._members[index], kind.order, self._allowed - self._left_out
         for position in range(start, len(order)):
             if sum(kind.rooms[number] for number in order[position:]) < rest - allowed:
                 break
-            found = False
+            placed = False
             for _ in self._ways(member, self.nodes[order[position]]):
-                found = True
-                yield index + 1, position if rest > 1 and not member.social else 0
-            if found and self.alone and not kind.coupled and kind is self._kinds[-1]:
-                # Fewer on a node help nobody.
+                placed = True
+                yield index + 1, position if rest > 1 and not member.depends_on_pods else 0
+            if placed and self.alone and not kind.coupled and kind is self._kinds[-1]:
+                # No other pods would benefit from fewer pods on this node.
                 return
         if rest <= allowed:
             self._left_out += rest
@@ -225,7 +231,7 @@ class GroupSearch:
             self._left_out -= rest
 
     def _kind_of(self, index: int) -> tuple[Kind, int]:
-        """The kind of a member, and how many of it are left with it."""
+        """The kind of a member, and the number of its members from this one on."""
         for kind in self._kinds:
             if index < len(kind.members):
                 return kind, len(kind.members) - index
@@ -233,7 +239,7 @@ class GroupSearch:
         raise IndexError(index)
 
     def _ways(self, member: Member, node: Node) -> Iterator[None]:
-        """Each way to have the member there that leaves others different devices; in force until the next."""
+        """Yields each placement on the node that leaves different devices to others; assumed until the next."""
         left_out = [NOTHING_LEFT_OUT]
         for without in left_out:
             if self.trial.add(member, node, without) is not None:
@@ -241,4 +247,4 @@ class GroupSearch:
             devices = self.trial.spread_devices(member)
             yield
             self.trial.remove(member)
-            left_out += [more for each in devices if (more := without | {each}) not in left_out]
+            left_out += [more for device in devices if (more := without | {device}) not in left_out]

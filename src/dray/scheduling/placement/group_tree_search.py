@@ -1,10 +1,9 @@
-"""TreeSearch: places for a tree of groups as one unit.
+"""TreeSearch: places a tree of groups as one unit.
 
-A group goes to one domain of its required level: first those of the preferred level that have room for all of it are
-tried, then coarser ones, the smallest that suffices first. Its children are placed inside, one after the other, each
-with what its siblings left; enough of them must find their places, the others may be left out. Where a child finds
-none, those before it are placed in another way. First only the promising ways are tried, then, as long as there is work
-left, all.
+A group goes to one domain of its required level. Domains of the preferred level with room for all its pods are tried
+first, then coarser ones, the smallest that suffices first. Its children are placed inside the domain, one after the
+other; enough of them must fit, the others may be left out. If a child does not fit, those before it are placed in
+another way. First only promising solutions are tried, then all, as long as the work budget lasts.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.placement.packing import Place, spread_over
 
 KindOf = Callable[[list[Member], Iterable[int]], Kind]
-"""Members of one kind, with the room that nodes have for them as things are."""
+"""Returns interchangeable members as a Kind, with the room that nodes have in the current state."""
 
 Parts = Callable[[Branch, Mapping[int, Node]], Sequence[Mapping[int, Node]]]
-"""Of these nodes, those that pods of a branch may have together, the best first: all, or those of one flavor each."""
+"""Splits nodes into sets that pods of a branch may use together, the best first: all, or one set for each flavor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A group for which there is no place beside the others."""
+    """A group that does not fit beside the others."""
 
     branch: Branch
     search: GroupSearch
@@ -47,15 +46,15 @@ class TreeSearch:
     parts: Parts
     undecided: bool = False
     best: int = 0
-    """How many pods could be placed at once, or have room at most, in the best case so far."""
+    """The highest number of pods that could be placed so far, or an upper bound of it."""
     _root: Branch | None = None
     _alone: bool = True
     _revision: int = -1
     _kept: dict[tuple[Hashable, int], tuple[Mapping[int, Node], Kind]] = field(default_factory=dict)
-    """Kinds on certain nodes, at a moment of the trial."""
+    """Kinds by their hash and set of nodes; valid for one revision of the trial."""
 
     def run(self, root: Branch) -> bool:
-        """Whether as many are placed now as must be, and at least one; else none is."""
+        """Places at least one pod and as many as have to start; returns False and places none if that is impossible."""
         self._root, self._alone = root, not root.children
         least = max(1, root.need)
         try:
@@ -73,7 +72,7 @@ class TreeSearch:
         return False
 
     def _is_worth_searching(self, root: Branch) -> bool:
-        """What is left of a group that has started is tried with every change anyway."""
+        """Whether to search thoroughly: not for the rest of a group that has started, which is retried anyway."""
         if root.children:
             return not root.counts
         return GroupSearch(self.trial, self.nodes).is_worth_searching(self._kinds(root, self.nodes))
@@ -91,12 +90,12 @@ class TreeSearch:
     def _candidates(
         self, branch: Branch, nodes: Mapping[int, Node], thorough: bool, need: int
     ) -> Iterator[tuple[Domain, Mapping[int, Node]]]:
-        """The domains where the branch may have its places, the best first."""
+        """The domains to try for the branch, with their nodes; the best first."""
         topology, tried = branch.topology, set[Domain]()
         if branch.planned is not None and not thorough:
             tried.add(branch.planned)
             yield branch.planned, {number: nodes[number] for number in branch.planned.nodes if number in nodes}
-        kinds = {id(each): self._kinds(each, nodes) for each in branch.leaves()}
+        kinds = {id(leaf): self._kinds(leaf, nodes) for leaf in branch.leaves()}
         finest = len(topology.required) if thorough else max(len(topology.preferred), len(topology.required))
         for depth in range(finest, len(topology.required) - 1, -1):
             preferred = depth > len(topology.required)
@@ -109,48 +108,51 @@ class TreeSearch:
     def _in_order(
         self, branch: Branch, path: Path, nodes: Mapping[int, Node], kinds: Mapping[int, list[Kind]], wanted: int
     ) -> list[Domain]:
-        """Those that may have room, in the order in which they are tried."""
-        found = []
+        """The domains that may have room, in the order in which they are tried."""
+        domains = []
         for bound, may_count, domain in self._ranked(branch, path, nodes, kinds):
             if bound >= wanted and may_count:
-                found.append(domain)
+                domains.append(domain)
             elif branch is self._root:
                 self.best = max(self.best, bound)
-        return found
+        return domains
 
     def _ranked(
         self, branch: Branch, path: Path, nodes: Mapping[int, Node], kinds: Mapping[int, list[Kind]]
     ) -> list[tuple[int, bool, Domain]]:
-        """Those first that have room for all pods, the smallest of them first; then those that have room for most."""
-        domains, there = domains_of(path, nodes), taken_values(path, branch.taken)
-        found = []
-        for domain in domains:
-            if there and there != {domain.values}:
+        """Domains with the number of pods that fit by counting, and whether that may suffice.
+
+        Domains for the most pods come first, of equals the smallest.
+        """
+        taken, ranked = taken_values(path, branch.taken), []
+        for domain in domains_of(path, nodes):
+            if taken and taken != {domain.values}:
                 continue
-            here = {each: [kind.within(domain.nodes) for kind in mine] for each, mine in kinds.items()}
-            # Groups of the same kind share what room there is.
-            rooms = {kind.members[0].kind: sum(kind.rooms.values()) for mine in here.values() for kind in mine}
+            here = {leaf: [kind.within(domain.nodes) for kind in of_leaf] for leaf, of_leaf in kinds.items()}
+            # Groups with pods of the same kind share the room.
+            rooms = {kind.members[0].kind: sum(kind.rooms.values()) for of_leaf in here.values() for kind in of_leaf}
             room = sum(rooms.values())
-            bound = min(room, sum(kind.bound for mine in here.values() for kind in mine))
+            bound = min(room, sum(kind.bound for of_leaf in here.values() for kind in of_leaf))
             enough = max(branch.fewest, branch.expected) <= room
-            found.append((bound, enough and _may_count(branch, here), domain, room))
-        found.sort(key=lambda each: (-each[0], each[3]))
-        return [each[:3] for each in found]
+            ranked.append((bound, enough and _may_count(branch, here), domain, room))
+        ranked.sort(key=lambda candidate: (-candidate[0], candidate[3]))
+        return [candidate[:3] for candidate in ranked]
 
     def _kinds(self, leaf: Branch, nodes: Mapping[int, Node]) -> list[Kind]:
-        """As the trial is now. Pods of several groups are mostly alike."""
+        """The pods of a leaf by kind, with the room that nodes have in the current state of the trial."""
         if self._revision != self.trial.revision:
             self._revision, self._kept = self.trial.revision, {}
         by_kind: dict[Hashable, list[Member]] = {}
-        for each in leaf.members:
-            by_kind.setdefault(each.kind, []).append(each)
-        found = []
+        for member in leaf.members:
+            by_kind.setdefault(member.kind, []).append(member)
+        kinds = []
         for kind, members in by_kind.items():
-            known = self._kept.get((kind, id(nodes)))
-            if known is None or known[0] is not nodes:
-                known = self._kept[kind, id(nodes)] = nodes, self.kind_of(members, nodes)
-            found.append(replace(known[1], members=members))
-        return found
+            # Pods of several groups are mostly of the same kind.
+            kept = self._kept.get((kind, id(nodes)))
+            if kept is None or kept[0] is not nodes:
+                kept = self._kept[kind, id(nodes)] = nodes, self.kind_of(members, nodes)
+            kinds.append(replace(kept[1], members=members))
+        return kinds
 
     # One group
 
@@ -187,7 +189,7 @@ class TreeSearch:
     def _options(
         self, branch: Branch, index: int, enough: int, nodes: Mapping[int, Node], thorough: bool
     ) -> Iterator[tuple[int, int]]:
-        """Places a child in one way after the other, at last not at all; gives the next child and how many count."""
+        """Places a child in one way after the other, finally not at all; yields the next child and how many count."""
         self.trial.step()
         child, rest = branch.children[index], len(branch.children) - index - 1
         if enough + 1 + rest >= branch.least:
@@ -198,53 +200,53 @@ class TreeSearch:
             yield index + 1, without
 
     def _plan(self, branch: Branch, domain: Domain, nodes: Mapping[int, Node]) -> None:
-        """Slices of a group are alike: which domain gets how many of them is reckoned for all at once."""
+        """Assigns the slices of a group, which are interchangeable, to domains by `packing`."""
         first = branch.children[0]
         if first.group is not branch.group or first.children:
             return
-        size, places, found = max(1, len(first.members)), {}, {}
+        size, places, domains = max(1, len(first.members)), {}, {}
         kinds = self._kinds(first, nodes)
-        for each in domains_of(first.topology.preferred or first.topology.required, nodes):
-            free = sum(kind.rooms.get(number, 0) for kind in kinds for number in each.nodes)
-            places[each.values], found[each.values] = Place(free // size, -free), each
+        for candidate in domains_of(first.topology.preferred or first.topology.required, nodes):
+            free = sum(kind.rooms.get(number, 0) for kind in kinds for number in candidate.nodes)
+            places[candidate.values], domains[candidate.values] = Place(free // size, -free), candidate
         depth = len(domain.path)
         inner = {values: values[depth:-1] for values in places}
-        waiting = iter(each for each in branch.children if not each.taken)
+        waiting = iter(child for child in branch.children if not child.taken)
         least = branch.topology.least_free
         for values, amount in spread_over(places, inner, len(branch.children), least=least):
             for _ in range(amount):
                 if (child := next(waiting, None)) is not None:
-                    child.planned = found[values]
+                    child.planned = domains[values]
 
     # Reasons
 
     def best_domain(self, branch: Branch, nodes: Mapping[int, Node]) -> tuple[Domain, int] | None:
-        """The one where most of it has room, and how many there are."""
-        found = []
+        """The domain where most pods of the branch fit, and the number of domains."""
+        rankings = []
         for part in self.parts(branch, nodes):
-            kinds = {id(each): self._kinds(each, part) for each in branch.leaves()}
-            found.append(self._ranked(branch, branch.topology.required, part, kinds))
-        best = max(found, key=lambda ranked: ranked[0][0] if ranked else 0, default=None)
+            kinds = {id(leaf): self._kinds(leaf, part) for leaf in branch.leaves()}
+            rankings.append(self._ranked(branch, branch.topology.required, part, kinds))
+        best = max(rankings, key=lambda ranked: ranked[0][0] if ranked else 0, default=None)
         return (best[0][2], len(best)) if best else None
 
     def lack(self, branch: Branch, nodes: Mapping[int, Node]) -> Lack | None:
-        """The first group without a place, with those before it where they find one without going back."""
+        """The first group that does not fit, with those before it placed without backtracking."""
         best = self.best_domain(branch, nodes)
         if best is None:
             return None
         domain, number = best
         here = {number: nodes[number] for number in domain.nodes}
         if branch.children:
-            return next((found for each in branch.children if (found := self.lack(each, here)) is not None), None)
+            return next((lack for child in branch.children if (lack := self.lack(child, here)) is not None), None)
         search = self._search(branch, domain, here)
-        mine = self._kinds(branch, here)
-        if sum(each.bound for each in mine) >= branch.need and search.first_without_place(mine) is None:
+        kinds = self._kinds(branch, here)
+        if sum(kind.bound for kind in kinds) >= branch.need and search.first_without_place(kinds) is None:
             return None
-        return Lack(branch, search, mine, domain, number)
+        return Lack(branch, search, kinds, domain, number)
 
 
 def _may_count(branch: Branch, kinds: Mapping[int, Sequence[Kind]]) -> bool:
-    """Whether there is room for enough of it, as far as counting tells."""
+    """Whether the branch may get its minimum of pods, by counting room."""
     if not branch.children:
-        return sum(each.bound for each in kinds[id(branch)]) >= branch.need
-    return sum(_may_count(each, kinds) for each in branch.children) >= branch.least
+        return sum(kind.bound for kind in kinds[id(branch)]) >= branch.need
+    return sum(_may_count(child, kinds) for child in branch.children) >= branch.least

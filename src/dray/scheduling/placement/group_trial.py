@@ -49,7 +49,7 @@ class Member:
     """Equal for those that are interchangeable."""
     shares: bool
     """Whether it uses a claim that others of the group use too and that has no devices yet."""
-    social: bool
+    depends_on_pods: bool
     """Whether it depends on pods on other nodes."""
     placement: Placement | None = None
 

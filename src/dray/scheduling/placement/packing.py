@@ -1,8 +1,8 @@
-"""Packing: how many pods of one kind go where, reckoned from how many have room in each place.
+"""Packing: how many interchangeable pods go to which node or domain, computed from the room that each has.
 
-Best fit takes few places: the one with most room, then the next, and at the end the tightest that suffices for what is
-left. The other way round, the places with the least room are filled first. With several levels of topology that is done
-for the coarsest domains, and then within each of them.
+`best_fit` uses few places: the one with the most room first, and for the rest the tightest that suffices. `least_free`
+fills the places with the least room first. With several levels of topology, `spread_over` does that for the coarsest
+domains, and then within each of them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ T = TypeVar("T", bound=Hashable)
 class Place(NamedTuple):
     room: int
     merit: int
-    """Of places with equal room the one with the highest is taken first."""
+    """Decides between places with equal room: the highest merit is taken first."""
 
 
 def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
-    """Which places get how many, in the order in which they are taken."""
+    """Yields the places to use with the number of pods for each, in the order in which they are taken."""
     order = sorted((place.room, place.merit, index) for index, place in enumerate(places.values()) if place.room > 0)
     names, rooms = list(places), [room for room, _, _ in order]
     while number > 0 and order:
         position = bisect_left(rooms, number)
         room = rooms[min(position, len(rooms) - 1)]
-        # Of those with equal room the last.
+        # The last of those with equal room has the highest merit.
         position = bisect_left(rooms, room + 1) - 1
         amount = min(room, number)
         yield names[order.pop(position)[2]], amount
@@ -37,7 +37,7 @@ def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
 
 def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
     """As `best_fit`, with the least room first; of places with equal room the one with the highest merit."""
-    for name, place in sorted(places.items(), key=lambda each: (each[1].room, -each[1].merit)):
+    for name, place in sorted(places.items(), key=lambda item: (item[1].room, -item[1].merit)):
         if number <= 0:
             return
         if place.room > 0:
@@ -48,8 +48,8 @@ def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]
 def spread_over(
     places: Mapping[T, Place], domains: Mapping[T, Sequence[str]], number: int, *, least: bool = False
 ) -> Iterator[tuple[T, int]]:
-    """`domains` has the values of each place for one level after the other, the coarsest first."""
-    depth = max((len(domains.get(each, ())) for each in places), default=0)
+    """As `best_fit` or `least_free`, level by level; `domains` are the label values of each place, coarsest first."""
+    depth = max((len(domains.get(name, ())) for name in places), default=0)
     return _spread(places, domains, number, 0, depth, least)
 
 
@@ -63,6 +63,6 @@ def _spread(
     within: dict[str, dict[T, Place]] = {}
     for name, place in places.items():
         within.setdefault(domains[name][level], {})[name] = place
-    whole = {value: Place(sum(one.room for one in each.values()), -len(each)) for value, each in within.items()}
+    whole = {value: Place(sum(place.room for place in inner.values()), -len(inner)) for value, inner in within.items()}
     for value, amount in fit(whole, number):
         yield from _spread(within[value], domains, amount, level + 1, depth, least)
