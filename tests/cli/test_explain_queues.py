@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.cli.queued import gang, pod, queue
 from tests.cli.test_explain_live import Server
 
@@ -17,6 +19,35 @@ def test_a_gang_that_can_only_borrow_is_told_its_quota_and_who_borrowed_it(queue
     )
     assert (status, lines[0]) == (1, f"group default/train: waits: {cause}")
     assert lines[2] == f"├─ queue: {cause}"
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}}
+"""
+
+
+def test_a_job_tells_the_reason_of_its_gang_once(queue_server: Server) -> None:
+    queue_server.apply(queue("nlp", 1) + gang("train", "nlp", 3))
+    queue_server.apply(JOB)
+    job = json.loads("\n".join(queue_server.printed("get", "job", "train", "-o", "json")))
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    for number in range(3):
+        queue_server.patch("Pod", f"train-{number}", {"metadata": {"ownerReferences": [owner]}})
+    status, lines = queue_server.explain("job", "train")
+    assert status == 1
+    assert lines[0].startswith(
+        "job default/train: 0 of 3 pods run or have succeeded: pod default/train-0: cannot be placed"
+    )
+    assert lines[-1] == "└─ the same: pod train-1, train-2"
 
 
 def test_quota_that_is_lent_and_that_the_queue_does_not_reclaim(queue_server: Server) -> None:
@@ -52,6 +83,13 @@ def test_a_queue_whose_own_pods_use_the_quota(queue_server: Server) -> None:
         " included; its pods use 2 of its quota of 2; nobody is evicted for pods that exceed the quota: wait until"
         " pods of the queue end, or raise the quota"
     ]
+
+
+def test_a_queue_at_its_borrowing_limit(queue_server: Server) -> None:
+    limited = queue("nlp", 2).replace("nominalQuota: 2", "nominalQuota: 2, borrowingLimit: 1")
+    queue_server.apply(limited + queue("vision", 6) + pod("first", "nlp", 3, running=True) + pod("second", "nlp"))
+    _, lines = queue_server.explain("pod", "second")
+    assert "; its pods use 3 of its quota of 2; it may borrow 1 at most (borrowingLimit); nobody is evicted" in lines[0]
 
 
 def test_more_than_could_ever_be_lent_can_never_fit(queue_server: Server) -> None:

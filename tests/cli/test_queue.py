@@ -71,8 +71,8 @@ def test_queues_with_what_is_used_and_who_waits(run: Dray, tmp_path: Path) -> No
             "QUEUE   CPU               SHARE   WAITING",
             "team    1/1.5, 0.5 left   0       1",
             "",
-            "FLAVOR   RESOURCE   QUOTA   LIMIT   USED   FREE   BORROWABLE   LENT",
-            "any      cpu        1.5     -       1      0.5    0            0",
+            "FLAVOR   RESOURCE   QUOTA   USED   FREE   BORROWABLE   LENT",
+            "any      cpu        1.5     1      0.5    0            0",
             "",
             "RUNNING               PODS   USES    AGE",
             "pod default/running   1      1 cpu   0s",
@@ -104,11 +104,11 @@ def test_a_queue_with_lent_quota_tells_apart_what_is_its_own_and_who_borrowed_it
     ]
     lines = queue_server.printed("queue", "nlp")
     assert lines[3:5] == [
-        "FLAVOR   RESOURCE   QUOTA   LIMIT   USED   FREE   BORROWABLE   LENT",
-        "any      cpu        8       -       0      6      0            2",
+        "FLAVOR   RESOURCE   QUOTA   USED   FREE   BORROWABLE   LENT",
+        "any      cpu        8       0      6      0            2",
     ]
     assert lines[6:] == [
-        "2 cpu of nlp lent: vision has borrowed 2; pods within the quota evict borrowers (reclaimWithinCohort: Any)",
+        "nlp lends 2 cpu: vision has borrowed 2; its pods evict borrowers to get them back (reclaimWithinCohort: Any)",
         "",
         "next: group default/train (4 pods): needs 12 cpu, 6 left: more than the quota of 8 of ClusterQueue nlp, can"
         " only borrow; vision has borrowed 2 of the 8",
@@ -202,5 +202,10 @@ def test_queues_of_kai_with_a_gang_that_waits(run: Dray, tmp_path: Path) -> None
         assert shown[0] == ["QUEUE", "GPU", "CPU", "SHARE", "WAITING"]
         assert shown[1] == ["dept", "0/4,", "4+2", "left", "0", "gpu", "2"]
         assert shown[2] == ["└─", "lab", "0/2,", "2+4", "left", "0/4,", "4+4", "left", "0", "gpu,", "2", "cpu", "2"]
-        last = run("queue", "lab", *where).output.splitlines()[-1]
-        assert last == "next: group default/gang (2 pods): not tried yet"
+        lines = run("queue", "lab", *where).output.splitlines()
+        assert lines[3:6] == [
+            "RESOURCE   QUOTA   LIMIT   USED   SHARE   FREE   BORROWABLE",
+            "gpu        2       -       0      0       2      4",
+            "cpu        4       8       0      2       4      4",
+        ]
+        assert lines[-1] == "next: group default/gang (2 pods): not tried yet"

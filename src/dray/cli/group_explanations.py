@@ -41,10 +41,10 @@ def conclusion(found: GroupExplanation[QueueAnswer]) -> str:
         return ""
     # The reasons of all nodes for the next pod are told below.
     text, next_pod = group_text(replace(found.diagnosis, following=None)), found.diagnosis.following
-    if next_pod is not None and next_pod.nearest is not None:
-        text = f"{text.removesuffix('.')}; the next pod lacks {summary(next_pod.nearest)}"
     if found.queue is not None and found.queue.excess is not None:
         text = f"{text.removesuffix('.')}; {queue_text(found.queue)}"
+    if next_pod is not None and next_pod.nearest is not None:
+        text = f"{text.removesuffix('.')}; the next pod lacks {summary(next_pod.nearest)}"
     return text
 
 

@@ -19,7 +19,7 @@ from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_explainer import QueueExplainer
 from dray.cli.queue_tables import detail_lines, tree_lines
-from dray.cli.queue_texts import cause_text
+from dray.cli.queue_texts import cause_text, queue_text
 from dray.cli.queue_view import QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
 from dray.scheduling.model.group import Group
@@ -107,9 +107,9 @@ def _unread_notes(found: Listed) -> list[str]:
 
 
 def _details(found: Listed, scheduler: Scheduler, shown: list[QueueView]) -> Iterator[str]:
-    def explain(unit: list[Waiter]) -> str:
-        # Whoever else enforces the quota decides for other reasons.
-        return "" if found.left else _lack_of_quota(scheduler, unit)
+    def explain(unit: list[Waiter], said: str) -> str:
+        # If Kueue or KAI itself enforces the quota, it may have other reasons.
+        return said if found.left else _current_reason(scheduler, unit, said)
 
     yield from detail_lines(shown, text_of(time.time()))
     yield from _waiting_lines(shown, explain)
@@ -140,7 +140,7 @@ async def _said_by_schedulers(cluster: Cluster) -> list[str]:
     return [f"{message} (reported by a scheduler at {at})" for message, at in said.items()]
 
 
-def _waiting_lines(shown: list[QueueView], explain: Callable[[list[Waiter]], str]) -> Iterator[str]:
+def _waiting_lines(shown: list[QueueView], explain: Callable[[list[Waiter], str], str]) -> Iterator[str]:
     units: dict[object, list[Waiter]] = {}
     for each in (waiter for top in shown for view in top.all() for waiter in view.waiting):
         units.setdefault(each.group or each.pod.uid, []).append(each)
@@ -148,7 +148,7 @@ def _waiting_lines(shown: list[QueueView], explain: Callable[[list[Waiter]], str
         yield ""
     for number, unit in enumerate(list(units.values())[:_MOST_SHOWN]):
         said = _last_message(unit[0].pod)
-        why = (explain(unit) or said) if said else "not tried yet"
+        why = explain(unit, said) if said else "not tried yet"
         yield f"{'next: ' if not number else ''}{_title(unit)}: {why}"
     if len(units) > _MOST_SHOWN:
         yield f"and {len(units) - _MOST_SHOWN} more"
@@ -161,13 +161,18 @@ def _title(unit: list[Waiter]) -> str:
     return f"group {group.title} ({len(unit)} pods)"
 
 
-def _lack_of_quota(scheduler: Scheduler, unit: list[Waiter]) -> str:
-    """Returns why the queue does not admit the pods now, with who has the quota; empty if it would admit them."""
+def _current_reason(scheduler: Scheduler, unit: list[Waiter], said: str) -> str:
+    """Returns why the queue does not admit the pods now, with who has the quota; if it would, what was said last."""
     groups, key = scheduler.state.groups, unit[0].group
     group = groups.forest.get(key) if key is not None else None
     need = groups.need(group) if isinstance(group, Group) else 1
     answer = QueueExplainer(scheduler).answer([each.pod for each in unit[:need]])
-    return cause_text(answer) if answer is not None else ""
+    if answer is None or (answer.problem is None and answer.excess is None):
+        return said
+    if answer.problem is not None:
+        return cause_text(answer)
+    # What the nearest node lacks is told by `dray explain`.
+    return f"{said.partition('. ')[0].removesuffix('.')}; {queue_text(answer)}"
 
 
 def _last_message(pod: Pod) -> str:

@@ -66,6 +66,8 @@ class QuotaShortage:
     quota: int
     used: int
     left: int
+    borrowing_limit: int | None
+    """None if the queue may borrow all that others lend."""
     most: int
     """What the queue could have if nobody else used anything."""
     lent: float
@@ -135,6 +137,7 @@ class QueueExplainer:
             node.quota(asset).nominal,
             node.used.get(asset, 0),
             max(0, node.available(asset)),
+            node.quota(asset).borrowing,
             max(0, max(node.available(each, idle=True) for each in assets)),
             room(node, asset).lent,
             loans(self._queues, ask.queue, asset),

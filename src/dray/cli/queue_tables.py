@@ -18,6 +18,7 @@ from dray.scheduling.model.messages import amount_text, resource_text
 
 _WIDEST: Final = 100
 _MOST_RUNNING: Final = 20
+_OPTIONAL: Final = ("Flavor", "Limit", "Share", "Borrowable", "Lent")
 # Devices come before these in the columns of the tree.
 _LATER: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
@@ -107,28 +108,40 @@ def detail_lines(shown: Sequence[QueueView], now: str) -> Iterator[str]:
 
 
 def _resource_lines(views: Sequence[QueueView], *, several: bool) -> Iterator[str]:
+    """Returns a table with only those columns in which some resource has something to show."""
     amounts = [(view, each) for view in views for each in view.amounts if _matters(each)]
-    if not amounts:
-        return
-    has_flavors = any(each.flavor for _, each in amounts)
-    columns = ("Resource", "Quota", "Limit", "Used", "Free", "Borrowable", "Lent")
-    rows = []
-    for view, each in amounts:
-        room = (each.room.free, each.room.borrowable, each.room.lent) if each.room is not None else (None, None, None)
-        cells = [_amount(each.resource, number) for number in (each.total, each.limit, each.used, *room)]
-        names = (*([view.name] if several else []), *([each.flavor] if has_flavors else []))
-        rows.append((*names, resource_text(each.resource), *cells))
-    titles = (*(["Queue"] if several else []), *(["Flavor"] if has_flavors else []))
-    yield ""
-    yield from (line.rstrip() for line in table((*titles, *columns), rows))
+    rows = [_resource_cells(view, each) for view, each in amounts]
+    columns = [name for name in rows[0] if name != "Queue" or several] if rows else []
+    shown = [name for name in columns if name not in _OPTIONAL or any(row[name] not in ("", "-") for row in rows)]
+    if shown:
+        yield ""
+        yield from (line.rstrip() for line in table(tuple(shown), [tuple(row[name] for name in shown) for row in rows]))
+
+
+def _resource_cells(view: QueueView, each: Amounts) -> dict[str, str]:
+    borrowable, lent = (each.room.borrowable, each.room.lent) if each.room is not None else (None, None)
+    free = each.room.free if each.room is not None else None
+    if free is None and each.total is not None:
+        free = max(0.0, each.total - each.used)
+    numbers = {
+        "Quota": each.total,
+        "Limit": each.limit,
+        "Used": each.used,
+        "Share": each.share,
+        "Free": free,
+        "Borrowable": borrowable,
+        "Lent": lent if view.kind != "Queue" else None,
+    }
+    names = {"Queue": view.name, "Flavor": each.flavor, "Resource": resource_text(each.resource)}
+    return {**names, **{name: _amount(each.resource, number) for name, number in numbers.items()}}
 
 
 def _loan_lines(view: QueueView) -> Iterator[str]:
     for each in view.amounts:
         resource = resource_text(each.resource)
         if each.borrowers and each.room is not None:
-            lent = f"{_amount(each.resource, each.room.lent)} {resource} of {view.name}"
-            yield f"{lent} lent: {_named(each, each.borrowers, 'has borrowed')}; {_reclaim(view)}"
+            lends = f"{view.name} lends {_amount(each.resource, each.room.lent)} {resource}"
+            yield f"{lends}: {_named(each, each.borrowers, 'has borrowed')}; {_reclaim(view)}"
         if view.kind == "ClusterQueue" and each.quota is not None and each.used > each.quota:
             borrowed = f"{view.name} has borrowed {_amount(each.resource, each.used - each.quota)} {resource}"
             yield f"{borrowed}: {_named(each, each.lenders, 'lends')}" if each.lenders else f"{borrowed} of its cohort"
@@ -137,9 +150,9 @@ def _loan_lines(view: QueueView) -> Iterator[str]:
 def _reclaim(view: QueueView) -> str:
     """Returns what it takes to get lent quota back."""
     if view.reclaims == "Never":
-        return "it comes back when their pods end (reclaimWithinCohort: Never)"
+        return "it gets them back when their pods end (reclaimWithinCohort: Never)"
     whom = "borrowers of lower priority" if view.reclaims == "LowerPriority" else "borrowers"
-    return f"pods within the quota evict {whom} (reclaimWithinCohort: {view.reclaims})"
+    return f"its pods evict {whom} to get them back (reclaimWithinCohort: {view.reclaims})"
 
 
 def _named(amounts: Amounts, loans: Iterable[Loan], verb: str) -> str:

@@ -43,7 +43,7 @@ def cause_text(answer: QueueAnswer) -> str:
     elif lack.wanted <= lack.quota or not lack.quota:
         quota = f"of its quota of {_amount(lack, lack.quota)}" if lack.quota else "and it has no quota of its own"
         said = f"{said}; its pods use {_amount(lack, lack.used)} {quota}"
-    return "; ".join([said, *_loans(lack)])
+    return "; ".join([said, *_borrowing_limit(lack), *_loans(lack)])
 
 
 def excess_text(queue: str, excess: ShareExcess) -> str:
@@ -54,6 +54,14 @@ def excess_text(queue: str, excess: ShareExcess) -> str:
     over = [f"{each.queue} is {amount_text(excess.resource, each.amount)} above its quota" for each in excess.others]
     said = f"Queue {queue} evicts no pods of other queues: with {wanted} more it would have {after} {excess.resource},"
     return "; ".join([f"{said} above its fair share of {share}", *over[:_MOST_NAMED]])
+
+
+def _borrowing_limit(lack: QuotaShortage) -> list[str]:
+    """Returns the limit if it would be exceeded, however much others lend."""
+    limit = lack.borrowing_limit
+    if limit is None or lack.used + lack.wanted <= lack.quota + limit:
+        return []
+    return [f"it may borrow {_amount(lack, limit)} at most (borrowingLimit)"]
 
 
 def _loans(lack: QuotaShortage) -> list[str]:

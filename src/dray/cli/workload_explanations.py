@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dray.allocation.text import Tree
+from dray.allocation.text import Tree, lines
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, controller_uid, key_of, metadata_of, spec_of, status_of
 from dray.api.pods import phase_of
@@ -87,9 +87,21 @@ async def explain_workload(cluster: Cluster, workload: Workload, explained: Sequ
         made.conclusion = bad[0].headline
     elif failure := workload.failure():
         made.conclusion, made.good = failure, False
-    made.trees = [Tree(each.headline, each.trees) for each in bad]
+    made.trees = list(_trees(bad))
     made.data = lambda: {"pods": [{"name": each.name, "fits": each.good, **each.data()} for each in explained]}
     return made
+
+
+def _trees(bad: Sequence[Explanation]) -> Iterator[Tree]:
+    """Yields a tree for each reason; pods of one gang have the same."""
+    alike: dict[tuple[str, ...], list[Explanation]] = {}
+    for each in bad:
+        reason = (each.outcome, each.conclusion, *(line for tree in each.trees for line in lines(tree)))
+        alike.setdefault(reason, []).append(each)
+    for first, *others in alike.values():
+        yield Tree(first.headline, first.trees)
+        if others:
+            yield Tree(f"the same: pod {', '.join(each.name for each in others)}")
 
 
 def _is_well(pod: Object) -> bool:
