@@ -30,7 +30,7 @@ class NodeAnswers:
 
     def __init__(self, scheduler: Scheduler, pod: Pod, now: float, only: str = "") -> None:
         explainer = Explainer(scheduler)
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._state = scheduler.state
         self._explanation = explanation = explainer.explain(pod, now)
         self.problem = explanation.problem
@@ -105,7 +105,7 @@ class NodeAnswers:
         allocation = answer.placement.devices.allocation
         if allocation is None:
             return Tree(f"node {answer.node}: fits")
-        claims, _ = self._scheduler.devices.claims_on(cycle, node)
+        claims, _ = self.scheduler.devices.claims_on(cycle, node)
         return reasoning.considered(allocation, examine(self._state.inventory, node.document, claims))
 
     def rows(self) -> list[Object]:

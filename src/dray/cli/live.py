@@ -212,13 +212,13 @@ class World:
             made = self._say("pod", name, "cannot be placed", nodes.problem)
             made.unmade = bool(self._unmade(document))
             self._tell_group(made, document)
-            self._tell_queue(made, document)
+            _tell_queue(made, nodes.scheduler, document)
             return made
         fitting = nodes.fitting
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
         _tell(made, nodes)
         if not fitting:
-            self._tell_queue(made, document)
+            _tell_queue(made, nodes.scheduler, document)
         if fitting and not only:
             made.trees.append(Tree("its scheduler has not tried it since, or does not run"))
             if said := str((condition_of(document, "PodScheduled") or {}).get("message") or ""):
@@ -267,19 +267,6 @@ class World:
             made.conclusion = conclusion(found) or made.conclusion
             made.trees = [Tree(f"PodGroup {found.group.key.title}", group_trees(found))]
             made.data = lambda: {"group": group_row(found)}
-
-    def _tell_queue(self, made: Explanation, document: Object) -> None:
-        """Adds to what keeps a single pod who has the quota of its queue, and why nobody is evicted."""
-        scheduler = self.scheduler(_scheduler_of([document]))
-        pod = read(document, scheduler.state.signatures)
-        answer = QueueExplainer(scheduler).answer([pod]) if scheduler.state.groups.of(pod) is None else None
-        if answer is None:
-            return
-        if answer.problem is None and answer.excess is not None:
-            made.trees.append(Tree(f"queue: {queue_text(answer)}"))
-        elif answer.problem is not None and made.conclusion == reason_text(answer.problem):
-            made.conclusion = queue_text(answer)
-            made.data = lambda: {"queue": {"name": answer.queue, "message": queue_text(answer)}}
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""
@@ -333,3 +320,16 @@ def _scheduler_of(pods: list[Object]) -> str:
 def _tell(made: Explanation, nodes: NodeAnswers) -> None:
     made.conclusion = "" if nodes.fitting else nodes.conclusion()
     made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
+
+
+def _tell_queue(made: Explanation, scheduler: Scheduler, document: Object) -> None:
+    """Adds to what keeps a single pod who has the quota of its queue, and why nobody is evicted."""
+    pod = read(document, scheduler.state.signatures)
+    answer = QueueExplainer(scheduler).answer([pod]) if scheduler.state.groups.of(pod) is None else None
+    if answer is None:
+        return
+    if answer.problem is None and answer.excess is not None:
+        made.trees.append(Tree(f"queue: {queue_text(answer)}"))
+    elif answer.problem is not None and made.conclusion == reason_text(answer.problem):
+        made.conclusion = queue_text(answer)
+        made.data = lambda: {"queue": {"name": answer.queue, "message": queue_text(answer)}}
