@@ -82,9 +82,10 @@ class Rehearsal:
 
 
 @asynccontextmanager
-async def rehearsing(folder, *choices):
+async def rehearsing(folder, *choices, controllers=(), objects=()):
+    """A fleet with these objects, and with controllers beside the usual ones."""
     async with (
-        LocalCluster(scheduler=Options(), controllers=CONTROLLERS) as cluster,
+        LocalCluster(scheduler=Options(), controllers=[*CONTROLLERS, *controllers], objects=objects) as cluster,
         ApiEndpoint(cluster.application) as api,
     ):
         simulation = Simulation(cluster.client, choose([str(each) for each in choices]))
