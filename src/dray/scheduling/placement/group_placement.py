@@ -151,12 +151,13 @@ class GroupPlacer:
         policy, queue = asked.policy, asked.ask.queue
         pods = tuple(member.queued.pod for member in members)
         ask = replace(asked.ask, pods=pods, wanted=policy.charges.wanted(queue, pods))
+        choice = policy.node_flavors.choice
         by_flavors: dict[Hashable, dict[int, Node]] = {}
         for number, node in nodes.items():
-            by_flavors.setdefault(policy.flavors_on(ask, node), {})[number] = node
-        taken = {policy.flavors_on(ask, node) for node in branch.taken}
+            by_flavors.setdefault(choice(ask, node).flavors, {})[number] = node
+        taken = {choice(ask, node).flavors for node in branch.taken}
         parts = [part for flavors, part in by_flavors.items() if not taken or flavors in taken]
-        return sorted(parts, key=lambda part: -policy.rank(ask, next(iter(part.values()))))
+        return sorted(parts, key=lambda part: -choice(ask, next(iter(part.values()))).rank)
 
     def _short_of(self, group: Group) -> Status | None:
         """Rejects a group that has not started if all nodes together have too little for its minResources."""
