@@ -45,9 +45,9 @@ soak: $(READY)
 		DRAY_CHURN_WRITES=130000 DRAY_DRIVER_CYCLES=200 DRAY_NODE_KILLS=30 DRAY_CUT_SECONDS=60 \
 		DRAY_VOLUME_READERS=40 DRAY_SYMLINK_RACES=100000 \
 		DRAY_PENDING_PODS=5000 DRAY_NVML_ERRORS=all DRAY_FLEET_SEEDS=20 DRAY_FLEET_MACHINES=200 DRAY_FLEET_PODS=1000 \
-		DRAY_SLOW_WATCHERS=5000 \
+		DRAY_SLOW_WATCHERS=5000 DRAY_TRIALS=20000 \
 		$(BIN)/python -m pytest tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py \
-		tests/scheduling_loop/test_random_walk.py tests/scheduling_loop/test_core_walk.py \
+		tests/scheduling_loop/test_random_walk.py tests/scheduling_loop/test_core_walk.py tests/scheduling_loop/test_what_if.py \
 		tests/attacks/test_churn.py tests/attacks/test_server.py tests/attacks/test_pending.py tests/attacks/test_volumes.py tests/process/test_beneath.py tests/driver/test_kill.py \
 		tests/drivers/nic/test_kill.py tests/drivers/nic/test_attach.py tests/drivers/nic/test_up.py \
 		tests/drivers/gpu/test_kill.py tests/drivers/gpu/test_nvml_errors.py tests/drivers/gpu/test_sick_gpus.py \

@@ -49,9 +49,9 @@ class Trial:
         self._for_devices = for_devices
         self._looks = state.looks
         self._changes: dict[Change, Callable[[], None]] = {}
-        self._evicted: dict[str, tuple[Pod, Node]] = {}
-        self._absent: set[str] = set()
-        """Uids of consumers that no longer exist."""
+        self._evicted: set[str] = set()
+        self._orphans: set[Key] = set()
+        """Claims whose consumers no longer exist."""
         self._released: dict[Key, list[Object]] = {}
 
     # Recording
@@ -82,21 +82,28 @@ class Trial:
         for pod in pods:
             node = self._state.node_of(pod)
             assert node is not None
-            self._evicted[pod.uid] = (pod, node)
+            if pod.uid not in node.pods:
+                # An outer trial has evicted it.
+                continue
+            self._evicted.add(pod.uid)
             node.remove(pod)
             self._state.affinity.remove(pod, node)
             self._settle_claims(pod)
             self.record(("pod", pod.uid), partial(self._put_back, pod, node))
 
     def restore(self, pod: Pod) -> None:
-        self.take_back(("pod", pod.uid))
+        """Takes the eviction of a pod back, unless it is that of an outer trial."""
+        if self.has(("pod", pod.uid)):
+            self.take_back(("pod", pod.uid))
 
     def node_of(self, pod: Pod) -> Node:
         """Returns the node that an evicted pod was on."""
-        return self._evicted[pod.uid][1]
+        node = self._state.node_of(pod)
+        assert node is not None
+        return node
 
     def _put_back(self, pod: Pod, node: Node) -> None:
-        del self._evicted[pod.uid]
+        self._evicted.discard(pod.uid)
         node.add(pod)
         if self._state.looks != self._looks:
             # Answers were kept for the node without the pod.
@@ -109,7 +116,7 @@ class Trial:
     def release(self, claims: Iterable[Object]) -> None:
         """Frees the devices of claims whose consumers no longer exist."""
         for key, claim in {key_of(claim): claim for claim in claims}.items():
-            self._absent.update(consumers(claim))
+            self._orphans.add(key)
             self._settle(claim)
             self.record(("claim", key), partial(self._hold_again, claim))
 
@@ -120,7 +127,7 @@ class Trial:
         self.record(("held", name), lambda: inventory.follow(inventory.usage.release(key)))
 
     def _hold_again(self, claim: Object) -> None:
-        self._absent.difference_update(consumers(claim))
+        self._orphans.discard(key_of(claim))
         self._settle(claim)
 
     def _settle_claims(self, pod: Pod) -> None:
@@ -132,7 +139,7 @@ class Trial:
         inventory, key = self._state.inventory, key_of(claim)
         if key in self._own:
             return
-        if all(map(self._is_gone, consumers(claim))):
+        if key in self._orphans or all(map(self._is_evicted, consumers(claim))):
             results = inventory.usage.claims.get(key)
             if results is not None:
                 self._released[key] = results
@@ -140,10 +147,8 @@ class Trial:
         elif key in self._released:
             inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
 
-    def _is_gone(self, uid: str) -> bool:
-        if uid in self._evicted or uid in self._absent:
-            return True
-        return self._outer is not None and self._outer._is_gone(uid)
+    def _is_evicted(self, uid: str) -> bool:
+        return uid in self._evicted or (self._outer is not None and self._outer._is_evicted(uid))
 
 
 def consumers(claim: Object) -> list[str]:

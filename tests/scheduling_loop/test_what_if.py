@@ -1,0 +1,152 @@
+"""Trials of the scheduler's state: whatever is tried out in them, nested or not, leaves nothing behind."""
+
+import os
+from random import Random
+
+import pytest
+
+from dray.allocation import Work
+from dray.api.objects import key_of
+from dray.scheduling.model.group import single
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.placement.algorithm import Placement
+from tests.scheduling_loop.core_walk import CoreWalk
+
+TRIALS = int(os.environ.get("DRAY_TRIALS", "400"))
+WORLDS = 10
+DEEPEST = 4
+
+
+def picture(value, seen=()):
+    """Returns the value as plain tuples that can be compared; pods and nodes by their names."""
+    if isinstance(value, Pod):
+        return value.uid
+    if isinstance(value, Node):
+        return value.name
+    if isinstance(value, dict):
+        found = {key: picture(each, seen) for key, each in value.items()}
+        # Counters may keep what counts for nothing.
+        return {key: each for key, each in found.items() if each not in (0, {}, [], ())}
+    if isinstance(value, set | frozenset):
+        return frozenset(map(str, value))
+    if isinstance(value, list | tuple):
+        return [picture(each, seen) for each in value]
+    if id(value) not in seen and type(value).__module__.startswith("dray.scheduling"):
+        names = [*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ())]
+        return picture({name: getattr(value, name) for name in names if hasattr(value, name)}, (*seen, id(value)))
+    return value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+
+
+def fingerprint(walk):
+    """Everything that a decision changes: pods on nodes, devices, counts, groups, quota, the queue and who waits."""
+    state, scheduler = walk.state, walk.scheduler
+    usage = state.inventory.usage
+    return {
+        "nodes": {
+            node.name: (sorted(node.pods), dict(node.requested), dict(node.scoring), node.ports.all())
+            for node in state.nodes.values()
+        },
+        "claims": {key: [str(each) for each in results] for key, results in usage.claims.items()},
+        "devices": {device: sorted(map(str, use.claims())) for device, use in usage.devices.items() if use.claims()},
+        "affinity": {key: found for key, each in state.affinity._pods.items() if (found := _by_name(each.by_node))},
+        "groups": picture({key: state.groups.members(key) for key in sorted(state.groups._members, key=str)}),
+        "quota": [
+            (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending))
+            for policy in state.queues.policies
+        ],
+        "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.draining_places()),
+        "waiters": picture(scheduler.waiters),
+        "queue": {each.pod.uid: (each.subqueue, each.group and str(each.group.key)) for each in scheduler.queue.all()},
+        "woken": (state.queues.waiters.woken, state.queues.waiters.freed, state.helped.end, state.pods_revision),
+    }
+
+
+class Trials:
+    """Random changes inside trials, and questions that open trials of their own."""
+
+    def __init__(self, walk, seed):
+        self.walk = walk
+        self.random = Random(seed)
+        self.count = 0
+
+    def run(self, depth=0):
+        self.count += 1
+        state = self.walk.state
+        with state.what_if() as trial:
+            evicted, placed = [], []
+            for _ in range(self.random.randrange(1, 5)):
+                self._change(trial, evicted, placed)
+            if depth < DEEPEST and self.random.random() < 0.5:
+                self.run(depth + 1)
+            if evicted and self.random.random() < 0.5:
+                trial.restore(evicted.pop(self.random.randrange(len(evicted))))
+
+    def _change(self, trial, evicted, placed):
+        state, number = self.walk.state, self.random.random()
+        if number < 0.45:
+            pods = [pod for node in state.nodes.values() for pod in node.pods.values() if not pod.ghost]
+            pods = [pod for pod in pods if not trial.has(("pod", pod.uid)) and state.bound(pod)]
+            if pods:
+                evicted.append(self.random.choice(pods))
+                trial.evict([evicted[-1]])
+        elif number < 0.55:
+            claims = self.walk.scheduler.preemptor.all_orphans()
+            claims = [each for each in claims if not trial.has(("claim", key_of(each)))]
+            trial.release(self.random.sample(claims, min(1, len(claims))))
+        elif number < 0.85:
+            self._place(trial, placed)
+        else:
+            self._ask()
+
+    def _waiting(self):
+        """Returns a waiting pod that may be tried, and what is known about it."""
+        scheduler = self.walk.scheduler
+        queued = [each for each in scheduler.queue.all() if self.walk.state.placed(each.pod.uid) is None]
+        for each in self.random.sample(queued, min(3, len(queued))):
+            cycle = scheduler.algorithm.begin(each.pod, self.walk.now, Work(100_000))
+            if scheduler.framework.pre_enqueue(each.pod) is None and scheduler.framework.prefilter(cycle) is None:
+                return each, cycle
+        return None
+
+    def _place(self, trial, placed):
+        algorithm = self.walk.scheduler.algorithm
+        if (found := self._waiting()) is None:
+            return
+        answer = algorithm.schedule(found[1])
+        if isinstance(answer, Placement):
+            algorithm.assume(answer)
+            placed.append(answer)
+            trial.record(("placed", found[0].pod.uid), lambda: algorithm.take_back(answer))
+
+    def _ask(self):
+        """Asks for evictions, and for places of a group of one."""
+        scheduler = self.walk.scheduler
+        if (found := self._waiting()) is None:
+            return
+        queued, cycle = found
+        scheduler.preemptor.find(cycle)
+        with scheduler.group_attempts.placer.trial([(queued, cycle)], Work(100_000)) as (trial, members):
+            group = single(queued.pod.key, queued.pod.uid, queued.pod.document)
+            scheduler.group_attempts.placer.place(group, members, 1, trial)
+            trial.undo()
+
+
+def _by_name(counts):
+    return {node.name: picture(count) for node, count in counts.items() if count}
+
+
+@pytest.mark.parametrize("seed", range(1, WORLDS + 1))
+def test_trials_leave_state_queue_and_waits_as_they_were(seed):
+    walk = CoreWalk(seed, with_queues=seed % 2 == 0)
+    trials = Trials(walk, seed)
+    while trials.count < TRIALS // WORLDS:
+        for _ in range(10):
+            walk.step()
+        for _ in range(10):
+            # Whatever is worked out when it is asked for has been asked for.
+            walk.state.queues.refresh()
+            before = fingerprint(walk)
+            trials.run()
+            assert fingerprint(walk) == before
+    assert any(node.pods for node in walk.state.nodes.values())
