@@ -13,8 +13,8 @@ from dray.api.objects import Object
 from dray.cli.cluster import Cluster
 from dray.cli.user_objects import VIEWER
 from dray.scheduling.attempts.group_events import PRIORITY_CLASS
-from dray.scheduling.cluster import node_classes, topologies
-from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.cluster import node_classes
+from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES
 from dray.scheduling.groups.unknown_kinds import named_kinds
 from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kueue import kinds as kueue
@@ -40,7 +40,7 @@ _DISPENSABLE: Final = (
     "StorageClass",
     "PodDisruptionBudget",
     *FRONT_ENDS,
-    *topologies.KINDS,
+    *TOPOLOGIES,
     *kueue.KINDS,
     kai_queue.KIND,
     *node_classes.KINDS,

@@ -38,10 +38,9 @@ from dray.cli.readable_objects import put_readable
 from dray.cli.reports import one_line
 from dray.cli.wanted import claim as wanted_claim
 from dray.cli.workload_explanations import WORKLOADS
-from dray.scheduling.cluster import topologies
 from dray.scheduling.core.pods import read
 from dray.scheduling.explain.group_explainer import GroupExplainer
-from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
+from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, group_of
 from dray.scheduling.model.messages import reason_text
 from dray.scheduling.scheduler import Options, Scheduler
 
@@ -149,9 +148,9 @@ class World:
         """The core of the scheduler of that name; `adopting` if pods of all schedulers count as its own."""
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
-        apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | topologies.KINDS
+        apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | dict(TOPOLOGIES)
         state.groups.served.update(api for kind, api in apis.items() if kind in listed)
-        state.groups.topologies.served.update(api for kind, api in topologies.KINDS.items() if kind in listed)
+        state.groups.topologies.served.update(api for kind, api in TOPOLOGIES.items() if kind in listed)
         state.volumes.known = "PersistentVolumeClaim" in listed
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
         for kind in listed.keys() & state.queues.kinds.keys():

@@ -22,22 +22,17 @@ from dray.client.discovery import OptionalInformer, ServedResource, serves
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informers
-from dray.scheduling.cluster import topologies
-from dray.scheduling.groups import jobs, kai
-from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OBJECTS
 from dray.scheduling.groups.unknown_kinds import ANSWER
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.kind_owners import WEBHOOKS, KindOwners
-from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, TOPOLOGY_OF_KUEUE, OptionalKind
+from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, OptionalKind
 from dray.scheduling_loop.queues_left import QueuesLeft
 from dray.scheduling_loop.unheeded import Unheeded
 
 _LOOK_AGAIN: Final = 30.0
 # Between two looks, however many pods name kinds that are not known.
 _PAUSE: Final = 1.0
-
-_PRIORITIZED: Final = (jobs.KIND, f"{kai.KIND}.{kai.API_GROUP}")
-"""Kinds of groups that name the priority of their pods."""
 
 SetAside = Callable[[KindVersion | ServedResource, Change, Exception], None]
 _logger = logging.getLogger("dray.scheduler")
@@ -177,9 +172,9 @@ class OptionalFeed:
         """The kind is served: whether it is to be read."""
         state = self._scheduler.state
         state.unknown_kinds.known.add(name)
-        if name == TOPOLOGY_OF_KUEUE:
-            # Pods of its groups start together also where Kueue lets them in. There are no objects of these.
-            state.groups.served.add(topologies.KUEUE)
+        if TOPOLOGIES.get(name) in WITHOUT_OBJECTS:
+            # Pods of its groups start together also where the other system lets them in.
+            state.groups.served.add(TOPOLOGIES[name])
         try:
             verdict = await self._owners.verdict(name, kind)
             if not verdict.acts:
@@ -197,8 +192,8 @@ class OptionalFeed:
         self._left.take(name)
         if writes_status:
             self._own.add(name)
-        if name in topologies.KINDS:
-            state.groups.topologies.served.add(topologies.KINDS[name])
+        if name in TOPOLOGIES:
+            state.groups.topologies.served.add(TOPOLOGIES[name])
         self._heed(name)
         return True
 
@@ -242,7 +237,7 @@ class OptionalFeed:
 
     def _unknown(self, name: str, document: Object) -> Iterator[str]:
         """A PriorityClass that a group names and that does not exist."""
-        if name not in _PRIORITIZED:
+        if name not in FRONT_ENDS or not FRONT_ENDS[name].has_priority:
             return
         groups = self._scheduler.state.groups
         found = FRONT_ENDS[name].read(document, groups.topologies)

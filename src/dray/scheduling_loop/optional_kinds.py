@@ -15,12 +15,12 @@ from dray.api.objects import Object
 from dray.client.discovery import ServedResource
 from dray.client.foreign_kinds import COMPUTE_CLASS, GROUPS, KAI_GROUP, KAI_QUEUE, KUEUE, KUEUE_TOPOLOGY, NODE_POOL
 from dray.scheduling.attempts.group_events import PRIORITY_CLASS
-from dray.scheduling.cluster import compute_class, topologies
+from dray.scheduling.cluster import compute_class
 from dray.scheduling.groups import jobs
-from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES
+from dray.scheduling.groups.kueue import TOPOLOGY_KIND as TOPOLOGY_OF_KUEUE
 from dray.scheduling.quota.kueue import objects as kueue_objects
 
-TOPOLOGY_OF_KUEUE: Final = f"{topologies.KIND}.{topologies.KUEUE}"
 QUEUES: Final = {"ClusterQueue": KUEUE["ClusterQueue"], KAI_QUEUE.kind: KAI_QUEUE}
 """The kinds that have quota, by the names under which objects are given to the scheduler."""
 QUEUE_KINDS: Final = frozenset((*KUEUE, KAI_QUEUE.kind))
@@ -67,10 +67,7 @@ KINDS: Final[Mapping[str, OptionalKind]] = {
         )
         for name, front_end in FRONT_ENDS.items()
     },
-    **{
-        name: _foreign(GROUPS[name], *([KUEUE_TOPOLOGY] if name == TOPOLOGY_OF_KUEUE else []))
-        for name in topologies.KINDS
-    },
+    **{name: _foreign(GROUPS[name], *([KUEUE_TOPOLOGY] if name == TOPOLOGY_OF_KUEUE else [])) for name in TOPOLOGIES},
     **{
         name: _foreign(resource, KUEUE["ClusterQueue"], quiet=True, ignored=partial(kueue_objects.ignored, name))
         for name, resource in KUEUE.items()

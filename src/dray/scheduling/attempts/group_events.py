@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object, metadata_of, text
-from dray.scheduling.cluster import topologies
 from dray.scheduling.core.queue import SubQueue
-from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OBJECTS
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
 
 PRIORITY_CLASS: Final = "PriorityClass"
-KINDS: Final = frozenset((*FRONT_ENDS, *topologies.KINDS, PRIORITY_CLASS))
+KINDS: Final = frozenset((*FRONT_ENDS, *TOPOLOGIES, PRIORITY_CLASS))
 
 
 class GroupEvents:
@@ -28,7 +27,7 @@ class GroupEvents:
     def put(self, kind: str, document: Object, now: float) -> None:
         if kind == PRIORITY_CLASS:
             self._changed(self._groups.put_priority_class(document), now)
-        elif kind in topologies.KINDS:
+        elif kind in TOPOLOGIES:
             self._changed(self._groups.put_topology(kind, document), now)
             self._topologies_changed()
         else:
@@ -38,7 +37,7 @@ class GroupEvents:
         if kind == PRIORITY_CLASS:
             self._changed(self._groups.remove_priority_class(document), now)
             return
-        if kind in topologies.KINDS:
+        if kind in TOPOLOGIES:
             self._changed(self._groups.remove_topology(kind, document), now)
             self._topologies_changed()
             return
@@ -54,7 +53,7 @@ class GroupEvents:
 
     def queues_changed(self, now: float) -> None:
         """Which Topology is meant may be another one, where there are several."""
-        if self._groups.topologies.number(topologies.KUEUE) > 1:
+        if any(self._groups.topologies.number(api) > 1 for api in WITHOUT_OBJECTS):
             self._changed(self._groups.read_again(), now)
 
     def _changed(self, found: Iterable[Group], now: float) -> None:

@@ -1,4 +1,4 @@
-"""Topologies: the Topology objects of Kueue and KAI, each a list of node labels from coarse to fine."""
+"""Topologies: the Topology objects of several APIs, each a list of node labels from coarse to fine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Final, NamedTuple
 from dray.api.objects import Key, Object, mapping, mappings, text
 from dray.scheduling.model.group import Path
 
-KAI: Final = "kai.scheduler"
-KUEUE: Final = "kueue.x-k8s.io"
 KIND: Final = "Topology"
 PLURAL: Final = "topologies"
-KINDS: Final = {f"{KIND}.{api}": api for api in (KAI, KUEUE)}
-"""API groups by the kind under which the scheduler receives objects."""
 
 
 class Level(NamedTuple):
@@ -27,11 +23,11 @@ class Topologies:
         self.served: set[str] = set()
         """The API groups whose Topology objects are read. Topology requests for other systems are ignored."""
         self.of_queue: Callable[[Key], tuple[str, ...]] = lambda _: ()
-        """Returns the names of the Topologies that the flavors of a LocalQueue of Kueue use."""
+        """Returns the names of the Topologies that a queue uses, by namespace and name of the queue."""
 
     def put(self, kind: str, document: Object) -> bool:
         """Reads a Topology; returns whether its levels changed."""
-        key = KINDS[kind], document["metadata"]["name"]
+        key = _api_of(kind), document["metadata"]["name"]
         levels = tuple(
             Level(text(level.get("nodeLabel")), text(level.get("alias")))
             for level in mappings(mapping(document.get("spec")).get("levels"))
@@ -43,7 +39,7 @@ class Topologies:
         return before != levels
 
     def remove(self, kind: str, document: Object) -> None:
-        self._known.pop((KINDS[kind], document["metadata"]["name"]), None)
+        self._known.pop((_api_of(kind), document["metadata"]["name"]), None)
 
     def levels(self, api: str, name: str) -> Path | None:
         """The node labels of a Topology; None if it does not exist."""
@@ -73,3 +69,8 @@ class Topologies:
             if not level or self.path(api, name, level) is not None
         ]
         return next((name for name in among if name in names), names[0] if names else "")
+
+
+def _api_of(kind: str) -> str:
+    """The API group of a kind under which the scheduler receives objects."""
+    return kind.removeprefix(f"{KIND}.")

@@ -16,7 +16,7 @@ class QueueMode(Enum):
     """Whether the scheduler enforces the quota of queues."""
 
     AUTO = "auto"
-    """Enforces quota unless Kueue or KAI, to which the queues belong, runs in the cluster."""
+    """Enforces quota unless the system to which the queues belong runs in the cluster."""
     ON = "on"
     OFF = "off"
 

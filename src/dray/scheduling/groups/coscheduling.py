@@ -13,6 +13,7 @@ from dray.api.objects import Object, bounded, key_of, mapping, text
 from dray.api.pod_requests import amounts
 from dray.api.quantity import INT32_MAX
 from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.groups.group_api import FrontEnd, GroupApi
 from dray.scheduling.model.group import ANYWHERE, Group, GroupKey
 
 API_GROUP: Final = "scheduling.x-k8s.io"
@@ -43,3 +44,11 @@ def group_of(pod: Any) -> GroupKey | None:
     labels = pod["metadata"].get("labels")
     name = labels.get(LABEL) if labels else None
     return GroupKey(API_GROUP, text(pod["metadata"].get("namespace")), name) if name else None
+
+
+API: Final = GroupApi(
+    api_group=API_GROUP,
+    group_of=group_of,
+    kinds={f"{KIND}.{API_GROUP}": FrontEnd(API_GROUP, KIND, PLURAL, read)},
+    pod_marks=frozenset((LABEL,)),
+)

@@ -1,59 +1,50 @@
-"""Front ends: the APIs that describe groups of pods, one module each. A new API is added to FRONT_ENDS.
+"""Front ends: the APIs that describe groups of pods, one module each. A new API is added to APIS.
 
-`read` translates one object into groups of the model, `group_of` finds the group that a pod names.
+The APIs are listed here, and named nowhere else in the scheduler but by each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object
-from dray.scheduling.cluster.topologies import Topologies
-from dray.scheduling.groups import coscheduling, jobs, kai, native
-from dray.scheduling.groups import kueue as kueue_groups
-from dray.scheduling.model.group import Group, GroupKey
-from dray.scheduling.quota.kueue import kinds as kueue
+from dray.scheduling.cluster.topologies import KIND as TOPOLOGY
+from dray.scheduling.groups import coscheduling, jobs, kai, kueue, native
+from dray.scheduling.groups.group_api import FrontEnd, GroupApi
+from dray.scheduling.model.group import GroupKey
 
-
-@dataclass(frozen=True, slots=True)
-class FrontEnd:
-    api_group: str
-    kind: str
-    plural: str
-    read: Callable[[Object, Topologies], list[Group]]
-    """Returns the group that an object describes, and its sub-groups."""
-    ignored: Callable[[Object], list[str]] = lambda _: []
-    """Returns the fields of an object that have no effect here, each with an explanation."""
-
-
+APIS: Final[Mapping[str, GroupApi]] = {
+    api.api_group: api for api in (native.API, coscheduling.API, kai.API, kueue.API, jobs.API)
+}
 FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
-    native.KIND: FrontEnd(native.API_GROUP, native.KIND, native.PLURAL, native.read),
-    native.COMPOSITE: FrontEnd(native.API_GROUP, native.COMPOSITE, native.COMPOSITE_PLURAL, native.read_composite),
-    f"{coscheduling.KIND}.{coscheduling.API_GROUP}": FrontEnd(
-        coscheduling.API_GROUP, coscheduling.KIND, coscheduling.PLURAL, coscheduling.read
-    ),
-    f"{kai.KIND}.{kai.API_GROUP}": FrontEnd(kai.API_GROUP, kai.KIND, kai.PLURAL, kai.read, kai.ignored),
-    jobs.KIND: FrontEnd(jobs.API_GROUP, jobs.KIND, jobs.PLURAL, jobs.read, jobs.ignored),
+    name: front_end for api in APIS.values() for name, front_end in api.kinds.items()
 }
 """By the kind under which the scheduler receives objects."""
+TOPOLOGIES: Final[Mapping[str, str]] = {
+    f"{TOPOLOGY}.{api.topology_api}": api.topology_api for api in APIS.values() if api.topology_api
+}
+"""API groups of Topology objects, by the kind under which the scheduler receives these."""
+WITHOUT_OBJECTS: Final = frozenset(api.api_group for api in APIS.values() if api.read_pod is not None)
+"""API groups whose groups have no objects: the labels and annotations of pods describe them."""
+PRIORITIES: Final = {name: value for api in APIS.values() for name, value in api.priorities.items()}
+"""Values of PriorityClasses that need no object."""
+RUN_TIME_LABELS: Final = tuple(api.run_time_label for api in APIS.values() if api.run_time_label)
+"""Labels of pods that limit how many seconds they run."""
 CONTRADICTION: Final = ""
 """The API group in the key of a pod that names several groups."""
 
-
-_LABELS: Final = frozenset((coscheduling.LABEL, kueue.POD_GROUP_LABEL))
-_MEMBERSHIPS: Final = (native.group_of, coscheduling.group_of, kai.group_of, kueue_groups.group_of)
+_MARKED: Final = [api for api in APIS.values() if api.pod_marks]
+_MARKS: Final = frozenset(mark for api in _MARKED for mark in api.pod_marks)
 
 
 def group_of(pod: Any) -> GroupKey | None:
     """The group that a pod names. If it names several with different names, the API group is CONTRADICTION."""
     metadata = pod["metadata"]
-    # Most pods name no group: this check takes 1 µs for them, and asking all front ends 3 µs.
-    if _LABELS.isdisjoint(metadata.get("labels") or ()) and kai.ANNOTATION not in (metadata.get("annotations") or ()):
+    # Most pods name no group: this check takes 1 µs for them, and asking all APIs 3 µs.
+    if _MARKS.isdisjoint(metadata.get("labels") or ()) and _MARKS.isdisjoint(metadata.get("annotations") or ()):
         named = native.group_of(pod) if "schedulingGroup" in (pod.get("spec") or ()) else None
         return named or (jobs.group_of(pod) if metadata.get("ownerReferences") else None)
-    named_groups = [key for front_end in _MEMBERSHIPS if (key := front_end(pod)) is not None]
+    named_groups = [key for api in (native.API, *_MARKED) if (key := api.group_of(pod)) is not None]
     if not named_groups:
         return jobs.group_of(pod)
     if len({key.name for key in named_groups}) == 1:

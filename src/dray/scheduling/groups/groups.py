@@ -1,8 +1,8 @@
 """Groups: the groups of pods that objects of several APIs describe, and the pods that belong to them.
 
 `Group` is the one model that the scheduler works with. A front end (`groups.front_ends`) reads the objects of one API
-into it and finds the group that a pod names. A group of Kueue has no object: the labels and annotations of its pods
-describe it. Groups of groups form a tree, which is placed as one unit. `GroupMembers` counts the pods.
+into it and finds the group that a pod names. Groups of some APIs have no object: the labels and annotations of their
+pods describe them. Groups of groups form a tree, which is placed as one unit. `GroupMembers` counts the pods.
 
 A claim that both a pod and its group name belongs to the group: it is reserved for the group, once for all its pods.
 """
@@ -11,24 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, bounded, is_deleting, key_of
 from dray.api.pods import has_entry
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling.cluster.topologies import Topologies
-from dray.scheduling.groups import jobs, kai, native
-from dray.scheduling.groups import kueue as kueue_groups
+from dray.scheduling.groups import native
 from dray.scheduling.groups.forest import Flawed
-from dray.scheduling.groups.front_ends import FRONT_ENDS
+from dray.scheduling.groups.front_ends import APIS, FRONT_ENDS, PRIORITIES, WITHOUT_OBJECTS
 from dray.scheduling.groups.members import GroupMembers, Members
-from dray.scheduling.model.group import Group, GroupKey
+from dray.scheduling.model.group import Group, GroupKey, Topology
 from dray.scheduling.model.pod import Pod, own_priority, start_of
 from dray.scheduling.model.reasons import ObjectRef
-
-_ELASTIC: Final = frozenset({kai.API_GROUP, jobs.API_GROUP})
-"""API groups with elastic groups: pods beyond the minimum are evicted before the group is evicted as a whole."""
 
 
 class Groups(GroupMembers):
@@ -93,7 +88,7 @@ class Groups(GroupMembers):
 
     def value_of(self, priority_class: str) -> int | None:
         """The value of a PriorityClass; None if it does not exist."""
-        return self._priorities.get(priority_class, kai.PRIORITIES.get(priority_class))
+        return self._priorities.get(priority_class, PRIORITIES.get(priority_class))
 
     def priority_of(self, pod: Pod) -> int:
         """The value of the PriorityClass that the pod's group names; the pod's own priority if it names none."""
@@ -113,7 +108,7 @@ class Groups(GroupMembers):
         pods = [
             pod
             for key, members in self._members.items()
-            if key.api == kueue_groups.API_GROUP
+            if key.api in WITHOUT_OBJECTS
             for pod in (*members.waiting.values(), *members.placed.values())
         ]
         return changed + [group for pod in pods if (group := self._read_pod(pod)) is not None]
@@ -122,25 +117,33 @@ class Groups(GroupMembers):
 
     def _read_pod_topology(self, pod: Pod) -> None:
         """Applies the topology that a pod requests to its group, unless the group requests one itself."""
-        if pod.group is None or pod.group.api in (kueue_groups.API_GROUP, jobs.API_GROUP):
+        if pod.group is None or (api := APIS.get(pod.group.api)) is None or api.has_topology:
             return
-        if pod.group not in self._pod_topology and kueue_groups.requests_topology(pod.annotations):
+        if pod.group not in self._pod_topology and self._topology_of(pod.annotations) is not None:
             self._pod_topology[pod.group] = pod.annotations
             if (group := self.forest.get(pod.group)) is not None:
                 self.forest.put(self._with_pod_topology(group))
 
+    def _topology_of(self, annotations: Mapping[str, str]) -> tuple[Topology, str] | None:
+        """The topology that annotations of a pod request, and the name of what does not exist; None if they request
+        none. The first API whose annotations they are reads them."""
+        readers = [api.pod_topology for api in APIS.values() if api.pod_topology is not None] if annotations else []
+        return next((found for read in readers if (found := read(annotations, self.topologies)) is not None), None)
+
     def _with_pod_topology(self, group: Group) -> Group:
         annotations = self._pod_topology.get(group.key)
-        if annotations is None or group.topology:
+        requested = self._topology_of(annotations) if annotations is not None and not group.topology else None
+        if requested is None:
             return group
-        topology, unknown = kueue_groups.topology_of(annotations, self.topologies)
+        topology, unknown = requested
         return replace(group, topology=topology, unknown=unknown)
 
     def _read_pod(self, pod: Pod) -> Group | None:
-        """Reads the Kueue group that a pod describes; returns it if it differs from what was known."""
-        if pod.group is None or pod.group.api != kueue_groups.API_GROUP or pod.group.api not in self.served:
+        """Reads the group without an object that a pod describes; returns it if it differs from what was known."""
+        if pod.group is None or pod.group.api not in WITHOUT_OBJECTS or pod.group.api not in self.served:
             return None
-        group = kueue_groups.read_pod(pod.document, self.topologies)
+        read = APIS[pod.group.api].read_pod
+        group = read(pod.document, self.topologies) if read is not None else None
         known = self.forest.get(pod.group)
         if group is None or (known is not None and (known.topology or known.unknown) and not group.topology):
             return None
@@ -151,8 +154,8 @@ class Groups(GroupMembers):
         if pod.group is None:
             return None
         group = self.forest.get(pod.group)
-        if group is None and pod.group.api == kueue_groups.API_GROUP and pod.group in self._members:
-            # The pod came before the server was known to have Kueue.
+        if group is None and pod.group.api in WITHOUT_OBJECTS and pod.group in self._members:
+            # The pod came before the server was known to have the API.
             self._read_pod(pod)
             group = self.forest.get(pod.group)
         return group
@@ -197,7 +200,8 @@ class Groups(GroupMembers):
         """The uids of pods beyond the minimum of an elastic group: those with low priority first, then the youngest."""
         placed = self.members(group.key).placed
         number = len(placed) - group.min_count
-        if group.key.api not in _ELASTIC or number <= 0 or not group.min_count:
+        api = APIS.get(group.key.api)
+        if number <= 0 or not group.min_count or api is None or not api.is_elastic:
             return set()
         youngest_first = sorted(placed.values(), key=start_of, reverse=True)
         return {pod.uid for pod in sorted(youngest_first, key=lambda pod: pod.priority)[:number]}
@@ -236,7 +240,7 @@ class Groups(GroupMembers):
             members.placed[pod.uid] = pod
             if is_deleting(pod.document):
                 members.deleting.add(pod.uid)
-            if pod.group.api == kueue_groups.API_GROUP and self.forest.get(pod.group) is None:
+            if pod.group.api in WITHOUT_OBJECTS and self.forest.get(pod.group) is None:
                 self._read_pod(pod)
 
     def displace(self, pod: Pod) -> None:
@@ -278,7 +282,7 @@ class Groups(GroupMembers):
         if not self._members[key]:
             del self._members[key]
             self._pod_topology.pop(key, None)
-            if key.api == kueue_groups.API_GROUP:
+            if key.api in WITHOUT_OBJECTS:
                 self.forest.remove(key)
 
 

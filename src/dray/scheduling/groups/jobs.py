@@ -12,6 +12,7 @@ from dray.api.quantity import INT32_MAX
 from dray.scheduling.cluster.topologies import Topologies
 from dray.scheduling.groups import kai
 from dray.scheduling.groups import kueue as kueue_groups
+from dray.scheduling.groups.group_api import FrontEnd, GroupApi
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kueue import kinds as kueue
@@ -75,3 +76,23 @@ def _is_marked(pod: Any) -> bool:
     return kueue_groups.requests_topology(annotations) or any(
         name.startswith(kai.PREFIX) for name in (*labels, *annotations)
     )
+
+
+def named_kinds(pod: Object) -> tuple[str, ...]:
+    """The kinds of the objects that a pod of a Job names."""
+    return (kueue_groups.TOPOLOGY_KIND,) if kueue_groups.requests_topology(annotations_of(pod)) else (kai.GROUP,)
+
+
+def stale_after(group: Group) -> float | None:
+    return kai.stale_after(group) if kai.STALENESS in annotations_of(group.document) else None
+
+
+API: Final = GroupApi(
+    api_group=API_GROUP,
+    group_of=group_of,
+    kinds={KIND: FrontEnd(API_GROUP, KIND, PLURAL, read, ignored, has_priority=True)},
+    named_kinds=named_kinds,
+    has_topology=True,
+    is_elastic=True,
+    stale_after=stale_after,
+)

@@ -12,13 +12,17 @@ from typing import Any, Final
 
 from dray.api.objects import Object, annotations_of, bounded, key_of, labels_of, mapping, mappings, text, walk
 from dray.api.quantity import INT32_MAX
-from dray.scheduling.cluster import topologies
 from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.groups.group_api import FrontEnd, GroupApi
 from dray.scheduling.model.group import ANYWHERE, Group, GroupKey, Topology
+from dray.scheduling.quota.kai import queue
 from dray.scheduling.quota.kai.queue import API_GROUP as API_GROUP
 
 KIND: Final = "PodGroup"
 PLURAL: Final = "podgroups"
+GROUP: Final = f"{KIND}.{API_GROUP}"
+"""The kind under which the scheduler receives objects."""
+TOPOLOGY_API: Final = "kai.scheduler"
 SUB_GROUP: Final = "SubGroup"
 ANNOTATION: Final = "pod-group-name"
 SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
@@ -39,6 +43,7 @@ PRIORITY_LABEL: Final = "priorityClassName"
 PRIORITIES: Final = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 """Values of the PriorityClasses that KAI installs, used if there are no objects of these names."""
 STALENESS: Final = "kai.scheduler/staleness-grace-period"
+_GRACE: Final = 60.0
 
 
 def read(document: Object, known: Topologies) -> list[Group]:
@@ -92,10 +97,10 @@ def topology_of(known: Topologies, name: str, required: str, preferred: str) -> 
     """Returns the topology that the names stand for, and the name of what does not exist (empty if all do)."""
     if not (required or preferred):
         return ANYWHERE, ""
-    levels = known.levels(topologies.KAI, name)
+    levels = known.levels(TOPOLOGY_API, name)
     if levels is None:
         return ANYWHERE, f"Topology {name}"
-    paths = [known.path(topologies.KAI, name, level) if level else () for level in (required, preferred)]
+    paths = [known.path(TOPOLOGY_API, name, level) if level else () for level in (required, preferred)]
     for level, path in zip((required, preferred), paths, strict=True):
         if path is None:
             return ANYWHERE, f"level {level} of Topology {name}"
@@ -138,3 +143,32 @@ def group_of(pod: Any) -> GroupKey | None:
 
 def _sub_group_key(namespace: str, group: str, name: str) -> GroupKey:
     return GroupKey(API_GROUP, namespace, f"{group}/{name}", SUB_GROUP)
+
+
+def named_kinds(pod: Object) -> tuple[str, ...]:
+    """The kinds of the objects that a pod of such a group names."""
+    return (queue.KIND,) if text(labels_of(pod).get(SUB_GROUP_LABEL)) else (queue.KIND, GROUP)
+
+
+def stale_after(group: Group) -> float | None:
+    """The grace period of a stale group, which the group may set itself; None if it is negative: never."""
+    period = mapping(group.document.get("spec")).get("stalenessGracePeriod")
+    grace = queue.seconds(period if period is not None else annotations_of(group.document).get(STALENESS))
+    if grace is None:
+        return _GRACE
+    return grace if grace >= 0 else None
+
+
+API: Final = GroupApi(
+    api_group=API_GROUP,
+    group_of=group_of,
+    kinds={GROUP: FrontEnd(API_GROUP, KIND, PLURAL, read, ignored, has_priority=True)},
+    pod_marks=frozenset((ANNOTATION,)),
+    named_kinds=named_kinds,
+    topology_api=TOPOLOGY_API,
+    is_elastic=True,
+    priorities=PRIORITIES,
+    unsupported_annotations=FRACTIONS,
+    sub_group_label=SUB_GROUP_LABEL,
+    stale_after=stale_after,
+)

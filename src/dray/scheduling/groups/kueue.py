@@ -7,18 +7,21 @@ topology are named by their node label.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dray.api.objects import Object, annotations_of, bounded, labels_of, mappings, text
 from dray.api.quantity import INT32_MAX
-from dray.scheduling.cluster import topologies
+from dray.scheduling.cluster.topologies import KIND as TOPOLOGY_OBJECT
 from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.groups.group_api import GroupApi
 from dray.scheduling.model.group import ANYWHERE, Group, GroupKey, Path, Topology
 from dray.scheduling.quota.kueue.kinds import API_GROUP as API_GROUP
 from dray.scheduling.quota.kueue.kinds import POD_GROUP_LABEL, QUEUE_LABEL
 
 KIND: Final = "pods"
+TOPOLOGY_KIND: Final = f"{TOPOLOGY_OBJECT}.{API_GROUP}"
+MAX_EXEC_TIME_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"
 COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 FAST: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
@@ -78,18 +81,18 @@ def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) 
 
     `among` are the names of Topologies that are preferred, those of the pod's queue.
     """
-    if topologies.KUEUE not in known.served or not requests_topology(annotations):
+    if API_GROUP not in known.served or not requests_topology(annotations):
         return ANYWHERE, ""
     wanted = {name: text(annotations.get(name)) for name in (REQUIRED, PREFERRED)}
     slices = _slices(annotations)
     first = next((level for level in (*wanted.values(), *(level for level, _ in slices)) if level), "")
     name = known.with_level(API_GROUP, first, among)
-    levels = known.levels(topologies.KUEUE, name)
+    levels = known.levels(API_GROUP, name)
     if levels is None:
         return ANYWHERE, f"Topology with level {first}" if first else "Topology"
     paths: dict[str, Path] = {}
     for level in (*wanted.values(), *(level for level, _ in slices)):
-        path = known.path(topologies.KUEUE, name, level) if level else ()
+        path = known.path(API_GROUP, name, level) if level else ()
         if path is None:
             return ANYWHERE, f"level {level} of Topology {name}"
         paths[level] = path
@@ -116,3 +119,21 @@ def _slices(annotations: Any) -> list[tuple[str, int]]:
         for constraint in mappings(constraints)
     ]
     return [(level, size) for level, size in parts if level and size > 0][:_MOST_SLICES]
+
+
+def pod_topology(annotations: Mapping[str, str], known: Topologies) -> tuple[Topology, str] | None:
+    """As `topology_of`, for a pod whose group may be of another API; None if its annotations request no topology."""
+    return topology_of(annotations, known) if requests_topology(annotations) else None
+
+
+API: Final = GroupApi(
+    api_group=API_GROUP,
+    group_of=group_of,
+    pod_marks=frozenset((POD_GROUP_LABEL,)),
+    named_kinds=lambda _: (TOPOLOGY_KIND,),
+    read_pod=read_pod,
+    topology_api=API_GROUP,
+    pod_topology=pod_topology,
+    has_topology=True,
+    run_time_label=MAX_EXEC_TIME_LABEL,
+)

@@ -11,6 +11,7 @@ from dray.api.objects import Object, bounded, key_of, mapping, mappings, text, w
 from dray.api.pods import group_name
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.groups.group_api import FrontEnd, GroupApi
 from dray.scheduling.model.group import ANYWHERE, Group, GroupKey, Topology
 
 API_GROUP: Final = "scheduling.k8s.io"
@@ -53,3 +54,13 @@ def group_of(pod: Any) -> GroupKey | None:
     """The group that a pod names."""
     name = group_name(pod)
     return GroupKey(API_GROUP, text(pod["metadata"].get("namespace")), name) if name else None
+
+
+API: Final = GroupApi(
+    api_group=API_GROUP,
+    group_of=group_of,
+    kinds={
+        KIND: FrontEnd(API_GROUP, KIND, PLURAL, read),
+        COMPOSITE: FrontEnd(API_GROUP, COMPOSITE, COMPOSITE_PLURAL, read_composite),
+    },
+)

@@ -7,53 +7,41 @@ caller that asks the server reports it with `begin` and `end`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from dray.api.objects import Object, labels_of, mapping, mappings, walk
 from dray.scheduling.cluster import compute_class, node_classes
-from dray.scheduling.cluster.topologies import KIND as TOPOLOGY
-from dray.scheduling.groups import jobs, kai
-from dray.scheduling.groups import kueue as kueue_groups
-from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
+from dray.scheduling.groups.front_ends import APIS, group_of
 from dray.scheduling.model.group import GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
-from dray.scheduling.quota.kai import queue as kai_queue
-from dray.scheduling.quota.kueue import kinds as kueue
+from dray.scheduling.quota.systems import NAMED_KINDS
 
 ANSWER: Final = ObjectRef("kinds of the server", "", "")
 """The object that pods with unknown kinds wait for: the answer of the server."""
-_KAI_GROUP: Final = f"{kai.KIND}.{kai.API_GROUP}"
 _NODE_LABELS: Final = {compute_class.LABEL: compute_class.KIND, node_classes.NODE_POOL_LABEL: node_classes.NODE_POOL}
 
 
 def named_kinds(pod: Object) -> Iterator[str]:
     """The kinds of the objects that a pod names, as the scheduler receives them."""
     labels, group = labels_of(pod), group_of(pod)
-    if kueue.QUEUE_LABEL in labels:
-        yield from ("LocalQueue", "ClusterQueue")
-    if kai_queue.QUEUE_LABEL in labels or (group is not None and group.api == kai.API_GROUP):
-        yield kai_queue.KIND
+    of_queues = [kind for label, kinds in NAMED_KINDS.items() if label in labels for kind in kinds]
+    yield from of_queues
     if group is not None:
-        yield from _kinds_of_group(pod, group)
+        yield from (kind for kind in _kinds_of_group(pod, group) if kind not in of_queues)
     spec = mapping(pod.get("spec"))
     if "nodeSelector" in spec or "affinity" in spec:
         yield from {kind for label, kind in _NODE_LABELS.items() if label in _asked_labels(spec)}
 
 
-def _kinds_of_group(pod: Object, group: GroupKey) -> Iterator[str]:
-    if group.api == jobs.API_GROUP:
-        by_kueue = kueue_groups.requests_topology(mapping(mapping(pod.get("metadata")).get("annotations")))
-        yield f"{TOPOLOGY}.{kueue.API_GROUP}" if by_kueue else _KAI_GROUP
-    elif group.api == kueue_groups.API_GROUP:
-        yield f"{TOPOLOGY}.{kueue.API_GROUP}"
-    else:
-        yield from (
-            name
-            for name, front_end in FRONT_ENDS.items()
-            if (front_end.api_group, front_end.kind) == (group.api, group.kind)
-        )
+def _kinds_of_group(pod: Object, group: GroupKey) -> Iterable[str]:
+    api = APIS.get(group.api)
+    if api is None:
+        return ()
+    if api.named_kinds is not None:
+        return api.named_kinds(pod)
+    return [name for name, front_end in api.kinds.items() if front_end.kind == group.kind]
 
 
 def _asked_labels(spec: Object) -> set[str]:

@@ -113,7 +113,7 @@ class Code(Enum):
     GROUP_UNKNOWN = auto()
     """(group, object that it names)"""
     POD_BESIDE_SUB_GROUPS = auto()
-    """(group)"""
+    """(group, label that names a sub-group)"""
     GPU_FRACTION = auto()
     """(annotation)"""
     GANG_CONTRADICTION = auto()

@@ -6,7 +6,7 @@ from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
 from dray.scheduling.groups import native
 from dray.scheduling.groups.forest import Flaw, Flawed
-from dray.scheduling.groups.front_ends import CONTRADICTION
+from dray.scheduling.groups.front_ends import APIS, CONTRADICTION
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
@@ -32,7 +32,9 @@ class GangScheduling(Plugin):
             # A cycle or too deep a tree is reported by an attempt.
             return self._not_found(root.where) if root.flaw is Flaw.MISSING else None
         if group.key.kind != native.COMPOSITE and self._groups.forest.children(group):
-            reason = Reason(Code.POD_BESIDE_SUB_GROUPS, (group.key.title,))
+            api = APIS.get(group.key.api)
+            label = api.sub_group_label if api is not None else ""
+            reason = Reason(Code.POD_BESIDE_SUB_GROUPS, (group.key.title, label))
             return Status(self.name, (reason,), waits_for=(reference(group.key),))
         for required in (root, group) if root is not group else (group,):
             if not self._groups.is_complete(required):

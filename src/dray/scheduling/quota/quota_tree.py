@@ -1,8 +1,8 @@
 """QuotaTree: how much each queue may still take, in a tree of cohorts that lend to each other.
 
 The amounts are per flavor and resource. A queue keeps for itself what its lending limit does not let others have, and
-takes from its cohort no more than its borrowing limit. The arithmetic is Kueue's. What cohorts use is kept up to date
-with every charge, so that a question costs as much as the tree is deep.
+takes from its cohort no more than its borrowing limit. What cohorts use is kept up to date with every charge, so that
+a question costs as much as the tree is deep.
 """
 
 from __future__ import annotations

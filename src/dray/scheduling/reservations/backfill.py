@@ -2,7 +2,7 @@
 
 Its shadow time is when, by the known ends of what runs, there is room for it; `extra` is what it leaves over then.
 Another may start where it fits now and either ends by the shadow time or takes no more than the extra. Ends are known
-from `activeDeadlineSeconds`, and from the label in which Kueue has the longest run; where they are not, nothing ends
+from `activeDeadlineSeconds`, and from labels that say for how long a pod runs at most; where they are not, nothing ends
 in time and only the extra is left.
 """
 
@@ -16,19 +16,19 @@ from typing import Final
 from dray.api.objects import bounded, controller_of, is_deleting, spec_of, status_of
 from dray.api.quantity import INT32_MAX
 from dray.api.times import seconds_of
+from dray.scheduling.groups.front_ends import RUN_TIME_LABELS
 from dray.scheduling.model.pod import Pod
 
-MAX_EXEC_TIME_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"
 # Their controllers replace what ends.
 _ENDLESS: Final = ("DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def run_time(pod: Pod) -> float:
     """How long it runs at most, in seconds; inf where that is not known."""
-    deadline, label = spec_of(pod.document).get("activeDeadlineSeconds"), pod.labels.get(MAX_EXEC_TIME_LABEL, "")
+    deadline, labels = spec_of(pod.document).get("activeDeadlineSeconds"), pod.labels
     known = [bounded(deadline, 0, INT32_MAX)] if deadline is not None else []
-    if label.isdecimal() and len(label) <= len(str(INT32_MAX)):
-        known.append(int(label))
+    said = [labels.get(each, "") for each in RUN_TIME_LABELS]
+    known += [int(each) for each in said if each.isdecimal() and len(each) <= len(str(INT32_MAX))]
     return min(known, default=inf)
 
 

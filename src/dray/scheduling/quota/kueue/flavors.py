@@ -10,13 +10,12 @@ from typing import Final
 from dray.allocation import taints
 from dray.api.objects import Object
 from dray.api.suggestions import suggestion
-from dray.scheduling.cluster import topologies
 from dray.scheduling.cluster.topologies import Topologies
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.model.tolerations import is_repelled
-from dray.scheduling.quota.kueue.kinds import ClusterQueue, Flavor
+from dray.scheduling.quota.kueue.kinds import API_GROUP, ClusterQueue, Flavor
 from dray.scheduling.quota.queue_policy import Ask, Asset
 from dray.scheduling.quota.quota_tree import QuotaTree
 
@@ -54,11 +53,11 @@ class Flavors:
 
     def missing_topology(self, queue: ClusterQueue) -> str | None:
         named = self.topologies_of(queue)
-        return next((each for each in named if self._topologies.levels(topologies.KUEUE, each) is None), None)
+        return next((each for each in named if self._topologies.levels(API_GROUP, each) is None), None)
 
     def _is_on(self, flavor: Flavor, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels has those of a flavor, and those of its topology."""
-        levels = self._topologies.levels(topologies.KUEUE, flavor.topology) if flavor.topology else None
+        levels = self._topologies.levels(API_GROUP, flavor.topology) if flavor.topology else None
         return all(labels.get(key) == each for key, each in flavor.labels.items()) and all(
             each in labels for each in levels or ()
         )
