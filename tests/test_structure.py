@@ -25,7 +25,7 @@ LONG_MODULES = {
     "core/queue.py": 416,
     "core/state.py": 409,
     "quota/queue_charges.py": 406,
-    "quota/queues.py": 440,
+    "quota/queues.py": 437,
     "scheduler.py": 418,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""

@@ -8,7 +8,7 @@ from dray.client.foreign_kinds import KAI_GROUP, KAI_QUEUE, definitions
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.usage_decay import UsageOptions
 from dray.scheduling.scheduler import Options
-from dray.scheduling_loop import kai_feed, kai_groups
+from dray.scheduling_loop.queue_systems import kai_feed, kai_groups
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 from tests import gpus

@@ -108,15 +108,15 @@ class QueueExplainer:
 
     def answer(self, pods: Sequence[Pod]) -> QueueAnswer | None:
         """Returns what the queue of the pods says, which start together; None if they are in no queue."""
-        policy = self._queues.policy_of(pods[0])
-        if policy is None:
+        memberships = self._queues.memberships(pods[0])
+        if not memberships:
             return None
+        policy, (queue, priority) = memberships[0]
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
-        problem, member = policy.problem(pods[0], namespace), policy.member(pods[0])
-        queue = member.queue if member is not None else ""
-        if problem is not None or member is None or not queue:
+        problem = policy.problem(pods[0], namespace)
+        if problem is not None or not queue:
             return QueueAnswer(queue, problem)
-        ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), member.priority)
+        ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), priority)
         problem = policy.short(ask)
         if problem is None and self._queues.is_held_up(policy, ask):
             problem = Reason(Code.QUEUE_HELD_UP, (queue,))

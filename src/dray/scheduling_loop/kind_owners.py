@@ -1,6 +1,6 @@
-"""KindOwners: whether dray acts on kinds of Kueue and KAI, or leaves them to that system.
+"""KindOwners: whether dray acts on kinds of a queue system, or leaves them to that system.
 
-A system is at work where a ValidatingWebhookConfiguration names its API group, which Kueue and KAI install for their
+A system is at work where a ValidatingWebhookConfiguration names its API group, which these systems install for their
 queues. Definitions of their kinds alone make nobody act on them, so dray does. Only administrators write webhook
 configurations: a label on a pod or Deployment could be used by anybody to switch quota off.
 """
@@ -17,11 +17,13 @@ from dray.client.discovery import served_version, serves
 from dray.client.foreign_kinds import is_own as is_served_by_dray
 from dray.client.interface import GroupVersionResource, Resource
 from dray.scheduling.core.options import QueueMode
-from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, OptionalKind
+from dray.scheduling_loop.optional_kinds import QUEUE_KINDS
+from dray.scheduling_loop.queue_systems.optional_kind import OptionalKind
+from dray.scheduling_loop.queue_systems.systems import SYSTEMS
 
 WEBHOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
-SYSTEMS: Final = {"kueue.x-k8s.io": "Kueue", "scheduling.run.ai": "KAI"}
-"""Names of the other queueing systems, by the API group of their queues."""
+_TITLES: Final = {each.api_group: each.title for each in SYSTEMS}
+"""Names of the queue systems, by the API group of their queues."""
 OFF: Final = "quota is not enforced: dray scheduler runs with --queues off"
 
 Configurations = Callable[[], Awaitable[Iterable[Object]]]
@@ -60,7 +62,7 @@ class KindOwners:
         """Whether dray writes the status of the kind's objects, because no other system does. Raises ClientError."""
         if kind.resource is None:
             return False
-        if kind.group not in SYSTEMS:
+        if kind.group not in _TITLES:
             return await is_served_by_dray(self._client, kind.resource)
         return self._mode is QueueMode.ON or not at_work(await self._configurations(), kind.group)
 
@@ -82,7 +84,7 @@ def at_work(configurations: Iterable[Object], group: str) -> str:
     for configuration in configurations:
         rules = (rule for webhook in mappings(configuration.get("webhooks")) for rule in mappings(webhook.get("rules")))
         if any(group in strings(rule.get("apiGroups")) for rule in rules):
-            system = SYSTEMS.get(group, group)
+            system = _TITLES.get(group, group)
             webhook = f"ValidatingWebhookConfiguration {key_of(configuration)[1]}"
             return (
                 f"quota is left to {system}, which is installed ({webhook}); to enforce it with dray, use --queues on"

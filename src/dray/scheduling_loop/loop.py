@@ -20,7 +20,6 @@ from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, forward_seconds
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
-from dray.client.foreign_kinds import KAI_QUEUE
 from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
@@ -48,14 +47,13 @@ from dray.scheduling_loop.feed import CLAIMS, feed
 from dray.scheduling_loop.group_metrics import GroupMetrics
 from dray.scheduling_loop.group_writes import GroupWriter
 from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
-from dray.scheduling_loop.kai_feed import KaiFeed
-from dray.scheduling_loop.kai_groups import KaiGroups
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.optional_feed import OptionalFeed
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
 from dray.scheduling_loop.preemption_reasons import preemption_reason
-from dray.scheduling_loop.queue_feed import QueueFeed
+from dray.scheduling_loop.queue_systems.queue_system import FeedContext
+from dray.scheduling_loop.queue_systems.systems import SYSTEMS
 from dray.scheduling_loop.searching import Searcher
 
 _MOST_WRITES: Final = 128
@@ -143,9 +141,8 @@ class SchedulerLoop:
         without = [kind for kind, gate in _GATES.items() if not gates[gate]]
         self._kinds = OptionalFeed(client, informers, events, scheduler, now, wake, self._faults.set_aside, without)
         self._group_writer = GroupWriter(client, self._kinds, scheduler.state.groups, events, self._time.now)
-        self._queues = QueueFeed(client, self._kinds, scheduler, now, self._stop)
-        self._kai = KaiFeed(client, self._kinds.informers[KAI_QUEUE.kind], scheduler, now, wake)
-        self._kai_groups = KaiGroups(client, self._kinds, events, self._pods, scheduler.state, now)
+        context = FeedContext(client, self._kinds, scheduler, events, self._pods, now, wake, self._stop)
+        self._queue_systems = [make(context) for each in SYSTEMS for make in each.feeds]
 
     def _made(self, client: ApiClient, sharing: Sharing) -> IntentLog:
         return IntentLog(
@@ -167,7 +164,8 @@ class SchedulerLoop:
         if self._prepared:
             return
         await self._kinds.start()
-        await self._kai.start()
+        for each in self._queue_systems:
+            await each.start()
         await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
         self._prepared = True
@@ -179,9 +177,7 @@ class SchedulerLoop:
             self._kinds,
             self._doubles,
             self._searcher,
-            self._queues,
-            self._kai,
-            self._kai_groups,
+            *self._queue_systems,
             *([self._log] if self._log else []),
         ]
         # One of them that fails ends all, and whoever runs this starts it again.
@@ -298,7 +294,8 @@ class SchedulerLoop:
         pods = [each for each in _pods(action) if each.group is not None]
         if done and pods:
             await self._group_writer.scheduled(pods)
-            await self._kai_groups.scheduled(pods[0])
+            for each in self._queue_systems:
+                await each.scheduled(pods[0])
         return done
 
     def _note(self, action: Action, *, done: bool = True) -> None:
@@ -337,7 +334,8 @@ class SchedulerLoop:
                     action.pods[0], action.preemption, f"{action.group.key.kind} {action.group.key.title}"
                 )
             await self._group_writer.refused(action)
-            await self._kai_groups.refused(action)
+            for each in self._queue_systems:
+                await each.refused(action)
             for pod in action.pods:
                 nominated = places[pod.uid].node if pod.uid in places else ""
                 if action.news:

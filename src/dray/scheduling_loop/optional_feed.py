@@ -26,7 +26,8 @@ from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OB
 from dray.scheduling.groups.unknown_kinds import ANSWER
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.kind_owners import WEBHOOKS, KindOwners
-from dray.scheduling_loop.optional_kinds import KINDS, QUEUES, OptionalKind
+from dray.scheduling_loop.optional_kinds import KINDS, QUEUES
+from dray.scheduling_loop.queue_systems.optional_kind import OptionalKind
 from dray.scheduling_loop.queues_left import QueuesLeft
 from dray.scheduling_loop.unheeded import Unheeded
 

@@ -12,16 +12,16 @@ def preemption_reason(queues: Queues, preemptor: Pod, victim: Pod, *, reclaims: 
     `reclaims` says whether the preemptor takes back what is due to its queue. Pods of the same queue are preempted by
     priority in any case.
     """
-    policy = queues.policy_of(preemptor)
-    member = policy.member(preemptor) if policy is not None else None
-    own = member.queue if member is not None else ""
-    other = queues.charged(victim).get(policy.label) if policy is not None else None
-    if reclaims and own and other and own != other:
-        return f"queue {own} reclaims quota from queue {other}"
-    # Queues may give pods other priorities than they have on nodes.
-    in_queue = policy.member(victim) if policy is not None and reclaims else None
-    if member is not None and in_queue is not None:
-        return _by_priority(preemptor, member.priority, victim, in_queue.priority)
+    memberships = queues.memberships(preemptor) if reclaims else []
+    if memberships:
+        policy, (own, priority) = memberships[0]
+        other = queues.charged(victim).get(policy.label)
+        if own and other and own != other:
+            return f"queue {own} reclaims quota from queue {other}"
+        # Queues may give pods other priorities than they have on nodes.
+        in_queue = policy.member(victim)
+        if in_queue is not None:
+            return _by_priority(preemptor, priority, victim, in_queue.priority)
     return _by_priority(preemptor, preemptor.priority, victim, victim.priority)
 
 

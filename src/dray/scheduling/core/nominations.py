@@ -17,7 +17,7 @@ from dray.api.objects import Key
 from dray.scheduling.core.state import State
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.quota.queues import Rivals
+from dray.scheduling.quota.queues import Contention
 
 _DRAINING: Final = "/draining"
 """Follows the uid of a pod whose place drains."""
@@ -30,7 +30,7 @@ class _Nomination:
     preemption: Preemption
     key: str
     drains: bool
-    rivals: Rivals | None
+    rivals: Contention | None
     """Pods of these queues see it whatever their priority."""
     seen: int
     """How far the log of what became free is the pod's own doing, or known to it."""
@@ -97,7 +97,7 @@ class Nominations:
         seen = self._state.helped.end
         for pod, preemption in places.items():
             known = before.get(pod)
-            rivals = self._state.queues.rivals_of(pod) if preemption.reclaims else known.rivals if known else None
+            rivals = self._state.queues.contention_of(pod) if preemption.reclaims else known.rivals if known else None
             ghost = replace(pod, uid=f"{keys[pod]}/nominated", group=None, ghost=True)
             self._lifted.discard(ghost.uid)
             nomination = _Nomination(pod, ghost, preemption, keys[pod], drains, rivals, seen)
@@ -125,7 +125,7 @@ class Nominations:
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
         uids, priority = {each.uid for each in pods}, pods[0].priority
-        rivals = self._state.queues.rivals_of(pods[0])
+        rivals = self._state.queues.contention_of(pods[0])
         return [
             each
             for each in self._kept.values()

@@ -71,9 +71,8 @@ class GroupQuota:
         policy, queue, priority = first
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
         for each in pods:
-            member = policy.member(each)
-            in_queue = member is not None and member.queue == queue and queues.policies_of(each) == [policy]
-            if not in_queue or policy.problem(each, namespace):
+            found = [(other, member.queue) for other, member in queues.memberships(each)]
+            if found != [(policy, queue)] or policy.problem(each, namespace):
                 return None
         charges = policy.charges
         company = self._state.groups.company(pods[0])

@@ -5,6 +5,7 @@ The plugin only asks. What an attempt learnt about quota is registered by `regis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dray.api.objects import key_of
@@ -53,17 +54,17 @@ class QueueQuota(Plugin):
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
         pod = cycle.pod
-        policy = self._queues.policy_of(pod)
-        if policy is None:
+        memberships = self._queues.memberships(pod)
+        if not memberships:
             return SKIP
-        problem, member = self._problem(pod, policy), policy.member(pod)
-        queue = member.queue if member is not None else ""
-        if problem is not None or member is None or not queue:
+        policy, (queue, priority) = memberships[0]
+        problem = self._problem(pod, [each for each, _ in memberships])
+        if problem is not None or not queue:
             assert problem is not None
             awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
             return Status(self.name, (problem,), waits_for=awaited, lets_pass=True)
         wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
-        ask = Ask((pod,), queue, wanted, member.priority, cycle.now)
+        ask = Ask((pod,), queue, wanted, priority, cycle.now)
         if self._queues.is_held_up(policy, ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
         cycle.data[self.name] = QueuedAsk(policy, ask)
@@ -76,11 +77,10 @@ class QueueQuota(Plugin):
         # Where every node is as good as any other, and nobody comes along, that was all.
         return SKIP if alone and policy.queue(queue).is_uniform else None
 
-    def _problem(self, pod: Pod, policy: QueuePolicy) -> Reason | None:
-        others = self._queues.policies_of(pod)
-        if len(others) > 1:
-            return Reason(Code.QUEUE_CONTRADICTION, (", ".join(each.label for each in others),))
-        return policy.problem(pod, self._state.affinity.namespaces.get(pod.key[0]) or {})
+    def _problem(self, pod: Pod, policies: Sequence[QueuePolicy]) -> Reason | None:
+        if len(policies) > 1:
+            return Reason(Code.QUEUE_CONTRADICTION, (", ".join(each.label for each in policies),))
+        return policies[0].problem(pod, self._state.affinity.namespaces.get(pod.key[0]) or {})
 
     def prescore(self, cycle: Cycle) -> Skip | None:
         known = cycle.data.get(self.name)

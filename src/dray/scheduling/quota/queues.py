@@ -22,13 +22,13 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.quota import systems
 from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.queue_context import QueueContext
-from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Asset, QueuePolicy
+from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Asset, Member, QueuePolicy
 from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QuotaWaiters
 from dray.scheduling.quota.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.quota.turns import Turn
 
-Rivals = tuple[str, str]
+Contention = tuple[str, str]
 """Of pods that take places from each other the label of their system, and what their queues have in common."""
 
 System = TypeVar("System")
@@ -142,14 +142,11 @@ class Queues:
         if self._served:
             self.waiters.freed.add(ANY_QUEUE)
 
-    def policies_of(self, pod: Pod) -> list[QueuePolicy]:
-        """The systems that the pod names a queue of; several contradict each other."""
-        return [each for each in self._served if each.member(pod) is not None]
-
-    def policy_of(self, pod: Pod) -> QueuePolicy | None:
+    def memberships(self, pod: Pod) -> list[tuple[QueuePolicy, Member]]:
+        """The systems that the pod names a queue of, also one that does not exist; several contradict each other."""
         if not pod.joins or self._unasked:
-            return None
-        return next((each for each in self._served if each.member(pod) is not None), None)
+            return []
+        return [(each, member) for each in self._served if (member := each.member(pod)) is not None]
 
     def member(self, pod: Pod) -> QueueMember | None:
         """The queue of a pod; None for a pod of no queue, or of one that does not exist."""
@@ -159,8 +156,8 @@ class Queues:
                     return QueueMember(each, found.queue, found.priority) if found.queue else None
         return None
 
-    def rivals_of(self, pod: Pod) -> Rivals | None:
-        """None for a pod that is in no queue."""
+    def contention_of(self, pod: Pod) -> Contention | None:
+        """What pods have in common that may take places from each other; None for a pod that is in no queue."""
         member = self.member(pod)
         return (member.policy.label, member.policy.queue(member.queue).contends) if member is not None else None
 
@@ -347,7 +344,7 @@ class Queues:
                 shared |= claims.keys()
                 self.reserve(pod, policy, queue, policy.node_flavors.assets(queue, pod, node, amounts, reserved=True))
         # Nobody else counts on those of queues, who would be asked to end twice.
-        self.mark_evicted(each for each in victims if self.policy_of(each) is not None)
+        self.mark_evicted(each for each in victims if self.memberships(each))
 
     def reserving(self) -> list[str]:
         """Pods by uid that quota is reserved for."""

@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, mapping, status_of, uid_of
-from dray.client.api import ApiClient
-from dray.client.discovery import OptionalInformer
 from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.foreign_kinds import KAI_QUEUE
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.kai.queue import RESOURCES
 from dray.scheduling.quota.kai.share_tree import ShareNode
 from dray.scheduling.quota.usage_decay import UsageHistory
-from dray.scheduling.scheduler import Scheduler
+from dray.scheduling_loop.queue_systems.queue_system import FeedContext, SystemFeed
 
 STORE: Final = ("kube-system", "dray-queue-usage")
 _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
@@ -33,22 +31,15 @@ _STORE_SECONDS: Final = 300.0
 _logger = logging.getLogger("dray.scheduler")
 
 
-class KaiFeed:
-    def __init__(
-        self,
-        client: ApiClient,
-        informer: OptionalInformer,
-        scheduler: Scheduler,
-        now: Callable[[], float],
-        wake: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._informer = informer
-        self._scheduler = scheduler
-        self._queues = scheduler.state.queues.system(KaiQueues)
-        self._now = now
-        self._wake = wake
-        usage = scheduler.options.queue_usage
+class KaiFeed(SystemFeed):
+    def __init__(self, context: FeedContext) -> None:
+        self._client = context.client
+        self._informer = context.kinds.informers[KAI_QUEUE.kind]
+        self._scheduler = context.scheduler
+        self._queues = context.scheduler.state.queues.system(KaiQueues)
+        self._now = context.now
+        self._wake = context.wake
+        usage = context.scheduler.options.queue_usage
         self._history = UsageHistory(usage) if usage is not None else None
         self._queues.tree.k = usage.k if usage is not None else 0.0
         self._counted = 0.0

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from dray.api.objects import Object, status_of, uid_of
-from dray.client.api import ApiClient
 from dray.client.errors import ClientError
-from dray.client.events import EventRecorder
 from dray.client.foreign_kinds import KAI_GROUP
-from dray.scheduling.core.state import State
 from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.scheduling.groups import kai
 from dray.scheduling.model.actions import RefuseGroup
@@ -21,8 +17,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling_loop.binding import reference
-from dray.scheduling_loop.optional_feed import OptionalFeed
-from dray.scheduling_loop.pod_writes import PodWriter
+from dray.scheduling_loop.queue_systems.queue_system import FeedContext, SystemFeed
 
 _LOOK_SECONDS: Final = 2.0
 _QUEUE: Final = "QueueDoesNotExist"
@@ -37,28 +32,21 @@ _REASONS: Final = {
 _logger = logging.getLogger("dray.scheduler")
 
 
-class KaiGroups:
-    def __init__(
-        self,
-        client: ApiClient,
-        kinds: OptionalFeed,
-        events: EventRecorder,
-        pods: PodWriter,
-        state: State,
-        now: Callable[[], float],
-    ) -> None:
-        self._client = client
-        self._kinds = kinds
-        self._events = events
-        self._pods = pods
+class KaiGroups(SystemFeed):
+    def __init__(self, context: FeedContext) -> None:
+        state = context.scheduler.state
+        self._client = context.client
+        self._kinds = context.kinds
+        self._events = context.events
+        self._pods = context.pods
         self._groups = state.groups
         self._queues = state.queues.system(KaiQueues)
         self._stale = StaleGangs(state)
-        self._now = now
+        self._now = context.now
 
     @property
     def _own(self) -> bool:
-        return self._kinds.is_own(f"{kai.KIND}.{kai.API_GROUP}")
+        return self._kinds.is_own(kai.GROUP)
 
     async def run(self) -> None:
         """Until it is cancelled."""

@@ -1,4 +1,4 @@
-"""QueueFeed: what is written about queues of Kueue, where dray serves the kinds itself.
+"""KueueFeed: what is written about queues of Kueue, where dray serves the kinds itself.
 
 Their status says what their pods have and how many wait; what LocalQueues used in the past is kept there too, and found
 again after a restart. Pods have to go whose queue is to be drained.
@@ -10,56 +10,48 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from dray.api.objects import Object, is_deleting, key_of, status_of, uid_of
-from dray.client.api import ApiClient
 from dray.client.errors import ClientError
 from dray.client.foreign_kinds import KUEUE
-from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.status import QueueStatuses
-from dray.scheduling.scheduler import Scheduler
-from dray.scheduling_loop.optional_feed import OptionalFeed
+from dray.scheduling_loop.queue_systems.queue_system import FeedContext, SystemFeed
 
-Now = Callable[[], float]
-Evict = Callable[[Pod, str], Awaitable[None]]
-"""Asks a pod to go, since the queue of that title is stopped."""
 _SECONDS: Final = 2.0
 _IDLE_WEIGHT: Final = "spec.fairSharing.weight: the ClusterQueue has no admissionScope that goes by use"
 _logger = logging.getLogger("dray.scheduler")
 
 
-class QueueFeed:
-    def __init__(self, client: ApiClient, kinds: OptionalFeed, scheduler: Scheduler, now: Now, evict: Evict) -> None:
-        self._client = client
-        self._kinds = kinds
-        self._evict = evict
-        self._queues = scheduler.state.queues.system(KueueQueues)
-        self._scheduler = scheduler
-        self._now = now
+class KueueFeed(SystemFeed):
+    def __init__(self, context: FeedContext) -> None:
+        self._client = context.client
+        self._kinds = context.kinds
+        self._stop = context.stop
+        self._queues = context.scheduler.state.queues.system(KueueQueues)
+        self._all_queues = context.scheduler.state.queues
+        self._now = context.now
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             await asyncio.sleep(_SECONDS)
-            if self._scheduler.state.queues.is_served("ClusterQueue"):
+            if self._all_queues.is_served("ClusterQueue"):
                 now = self._now()
                 self._queues.order.sample(now)
                 await self._drain()
                 await self._write_statuses(QueueStatuses(self._queues, now))
 
     async def _drain(self) -> None:
-        leaving = self._scheduler.state.queues
         for pod, queue in self._queues.drained():
-            if pod.uid in leaving.evicted or is_deleting(pod.document):
+            if pod.uid in self._all_queues.evicted or is_deleting(pod.document):
                 continue
             try:
-                leaving.mark_evicted((pod,))
-                await self._evict(pod, queue)
+                self._all_queues.mark_evicted((pod,))
+                await self._stop(pod, queue)
             except ClientError as error:
-                leaving.unmark_evicted((pod,))
+                self._all_queues.unmark_evicted((pod,))
                 _logger.debug("Pod %s/%s does not go from its stopped queue: %s", *pod.key, error)
 
     async def _write_statuses(self, statuses: QueueStatuses) -> None:
