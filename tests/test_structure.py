@@ -24,8 +24,8 @@ LONG_MODULES = {
     "attempts/group_attempts.py": 393,
     "core/queue.py": 416,
     "core/state.py": 409,
-    "quota/queue_charges.py": 406,
-    "quota/queues.py": 437,
+    "quota/queue_charges.py": 410,
+    "quota/queues.py": 436,
     "scheduler.py": 418,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""

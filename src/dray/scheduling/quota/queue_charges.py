@@ -23,7 +23,7 @@ from dray.scheduling.quota.claim_costs import MOST, ClaimCosts
 from dray.scheduling.quota.kept_quota import KeptFor, KeptQuota
 from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.queue_context import QueueContext
-from dray.scheduling.quota.queue_policy import Ask, Asset, QueuePolicy
+from dray.scheduling.quota.queue_policy import Ask, Asset, Member, QueuePolicy
 
 _NOTHING: Final[Mapping[ClaimKey, Object]] = {}
 """No demand counts for more: sums with one that asks for everything there will ever be stay meaningful."""
@@ -152,11 +152,16 @@ class QueueCharges:
 
     # What pods on nodes have
 
-    def place(self, pod: Pod, node: Node) -> None:
+    def place(self, pod: Pod, node: Node) -> Charge | None:
+        """Charges a pod on a node; returns None if it names no queue of this system."""
+        member = self._policy.member(pod)
+        if member is None:
+            return None
         charge = self._charges[pod.uid] = Charge(pod, node)
-        self._charge(charge)
+        self._charge(charge, member)
         if is_deleting(pod.document):
             self.end(pod.uid)
+        return charge
 
     def displace(self, pod: Pod) -> None:
         charge = self._charges.pop(pod.uid, None)
@@ -256,7 +261,7 @@ class QueueCharges:
 
     def take_in(self, pod: Pod) -> None:
         if (charge := self._charges.get(pod.uid)) is not None:
-            self._charge(charge)
+            self._charge(charge, self._policy.member(charge.pod))
 
     def claim_changed(self, claim: Object) -> None:
         """What it got may be other than was charged."""
@@ -305,11 +310,10 @@ class QueueCharges:
             for charge in self._charges.values():
                 self._discharge(charge)
             for charge in self._charges.values():
-                self._charge(charge)
+                self._charge(charge, self._policy.member(charge.pod))
 
-    def _charge(self, charge: Charge) -> None:
+    def _charge(self, charge: Charge, member: Member | None) -> None:
         policy = self._policy
-        member = policy.member(charge.pod)
         queue = member.queue if member is not None else ""
         self._file(charge, queue)
         charge.own, charge.claims, charge.assets = {}, (), {}

@@ -231,10 +231,9 @@ class Queues:
 
     def place(self, pod: Pod, node: Node) -> None:
         for each in self.policies if pod.joins and not pod.ghost else ():
-            if (member := each.member(pod)) is not None:
-                each.charges.place(pod, node)
-                if not self.waiters.trying and self.reclaim_waiters and member.queue:
-                    self.reclaim_waiters.take(each, member.queue, member.priority)
+            charge = each.charges.place(pod, node)
+            if charge is not None and charge.queue and self.reclaim_waiters and not self.waiters.trying:
+                self.reclaim_waiters.take(each, charge.queue, charge.priority)
 
     def displace(self, pod: Pod) -> None:
         ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self._reserved else []
@@ -420,11 +419,11 @@ class Queues:
         for each in self.policies:
             if each.order is not None:
                 each.order.forget(pod)
-            if (member := each.member(pod)) is not None:
-                if self.reclaim_waiters and member.queue:
-                    self.reclaim_waiters.take(each, member.queue, member.priority)
-                if each.order is not None:
-                    each.order.admitted(pod)
+            charge = each.charges.of(pod.uid)
+            if charge is not None and charge.queue and self.reclaim_waiters:
+                self.reclaim_waiters.take(each, charge.queue, charge.priority)
+            if charge is not None and each.order is not None:
+                each.order.admitted(pod)
 
     def forget(self, pod: Pod) -> None:
         """Notes that the pod does not wait any more."""

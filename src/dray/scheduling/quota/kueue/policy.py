@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -116,22 +115,22 @@ class KueueQueues(KueueObjects):
 
     def amounts(self, queue: str, pod: Pod | None, devices: Iterable[DeviceUse]) -> dict[str, int]:
         """Counts devices by the names under which the queue counts their class, and their capacity."""
-        found: Counter[str] = Counter()
+        found: dict[str, int] = {}
         known = self._cluster_queues.get(queue)
         if known is None:
             return found
         if pod is not None:
             requests = {**pod.requirements.requests, PODS: 1}
-            found.update({name: amount for name, amount in requests.items() if known.group_of(name) is not None})
+            found = {name: amount for name, amount in requests.items() if known.group_of(name) is not None}
         for use in devices:
             names = self._resources.names(use.class_name)
             name = next((each for each in names if known.group_of(each) is not None), None)
             if name is not None:
-                found[name] += use.number
+                found[name] = found.get(name, 0) + use.number
             for dimension, amount in use.capacity.items():
                 name = f"{dimension}.{IMPLICIT}{use.class_name}"
                 if known.group_of(name) is not None:
-                    found[name] += amount
+                    found[name] = found.get(name, 0) + amount
         return found
 
     def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
