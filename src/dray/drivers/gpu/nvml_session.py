@@ -99,6 +99,8 @@ class Nvml:
     def _check_released(self) -> None:
         if self.released_by is None or not self.released_by.exists():
             return
+        # Whoever asked for it takes the error as the sign that NVML is closed. A change may take four times as long.
+        self._condition.wait_for(lambda: not self._users, 4 * CALLS.seconds)
         if not self._users and self._is_open:
             self._shut()
             self.reloads += 1
