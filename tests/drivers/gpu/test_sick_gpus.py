@@ -244,6 +244,19 @@ async def test_a_fact_that_is_not_told_any_more_taints_the_gpu_without_health_ch
         await trial.until_well("told again")
 
 
+@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID"])
+async def test_a_gpu_that_cannot_be_opened_any_more_stays_published(gpu_machine, function):
+    async with sick_world(gpu_machine, "plain", count=2, NVMLDeviceHealthCheck=False) as trial:
+        before = await _published(trial.world)
+        trial.machine.fail(function, UNKNOWN, number=1)
+        await trial.until_tainted("not opened", LOST, device="gpu-1")
+        devices = await trial.world.devices()
+        assert devices.keys() == before.keys()
+        assert not devices["gpu-0"].get("taints")
+        trial.machine.mend()
+        await trial.until_well("opened again")
+
+
 async def test_another_version_of_the_driver_need_not_support_what_the_last_one_did(gpu_machine):
     async with sick_world(gpu_machine, "plain") as trial:
         await _published(trial.world)
@@ -298,13 +311,16 @@ async def test_a_gpu_that_is_withdrawn_for_a_while_keeps_its_errors(gpu_machine)
     async with sick_world(gpu_machine, "plain") as trial:
         trial.machine.event(0, 79)
         await trial.until_tainted("before", ("xid", "79", "NoSchedule"))
-        trial.machine.fail("nvmlDeviceGetHandleByIndex_v2", UNKNOWN)
+        device_file = trial.machine.root / "host/dev/nvidia0"
+        device_file.unlink()
+        device_file.write_text("")
 
         async def is_withdrawn():
             return await trial.taints() is None
 
         await trial.world.kubelet.eventually(is_withdrawn, "the GPU is withdrawn", 60)
-        trial.machine.mend()
+        device_file.unlink()
+        device_file.symlink_to("/dev/null")
 
         async def is_back():
             return await trial.taints()

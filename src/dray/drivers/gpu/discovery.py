@@ -106,6 +106,8 @@ def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mappi
     found: list[FoundGpu] = []
     left_out: list[str] = []
     faults: dict[str, NvmlError] = {}
+    unnamed: dict[str, NvmlError] = {}
+    missing = dict(before)
     versions = _version(nvml.driver_version), nvml.cuda_version
     for index in range(nvml.count()):
         named, uuid = f"GPU {index}", ""
@@ -113,6 +115,7 @@ def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mappi
             with CALLS.within(2 * CALLS.seconds):
                 handle = nvml.device(index)
                 uuid = uuid_of(handle)
+                missing.pop(uuid, None)
                 stated = facts(handle, uuid, nvml.known.ask(uuid))
                 named = f"gpu-{stated.minor} ({', '.join(filter(None, (stated.pci_bus_id, stated.name)))})"
                 each = _found(handle, stated, versions, options, nvml.known)
@@ -120,14 +123,22 @@ def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mappi
             if uuid in before:
                 found.append(before[uuid])
                 faults[uuid] = error
-            else:
+            elif uuid:
                 left_out.append(f"{named}: {error}")
+            else:
+                unnamed[named] = error
             continue
         reason = _unusable(each, files)
         if reason:
             left_out.append(f"{named}: {reason}")
         else:
             found.append(each)
+    if unnamed and missing:
+        # Those that are missing are among those that do not tell who they are.
+        found += missing.values()
+        faults |= dict.fromkeys(missing, next(iter(unnamed.values())))
+    else:
+        left_out = [*(f"{named}: {error}" for named, error in unnamed.items()), *left_out]
     found.sort(key=lambda each: each.gpu.minor)
     known = {each.gpu.pci_bus_id for each in found}
     return Found(found, [*left_out, *_not_bound(options.sysfs, known, " ".join(left_out))], faults)
