@@ -73,7 +73,7 @@ class Scheduler:
         """
         self.options = options = options or Options()
         self.state = state = State(gates=options.gates, seed=options.seed, report=report)
-        self.queue = queue = Queue(report)
+        self.queue = queue = Queue(report, state.groups.stage)
         self.user_plugins = [GuardedPlugin(each, state, watchdog, plugin_fault) for each in options.plugins]
         plugins = default_plugins(
             state,

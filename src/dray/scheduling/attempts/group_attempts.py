@@ -159,17 +159,21 @@ class GroupAttempts:
             return self._reject(group, queued, rejected, need, now)
         with self.placer.trial(found, work) as (trial, members):
             idle = _idle(self._devices, members)
-            answer = self.placer.place(group, members, need, trial)
+            least = self._least(group, members)
+            answer = self.placer.place(group, least, need, trial)
+            if answer is not None and len(least) < len(members) and len({each.kind for each in members}) > 1:
+                # Others of its pods may fit where these do not.
+                answer = self.placer.place(group, members, need, trial)
             if answer is not None and self._drains.active:
-                answer = self._group_drains.beside(group, members, need, trial, answer)
-            searched = self._make_room(group, members, need, trial, answer, idle) if answer is not None else _NOT_SOUGHT
+                answer = self._group_drains.beside(group, least, need, trial, answer)
+            searched = self._make_room(group, least, need, trial, answer, idle) if answer is not None else _NOT_SOUGHT
         if answer is None:
             # One that was taken from the queue and cannot be tried would not come back.
             self._leave_out([each for each, _ in rejected if each.subqueue is SubQueue.ACTIVE], now)
             return self._bind(group, members)
         if searched.found is None and not (answer.error or answer.undecided or idle):
             # There may be quota, and not where there are places.
-            pods, prepared = [each.pod for each in queued], partial(self._prepare, queued, now, work)
+            pods, prepared = [each.pod for each in queued], partial(self._prepare, group, queued, now, work)
             reclaimed = self._quota.reclaim_for(pods, group, need, prepared, now)
             awaits_binding = searched.awaits_binding or reclaimed.awaits_binding
             searched = replace(searched, found=reclaimed.found, awaits_binding=awaits_binding)
@@ -232,8 +236,17 @@ class GroupAttempts:
                 rejected.append((each, status))
         return found, rejected
 
-    def _prepare(self, queued: Sequence[QueuedPod], now: float, work: Work) -> list[tuple[QueuedPod, Cycle]]:
-        return self._prepared(queued, now, work)[0]
+    def _prepare(
+        self, group: Group, queued: Sequence[QueuedPod], now: float, work: Work
+    ) -> list[tuple[QueuedPod, Cycle]]:
+        found = self._prepared(queued, now, work)[0]
+        least = {pod.uid for pod in self._state.groups.least(group, (each.pod for each, _ in found))}
+        return [each for each in found if each[0].pod.uid in least]
+
+    def _least(self, group: Group, members: Sequence[Member]) -> list[Member]:
+        """Those that are placed now: of an elastic group no more than its minimum, so that others come next."""
+        least = {pod.uid for pod in self._state.groups.least(group, (each.queued.pod for each in members))}
+        return [each for each in members if each.queued.pod.uid in least]
 
     def _reclaim(
         self,
@@ -249,7 +262,7 @@ class GroupAttempts:
         self._drains.forget(group.key)
         searched = _NOT_SOUGHT
         if asked is not None:
-            searched = self._quota.reclaim(asked, group, need, partial(self._prepare, queued, now, work))
+            searched = self._quota.reclaim(asked, group, need, partial(self._prepare, group, queued, now, work))
         for each in queued:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         # Where it is not their turn, no room on any node helps them.
@@ -288,7 +301,10 @@ class GroupAttempts:
         for member in members:
             placement = member.placement
             if placement is None:
-                self._leave_out([member.queued], member.cycle.now)
+                if self._state.groups.is_elastic(group):
+                    self._postpone(member.queued, member.cycle.now)
+                else:
+                    self._leave_out([member.queued], member.cycle.now)
                 continue
             self._scheduler.nominations.drop(member.queued.pod.uid)
             self._scheduler.attempts.start_binding(member.queued, placement)
@@ -297,6 +313,12 @@ class GroupAttempts:
             writes = tuple(each for each in bind.writes if _is_new(each, seen))
             binds.append(replace(bind, writes=writes))
         return BindGroup(group, tuple(binds))
+
+    def _postpone(self, queued: QueuedPod, now: float) -> None:
+        """The minimum of an elastic group has its places: the pod has its turn after the minimum of other groups."""
+        self._scheduler.nominations.give_up(queued.pod.uid)
+        if queued.subqueue is not SubQueue.BACKOFF:
+            self._queue.try_again(queued, now)
 
     def _leave_out(self, queued: Iterable[QueuedPod], now: float) -> None:
         """The minimum is reached without them: tried again, as those that come late. No place is kept meanwhile."""

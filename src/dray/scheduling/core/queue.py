@@ -8,7 +8,7 @@ that wait for the same devices cost as much as one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
@@ -31,6 +31,8 @@ FLUSH_AFTER: Final = 300.0
 _SPARE_TIMERS: Final = 64
 _SECOND: Final = 1 << 30
 """How many may be created in one second: these are ordered as they were seen."""
+_STAGE: Final = 1 << 80
+"""More than any arrival."""
 
 
 class SubQueue(Enum):
@@ -100,9 +102,11 @@ def backoff(failures: int) -> float:
 
 
 class Queue:
-    def __init__(self, report: Report = faults.ignore) -> None:
-        """`report` is told of errors that nobody expected."""
+    def __init__(self, report: Report = faults.ignore, stage: Callable[[Pod], int] = lambda _: 0) -> None:
+        """`report` is told of errors that nobody expected. `stage` is 0 for most pods; of equal priority those of a
+        higher stage are tried later. It may change while they wait."""
         self._report = report
+        self._stage = stage
         self._queued: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, int, str]] = []
         self._timers: list[tuple[float, int, QueuedPod | SignatureGroup]] = []
@@ -199,10 +203,20 @@ class Queue:
 
     def _push(self, queued: QueuedPod) -> None:
         queued.subqueue = SubQueue.ACTIVE
-        heappush(self._active, (-queued.pod.priority, queued.arrival, queued.pod.uid))
+        place = self._place_of(queued)
+        heappush(self._active, (-queued.pod.priority, place, queued.pod.uid))
         if queued.turn is not None:
             turns, lane, priority = queued.turn
-            turns.push(lane, (-priority, queued.arrival, queued.pod.uid))
+            turns.push(lane, (-priority, place, queued.pod.uid))
+
+    def _place_of(self, queued: QueuedPod) -> int:
+        """Among pods of one priority: by stage, then by arrival."""
+        return queued.arrival + self._stage(queued.pod) * _STAGE
+
+    def try_again(self, queued: QueuedPod, now: float) -> None:
+        """Others that it was tried with have their places: it has its turn among the active pods once more."""
+        self._leave(queued, now)
+        self._push(queued)
 
     def take_turn(self, queued: QueuedPod, turn: Turn | None) -> None:
         """The pod waits for another turn than before, or for the same."""
@@ -259,7 +273,7 @@ class Queue:
         queued.subqueue, queued.group = SubQueue.UNSCHEDULABLE, group
         queued.errors = 0
         group.members[queued.pod.uid] = queued
-        heappush(group.order, (queued.arrival, queued.pod.uid))
+        heappush(group.order, (self._place_of(queued), queued.pod.uid))
         self._set_timer(group, now + (backoff(group.failures) if wait.error else FLUSH_AFTER), now)
         if wait.at < inf:
             self._set_timer(group, wait.at, now)
@@ -313,7 +327,10 @@ class Queue:
                 self._activate_ahead(-self._active[0][0])
             entry = heappop(self._active)
             queued = self._queued.get(entry[2])
-            if queued is not None and queued.subqueue is SubQueue.ACTIVE and queued.arrival == entry[1]:
+            if queued is not None and queued.subqueue is SubQueue.ACTIVE and queued.arrival == entry[1] % _STAGE:
+                if (place := self._place_of(queued)) > entry[1]:
+                    heappush(self._active, (entry[0], place, entry[2]))
+                    continue
                 if queued.turn is not None:
                     queued = self._in_turn(queued, entry, queued.turn.turns)
                 queued.attempts += 1
@@ -333,9 +350,12 @@ class Queue:
         heappush(self._active, entry)
         return first
 
-    def _active_in(self, lane: str, uid: str) -> Pod | None:
-        queued = self._queued.get(uid)
+    def _active_in(self, lane: str, entry: Entry) -> Pod | None:
+        queued = self._queued.get(entry[2])
         if queued is None or queued.subqueue is not SubQueue.ACTIVE or queued.turn is None or queued.turn.lane != lane:
+            return None
+        if (place := self._place_of(queued)) > entry[1] and queued.arrival == entry[1] % _STAGE:
+            queued.turn.turns.push(lane, (entry[0], place, entry[2]))
             return None
         return queued.pod
 

@@ -16,6 +16,7 @@ from dray.scheduling.eviction.candidates import Candidates
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.removals import removals_for
 from dray.scheduling.eviction.results import EvictionResult
+from dray.scheduling.eviction.torn_groups import TornGroups
 from dray.scheduling.model.actions import GroupPreemption, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.making_room import making_room
@@ -84,7 +85,12 @@ class GroupPreemptor:
     ) -> list[Pod]:
         """Restores as many units as possible and returns the pods of the others."""
         victims: list[Pod] = []
+        staying: list[Unit] = []
+        torn = TornGroups(self._state.groups)
         for unit in self._preemptor.in_order(evicted)[0]:
+            if torn.have(unit):
+                victims += unit
+                continue
             # Devices that several nodes see may belong to the unit, or to pods of the group anywhere.
             spread = self._state.inventory.is_spread
             there = [
@@ -97,7 +103,13 @@ class GroupPreemptor:
             if not trial.renew(there):
                 removal.evict(unit)
                 trial.renew(there)
+                torn.add(unit)
                 victims += unit
+            else:
+                staying.append(unit)
+        for unit in filter(torn.have, staying):
+            removal.evict(unit)
+            victims += unit
         return victims
 
 

@@ -22,6 +22,7 @@ from dray.scheduling.eviction.candidates import Candidates
 from dray.scheduling.eviction.disruption_budgets import DisruptionBudgets
 from dray.scheduling.eviction.removals import removals_for
 from dray.scheduling.eviction.results import EvictionResult
+from dray.scheduling.eviction.torn_groups import TornGroups
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.node import Node
@@ -181,14 +182,24 @@ class Preemptor:
         """
         units, violating = self.in_order(evicted)
         victims: list[Pod] = []
+        staying: list[Unit] = []
+        torn = TornGroups(self._state.groups)
         for unit in units:
+            if torn.have(unit):
+                victims += unit
+                continue
             for pod in unit:
                 trial.restore(pod)
             answer = self._algorithm.fits(cycle, node)
             if isinstance(answer, Placement):
+                staying.append(unit)
                 continue
             if answer is UNDECIDED:
                 return None
+            trial.evict(unit)
+            torn.add(unit)
+            victims += unit
+        for unit in filter(torn.have, staying):
             trial.evict(unit)
             victims += unit
         return victims, sum(pod.uid in violating for pod in victims)

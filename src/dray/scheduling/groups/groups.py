@@ -9,7 +9,7 @@ A claim that both a pod and its group name belongs to the group: it is reserved 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dray.api.gates import FeatureGates
@@ -196,14 +196,49 @@ class Groups(GroupMembers):
         """All groups of an API group."""
         return [group for group in self.forest.all() if group.key.api == api]
 
+    def is_elastic(self, group: Group) -> bool:
+        """Whether pods beyond the minimum are placed after it and removed before it."""
+        api = APIS.get(group.key.api)
+        return api is not None and api.is_elastic
+
+    def stage(self, pod: Pod) -> int:
+        """The order in which waiting pods of elastic groups are placed: 0 below the minimum, 1 at it, 2 beyond it."""
+        group = self.of(pod) if pod.group is not None else None
+        root = self.root(group) if group is not None and self.is_elastic(group) else None
+        if not isinstance(root, Group) or not self.is_started(root):
+            return 0
+        leaves = self.leaves(root)
+        if not any(each.min_count for each in leaves):
+            # Each pod is placed by itself.
+            return 0
+        return 2 if any(self.members(each.key).started > each.min_count for each in leaves) else 1
+
+    def least(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
+        """Those of the waiting pods of an elastic group that are placed next, the first of each part: as many as it
+        lacks, one where it lacks none. All of them for other groups."""
+        found = list(pods)
+        if not self.is_elastic(group):
+            return found
+        wanted = {
+            each.key: max(0, max(1, each.min_count) - self.members(each.key).started) for each in self.leaves(group)
+        }
+        if not any(wanted.values()):
+            return found[:1]
+        least = []
+        for pod in found:
+            if pod.group is not None and wanted.get(pod.group, 0) > 0:
+                wanted[pod.group] -= 1
+                least.append(pod)
+        return least
+
     def spare(self, group: Group) -> set[str]:
         """The uids of pods beyond the minimum of an elastic group: those with low priority first, then the youngest."""
-        placed = self.members(group.key).placed
-        number = len(placed) - group.min_count
-        api = APIS.get(group.key.api)
-        if number <= 0 or not group.min_count or api is None or not api.is_elastic:
+        if not self.is_elastic(group) or not group.min_count:
             return set()
-        youngest_first = sorted(placed.values(), key=start_of, reverse=True)
+        members = self.members(group.key)
+        staying = [pod for uid, pod in members.placed.items() if uid not in members.deleting]
+        number = max(0, len(staying) - group.min_count)
+        youngest_first = sorted(staying, key=start_of, reverse=True)
         return {pod.uid for pod in sorted(youngest_first, key=lambda pod: pod.priority)[:number]}
 
     def company(self, pod: Pod) -> int:

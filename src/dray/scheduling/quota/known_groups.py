@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from dray.scheduling.cluster.topologies import Topologies
@@ -30,4 +30,16 @@ class KnownGroups(Protocol):
 
     def need(self, group: Group) -> int:
         """Returns how many more pods have to be placed at once, at least one."""
+        ...
+
+    def is_elastic(self, group: Group) -> bool:
+        """Returns True if pods beyond the minimum of the group are placed after it and removed before it."""
+        ...
+
+    def least(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
+        """Returns the waiting pods of a group that are placed next: of an elastic group as many as it lacks."""
+        ...
+
+    def spare(self, group: Group) -> set[str]:
+        """Returns the uids of running pods beyond the minimum of an elastic group."""
         ...

@@ -35,13 +35,13 @@ class Turns:
     def push(self, queue: str, entry: Entry) -> None:
         heappush(self._lanes.setdefault(queue, []), entry)
 
-    def next(self, active: Callable[[str, str], Pod | None]) -> str:
-        """The uid of the pod whose turn it is; empty where there is none. `active` gives the pod of a uid, if it is to
-        be tried in that queue."""
+    def next(self, active: Callable[[str, Entry], Pod | None]) -> str:
+        """The uid of the pod whose turn it is; empty where there is none. `active` gives the pod of an entry, if it is
+        to be tried in that queue."""
         heads: dict[str, Pod] = {}
         for queue, lane in list(self._lanes.items()):
             while lane:
-                pod = active(queue, lane[0][2])
+                pod = active(queue, lane[0])
                 if pod is not None:
                     heads[queue] = pod
                     break

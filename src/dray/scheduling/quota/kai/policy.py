@@ -16,6 +16,7 @@ from dray.api.objects import Object, labels_of, mapping
 from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
 from dray.scheduling.cluster.cluster_capacity import GPU, gpu_requests, is_gpu_class
+from dray.scheduling.model.group import Group
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
@@ -190,6 +191,11 @@ class KaiQueues:
         """What a pod holds that is charged to a queue."""
         return {asset.resource: number for asset, number in self.charges.assets_of(pod).items() if not asset.flavor}
 
+    def surplus_of(self, pods: Iterable[Pod]) -> set[str]:
+        """The uids of pods beyond the minimum of their elastic groups."""
+        groups = {group.key: group for pod in pods if pod.group is not None and (group := self._groups.of(pod))}
+        return {uid for group in groups.values() for uid in self._groups.spare(group)}
+
     def is_preemptible(self, pod: Pod) -> bool:
         group = self._groups.of(pod) if pod.group is not None else None
         if group is not None and group.preemptible is not None:
@@ -239,6 +245,15 @@ class KaiQueues:
 
     def evictions(self, ask: Ask) -> KaiEvictions:
         return KaiEvictions(self, ask)
+
+    def wanted_next(self, pod: Pod) -> Mapping[str, int] | None:
+        """What is placed next of an elastic group, no more than its minimum; None if the pod is in no such group."""
+        group = self._groups.of(pod) if pod.group is not None else None
+        root = self._groups.root(group) if group is not None and self._groups.is_elastic(group) else None
+        queue = self.queue_of(pod)
+        if not isinstance(root, Group) or queue is None:
+            return None
+        return self.charges.wanted(queue, self._groups.least(root, self._groups.waiting(root)))
 
     def not_before(self, pod: Pod) -> float:
         """The time before which nobody is removed for the sake of the pod; 0 where it does not say so."""

@@ -4,16 +4,20 @@ Within the queue those of lower priority. Of other queues, if this one stays wit
 two queues part, the other side has more than it may have, or this one stays within its quota and the other is above its
 own. That is asked before each removal, with what is left by then. And nobody ends up above its share and as far above
 as those it takes from. Pods that are not preemptible stay, and so do young ones for as long as their queue says.
+Pods beyond the minimum of an elastic group are removed one by one, before the minimum is, which goes as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.times import seconds_of
 from dray.scheduling.model.pod import Pod, start_of
+from dray.scheduling.quota.fair_share import dominant_share
 from dray.scheduling.quota.kai.queue import RESOURCES
 from dray.scheduling.quota.kai.share_tree import ShareNode
 from dray.scheduling.quota.queue_policy import Ask, ReclaimTrial, RunningUnit
@@ -22,6 +26,16 @@ if TYPE_CHECKING:
     from dray.scheduling.quota.kai.policy import KaiQueues
 
 Unit = tuple[Pod, ...]
+
+
+class _Part(NamedTuple):
+    """Pods of a unit that go together: one beyond the minimum of its group, or all others."""
+
+    pods: Unit
+    unit: str
+    """Tells parts of the same unit."""
+    turn: tuple[object, ...]
+    """Its place among those of its queue."""
 
 
 class KaiRemovals:
@@ -37,6 +51,8 @@ class KaiRemovals:
         self._is_early = ask.now < not_before
         self.retry_at = not_before if self._is_early else inf
         """When more may be removed than now, if nothing else changes."""
+        self._cores: dict[str, Unit] = {}
+        """By uid of a pod beyond the minimum of its group, the other pods of the group."""
         self.hopeless = self._is_early or not queues.may_reclaim(ask)
 
     # One by one
@@ -73,21 +89,75 @@ class KaiRemovals:
         return any(self._queues.charged_to(each) != self._ask.queue for each in victims)
 
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
-        """As many of the units as may be removed together, those first that are the last to go."""
+        """As many of the units as may be removed together, those first that are the last to go.
+
+        Of an elastic group each pod beyond its minimum is a unit by itself, and the minimum goes only after these.
+        """
+        lanes = self._lanes(units)
         left: dict[ShareNode, dict[str, float]] = {}
-        found = [unit for unit in sorted(units, key=self._turn) if self._take(unit, left)]
+        heap = [(self._turn(queue, left), queue) for queue in lanes]
+        heapify(heap)
+        found: list[Unit] = []
+        kept: set[str] = set()
+        while heap:
+            turn, queue = heappop(heap)
+            if turn != (now := self._turn(queue, left)):
+                # Pods of the queue went, or of one beside it: others may have more by now.
+                heappush(heap, (now, queue))
+                continue
+            part = lanes[queue].pop()
+            if part.unit in kept or not self._take(part.pods, left):
+                kept.add(part.unit)
+            else:
+                found.append(part.pods)
+            if lanes[queue]:
+                heappush(heap, (turn, queue))
         return found[::-1]
 
-    def _turn(self, unit: Unit) -> tuple[object, ...]:
-        """Who goes first: of other queues the least important, those that are the furthest above what they may have."""
-        queue = self._queues.charged_to(unit[0])
-        parted = self._tree.split(self._ask.queue, queue) if queue else None
+    def _lanes(self, units: Iterable[Unit]) -> dict[str, list[_Part]]:
+        """The units of each queue, those last that go first: the least important, those beyond a minimum, the youngest.
+
+        Units that are in no queue are in one lane, and so are those of the queue that asks.
+        """
+        lanes: dict[str, list[_Part]] = {}
+        for unit in units:
+            queue = self._queues.charged_to(unit[0])
+            lane = queue if queue and self._tree.split(self._ask.queue, queue) is not None else ""
+            lanes.setdefault(lane, []).extend(self._parts(unit))
+        for parts in lanes.values():
+            parts.sort(key=lambda part: part.turn, reverse=True)
+        return lanes
+
+    def _parts(self, unit: Unit) -> Iterator[_Part]:
+        surplus = self._queues.surplus_of(unit)
         youngest = tuple(-ord(letter) for letter in min(map(start_of, unit)))
         highest = max(each.priority for each in unit)
+        beyond = [each for each in unit if each.uid in surplus]
+        core = tuple(each for each in unit if each.uid not in surplus)
+        for pod in beyond:
+            own = pod.priority, tuple(-ord(letter) for letter in start_of(pod))
+            yield _Part((pod,), unit[0].uid, (highest, False, youngest, *own))
+        if core:
+            self._cores.update((each.uid, core) for each in beyond)
+            yield _Part(core, unit[0].uid, (highest, True, youngest))
+
+    def core_of(self, unit: Unit) -> Unit:
+        """The minimum of its group that must stay where this pod beyond it stays; empty for other units."""
+        return self._cores.get(unit[0].uid, ())
+
+    def _turn(self, lane: str, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
+        """Which queue loses a unit first: of other queues the least important, then the one that has most of what it
+        may have, with what is left by then; this is compared from the top of the tree."""
+        parted = self._tree.split(self._ask.queue, lane) if lane else None
         if parted is None:
-            return True, 0, 0.0, "", highest, youngest
-        share = parted[1].share({}, self._tree.capacity)
-        return False, parted[1].queue.priority, -share, queue, highest, youngest
+            return (True,)
+        path = self._tree.path(lane)
+        below = reversed(path[: path.index(parted[1]) + 1])
+        return False, *(each for node in below for each in self._rank(node, left))
+
+    def _rank(self, node: ShareNode, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
+        share = dominant_share(_left(left, node), node.may_have(self._tree.capacity))
+        return node.queue.priority, -share, node.name
 
     def _take(self, unit: Unit, left: dict[ShareNode, dict[str, float]]) -> bool:
         """Whether the unit may go too. `left` is what queues have left without those that go before it."""
@@ -144,15 +214,20 @@ def fewest(
         return has_room() and trial.is_placeable()
 
     units = {each.pods: each for each in trial.units(queues) if all(map(rule.may_go, each.pods))}
+    owners = {pod.uid: unit for unit in units.values() for pod in unit.pods}
     victims: list[RunningUnit] = []
     for pods in reversed(rule.legal(units)):
         if fits():
             break
-        trial.remove(units[pods])
-        victims.append(units[pods])
+        victims.append(replace(owners[pods[0].uid], pods=pods))
+        trial.remove(victims[-1])
     if not fits():
         return None
-    for unit in tuple(victims[:-1]):
+    # The minimum of a group comes back before the pods beyond it, which are of no use without.
+    for unit in sorted(victims[:-1], key=lambda each: bool(rule.core_of(each.pods))):
+        core = rule.core_of(unit.pods)
+        if core and any(other.pods == core for other in victims):
+            continue
         trial.restore(unit)
         if fits():
             victims.remove(unit)

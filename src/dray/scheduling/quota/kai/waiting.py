@@ -56,11 +56,16 @@ class KaiWaiting:
     def first(self, heads: Mapping[str, Pod]) -> str:
         """The queue whose turn it is, of those whose next pods these are."""
         self._queues.shares()
-        return self._order.first(heads, lambda pod: self._demand.of(job_of(pod)))
+        return self._order.first(heads, self._wanted_next)
+
+    def _wanted_next(self, pod: Pod) -> Mapping[str, int]:
+        """What is placed next with the pod: all that its job wants, of an elastic group no more than its minimum."""
+        wanted = self._queues.wanted_next(pod)
+        return wanted if wanted is not None else self._demand.of(job_of(pod))
 
     def is_entitled(self, pod: Pod) -> bool:
         """Whether others may be evicted for the sake of the pod: its queue stays within its share with it."""
-        path, wanted = self._queues.tree.path(self._queues.queue_of(pod) or ""), self._demand.of(job_of(pod))
+        path, wanted = self._queues.tree.path(self._queues.queue_of(pod) or ""), self._wanted_next(pod)
         return bool(path) and path[0].within_share(wanted)
 
 
