@@ -7,6 +7,8 @@ from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod
 from tests.scheduling.test_drains import fleet, training
+from tests.scheduling.test_kai_groups import kai_group, tell
+from tests.scheduling.test_share_tree import queue
 
 JOB = {"kind": "Job", "name": "j", "uid": "job", "controller": True, "apiVersion": "batch/v1"}
 
@@ -146,3 +148,58 @@ def test_one_that_fits_needs_no_moves():
     found = plan(core, "small")
     assert (found.moves, found.problem) == ((), "")
     assert [each.node for each in found.places] == ["a"]
+
+
+@pytest.mark.parametrize("policy", [{"gang": {"minCount": 1}}, {"basic": {}}])
+def test_a_pod_whose_group_starts_pod_by_pod_is_helped(policy):
+    core = Core(*fleet(a=4, b=4), *scattered("a", "b"))
+    core.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}})
+    claim, made = wanting("large", 4, schedulingGroup={"podGroupName": "g"})
+    core.put(claim, made)
+    assert bound(core.settle()) == {}
+    assert len(moves(plan(core))) == 1
+
+
+def kai_world(limit, minimum, number, count):
+    """Two nodes with one pod each in a queue of KAI, and a group of it that waits."""
+    core = Core(*fleet(a=4, b=4), queue("dept", quota=-1), queue("team", "dept", quota=2, limit=limit))
+    for name in "ab":
+        claim, made = running(f"on-{name}", name, 0)
+        made["metadata"]["labels"] = {"kai.scheduler/queue": "team"}
+        core.put(claim, made)
+    tell(core, kai_group("g", queue="team", minMember=minimum))
+    for n in range(number):
+        claim, made = wanting(f"g-{n}", count)
+        made["metadata"]["annotations"] = {"pod-group-name": "g"}
+        core.put(claim, made)
+    core.settle()
+    return core
+
+
+def test_pods_that_are_moved_are_charged_to_their_queue_once():
+    assert len(moves(plan(kai_world(limit=6, minimum=1, number=1, count=4)))) == 1
+
+
+def test_pods_beyond_the_minimum_of_a_group_take_no_place_of_moved_pods():
+    core = Core(*fleet(a=4, b=4), queue("dept", quota=-1), queue("team", "dept", quota=2))
+    for number in range(3):
+        core.put(*running(f"r{number}", "a", number))
+    core.put(*running("r3", "b", 0))
+    tell(core, kai_group("g", queue="team", minMember=2))
+    for n in range(6):
+        claim, made = wanting(f"g-{n}", 2)
+        made["metadata"]["annotations"] = {"pod-group-name": "g"}
+        core.put(claim, made)
+    core.settle()
+    found = plan(core)
+    assert moves(found) == {"r3": ("b", "a")}
+    assert len(found.places) == 2
+
+
+def test_of_two_pods_the_one_with_another_place_is_moved():
+    core = Core(*fleet(a=4, b=1))
+    for number, where in enumerate(({"kubernetes.io/hostname": "a"}, None, {"kubernetes.io/hostname": "a"})):
+        core.put(*running(f"r{number}", "a", number, **({"nodeSelector": where} if where else {})))
+    core.put(*wanting("large", 2))
+    assert bound(core.settle()) == {}
+    assert moves(plan(core)) == {"r1": ("a", "b")}

@@ -1,16 +1,17 @@
 """Relocation: pods that run, taken away in thought and placed anew as their controllers would make them again.
 
 A pod that is made again has claims without devices: each gets a twin that stands for it, with claims of its own that
-ask for the same. What the twin takes of a queue the pod had before, so it belongs to none.
+ask for the same. What the twin takes of a queue the pod had before, so it belongs to no queue and to no group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dray.allocation import Work
-from dray.api.objects import Object, controller_of, is_deleting, key_of, labels_of
+from dray.api.objects import Object, controller_of, is_deleting, key_of
 from dray.api.pods import MIRROR_ANNOTATION, claim_entries, claims_used
 from dray.api.resource_claims import reserved_for
 from dray.scheduling.core import pods
@@ -70,24 +71,28 @@ class Relocation:
             if (node := self._state.node_of(each)) is not None:
                 self._state.touched.note(node.number)
 
-    def place(self, work: Work) -> dict[str, str] | None:
-        """A new node for each pod that was removed, by uid, those with most devices first; None where one has none."""
+    def place(self, work: Work) -> dict[str, str] | Pod:
+        """A new node for each pod that was removed, by uid, those with most devices first; the first pod that has no
+        other place if there is one."""
         found: dict[str, str] = {}
         for pod in sorted(self._removed.values(), key=lambda each: (-self._devices(each), each.key)):
-            twin = pods.read(self._twin(pod), self._state.signatures)
-            cycle = self._algorithm.begin(twin, self._now, work)
-            if self._framework.prefilter(cycle) is not None:
-                break
-            answer = self._algorithm.schedule(cycle)
-            if not isinstance(answer, Placement):
-                break
+            answer = self._place(pod, work)
+            if answer is None:
+                self._take_back()
+                return pod
             self._algorithm.assume(answer)
             self._placed.append(answer)
             found[pod.uid] = answer.node.name
-        else:
-            return found
-        self._take_back()
-        return None
+        return found
+
+    def _place(self, pod: Pod, work: Work) -> Placement | None:
+        # What it takes of a queue the pod has already, and it need not wait for others of its group.
+        twin = replace(pods.read(self._twin(pod), self._state.signatures), group=None, joins=False)
+        cycle = self._algorithm.begin(twin, self._now, work)
+        if self._framework.prefilter(cycle) is not None:
+            return None
+        answer = self._algorithm.schedule(cycle)
+        return answer if isinstance(answer, Placement) else None
 
     def _devices(self, pod: Pod) -> int:
         usage = self._state.claims
@@ -106,12 +111,10 @@ class Relocation:
             self._claims.append(made)
             entries.append({"name": entry["name"], "resourceClaimName": made["metadata"]["name"]})
         metadata = document["metadata"]
-        queue_labels = self._state.queues.labels
-        labels = {key: value for key, value in labels_of(document).items() if key not in queue_labels}
-        kept = {name: metadata[name] for name in ("name", "namespace", "annotations") if name in metadata}
+        kept = {name: metadata[name] for name in ("name", "namespace", "labels", "annotations") if name in metadata}
         spec = {name: value for name, value in document["spec"].items() if name not in ("nodeName", "schedulingGroup")}
         return {
-            "metadata": {**kept, "uid": f"{pod.uid}/moved", "labels": labels},
+            "metadata": {**kept, "uid": f"{pod.uid}/moved"},
             "spec": {**spec, "resourceClaims": entries},
         }
 

@@ -3,9 +3,9 @@
 Areas are tried one after the other: for a group with a required topology its domains, for another group all nodes, for
 a pod each node by itself. In an area pods that can be moved are taken away in thought, node by node, the node with the
 fewest first, until the waiting one fits; then as many as possible are let back. The others must all find another place
-beside it. Of the areas the one with the fewest pods to move is taken. Pods can be moved whose priority is not higher,
-that somebody makes again, and whose disruption budgets allow it; groups that are removed as a whole go as a whole.
-The search is bounded in areas and in counted work.
+beside it; one that finds none stays, and the search goes on without it. Of the areas the one with the fewest pods to
+move is taken. Pods can be moved whose priority is not higher, that somebody makes again, and whose disruption budgets
+allow it; groups that are removed as a whole go as a whole. The search is bounded in areas and in counted work.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from dray.scheduling.reservations.backfill import earliest
 from dray.scheduling.scheduler import Scheduler
 
 _MOST_AREAS: Final = 64
+# Pods of an area without another place that are found out one by one.
+_MOST_STAYING: Final = 8
 _WORK: Final = 20_000_000
 
 
@@ -88,7 +90,10 @@ class Consolidator:
         attempts = self._scheduler.group_attempts
         group = attempts.group_of(first.pod)
         if group is not None:
-            return Waiting(group.key.kind, group, tuple(attempts.queued(group, first)), self._state.groups.need(group))
+            queued = {each.pod.uid: each for each in attempts.queued(group, first)}
+            least = self._state.groups.least(group, (each.pod for each in queued.values()))
+            need = self._state.groups.need(group)
+            return Waiting(group.key.kind, group, tuple(queued[each.uid] for each in least), need)
         return Waiting(POD, single(first.pod.key, first.pod.uid, first.pod.document), (first,), 1)
 
     def find(self, waiting: Waiting) -> Consolidation:
@@ -187,14 +192,30 @@ class _Search:
         return placer.place(waiting.group, self._members, waiting.need, self._trial, anew=True) is None
 
     def try_area(self, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | None:
-        """The pods of the area to move, if they are fewer than `most`."""
+        """The pods of the area to move, if they are fewer than `most`.
+
+        Where one of them has no other place, it stays, and the others are tried without it.
+        """
+        staying: set[str] = set()
+        for _ in range(_MOST_STAYING):
+            left = [[unit for unit in units if not any(each.uid in staying for each in unit)] for units in area]
+            found = self._try(left, most)
+            if not isinstance(found, Pod):
+                return found
+            staying.add(found.uid)
+        return None
+
+    def _try(self, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | Pod | None:
+        """The pods to move; the first of them that has no other place if there is one."""
         scheduler = self._scheduler
         own = {key_of(claim) for each in self._members for claim in each.cycle.claims.allocated}
         with scheduler.preemptor.what_if(own) as removal:
             relocation = Relocation(scheduler.state, scheduler.framework, scheduler.algorithm, removal, self._now)
             return self._moved(relocation, area, most)
 
-    def _moved(self, relocation: Relocation, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | None:
+    def _moved(
+        self, relocation: Relocation, area: Sequence[Sequence[Unit]], most: int | None
+    ) -> Consolidation | Pod | None:
         scheduler = self._scheduler
         try:
             units = self._fewest(relocation, area)
@@ -204,8 +225,8 @@ class _Search:
                 return None
             sources = {each.uid: node.name for unit in units for each in unit if (node := self._node_of(each))}
             targets = relocation.place(self._work)
-            if targets is None:
-                return None
+            if isinstance(targets, Pod):
+                return targets
             pods = [each for unit in units for each in unit]
             return Consolidation(self._waiting, _moves(pods, sources, targets), _places(self._members))
         finally:

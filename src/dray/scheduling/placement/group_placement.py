@@ -20,7 +20,7 @@ from dray.scheduling.core.cycle import Cycle, PodClaims
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
-from dray.scheduling.model.group import Group, GroupKey, Path
+from dray.scheduling.model.group import POD, Group, GroupKey, Path
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import UNSURE, Diagnosis, GroupDiagnosis, Status
@@ -90,7 +90,9 @@ class GroupPlacer:
         """
         by_group: dict[GroupKey, list[Member]] = {}
         for member in members:
-            by_group.setdefault(member.queued.pod.group or group.key, []).append(member)
+            # A pod of a group that is placed by itself is a group of its own here.
+            key = None if group.key.kind == POD else member.queued.pod.group
+            by_group.setdefault(key or group.key, []).append(member)
         root = branch_of(group, by_group, self._state)
         nodes = {node.number: node for node in self._state}
         if (status := self._short_of(group) or _misplaced(root, nodes)) is not None:
