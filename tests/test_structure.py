@@ -99,7 +99,7 @@ SETS_ATTRIBUTES = {
         "admitted": "The queue that a pod is charged to, kept on the pod.",
         "changed": "A callback, set once.",
     },
-    "quota/quota_tree.py": {"children lendables parent totals used": _OWN_NODES},
+    "quota/quota_tree.py": {"children height lendables parent totals used": _OWN_NODES},
     "quota/usage_decay.py": {"end": "Buckets are records of the history."},
     "reservations/drains.py": {
         "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",

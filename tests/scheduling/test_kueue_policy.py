@@ -139,7 +139,7 @@ def test_below_its_own_it_takes_from_others_though_all_of_itself_has_to_go_too()
 
 def test_where_that_is_not_enough_its_own_go_and_it_borrows():
     # Nobody else borrows: what is beyond its own it can have only by what its own give up.
-    core = teams(8, a=(2, {"preemption": ANY}), b=(6, {}))
+    core = teams(8, a=(2, {"preemption": {**ANY, "borrowWithinCohort": {"policy": "LowerPriority"}}}), b=(6, {}))
     training(core, *names("a", 4), queue="a")
     training(core, *names("b", 4), queue="b")
     core.settle()

@@ -168,12 +168,13 @@ def test_who_finds_no_place_takes_quota_back_once_others_borrow_it():
 def test_who_lacks_quota_takes_it_from_the_less_important_that_come_later():
     core = Core(objects.node("n", cpu="16"), flavor(), local_queue("team", "team"), local_queue("other", "other"))
     preemption = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
+    preemption["borrowWithinCohort"] = {"policy": "LowerPriority", "maxPriorityThreshold": -1}
     core.put(cluster_queue("team", ("any", {"cpu": nominal(2)}), cohort="org", preemption=preemption))
     core.put(cluster_queue("other", ("any", {"cpu": nominal(2)}), cohort="org"))
     core.put(gang("lent", 3, disruptionMode={"all": {}}))
     core.put(*(in_queue(member(f"lent-{n}", of="lent", cpu="1"), "other") for n in range(3)))
     assert len(bound(core.settle())) == 3
-    # It wants more than is the queue's own, so that nobody has to go for it.
+    # It wants more than is the queue's own, so that nobody of other queues has to go for it.
     core.put(queued("large", cpu="3", value=10))
     assert bound(core.settle()) == {}
     core.put(gang("pair", 2), *(in_queue(member(f"pair-{n}", of="pair", cpu="1", value=0)) for n in range(2)))

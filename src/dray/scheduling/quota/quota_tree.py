@@ -44,6 +44,8 @@ class QuotaNode:
     totals: dict[Asset, int] = field(default_factory=dict)
     """What it and those below it have to lend and to use, as far as somebody asked."""
     lendables: dict[str, int] = field(default_factory=dict)
+    height: int = 0
+    """How many levels are below it; 0 for a queue."""
 
     def quota(self, asset: Asset) -> Quota:
         return self.quotas.get(asset, NO_QUOTA)
@@ -97,6 +99,14 @@ class QuotaNode:
             wanted = {asset: max(0, amount - node._spare(asset)) for asset, amount in wanted.items()}
             node = node.parent
         return None
+
+    def borrows_from(self, asset: Asset, amount: int) -> QuotaNode:
+        """The lowest node from here up that has so much more without borrowing itself; the topmost where none has."""
+        node = self
+        while node.is_borrowing(asset, amount) and node.parent is not None:
+            amount -= node._spare(asset)
+            node = node.parent
+        return node
 
     def _spare(self, asset: Asset) -> int:
         """What it keeps for itself and nobody uses."""
@@ -183,6 +193,10 @@ class QuotaTree:
         """Whether its pods have more than its own, or would with so much more."""
         return self._queues[queue].is_borrowing(asset, more)
 
+    def borrowing_level(self, queue: str, asset: Asset, amount: int) -> int:
+        """How far up the queue borrows with so much more: 0 where it does not, else the height of the cohort."""
+        return self.node(queue).borrows_from(asset, amount).height
+
     def is_owed(self, queue: str, asset: Asset, amount: int) -> bool:
         """Whether so much more is its own, or that of a cohort above it, and others outside may have borrowed it."""
         node = self.node(queue).entitled({asset: amount})
@@ -230,7 +244,7 @@ class QuotaTree:
         for cohort in list(self._cohorts.values()):
             self._name(cohort.above)
         for each in (*self._queues.values(), *self._cohorts.values()):
-            each.parent, each.children, each.totals, each.lendables = None, [], {}, {}
+            each.parent, each.children, each.totals, each.lendables, each.height = None, [], {}, {}, 0
         for name, each in (*self._queues.items(), *self._cohorts.items()):
             # Cohorts that are above each other are each without one, and so is what is below them.
             if each.above and not self._is_below_itself(each.above):
@@ -240,6 +254,10 @@ class QuotaTree:
                 each.used = {}
             assert each.name == name
         for queue in self._queues.values():
+            node, height = queue, 0
+            while (above := node.parent) is not None:
+                node, height = above, height + 1
+                above.height = max(above.height, height)
             own, queue.used = queue.used, {}
             for asset, amount in own.items():
                 queue.take(asset, amount)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from dray.scheduling.quota.kueue.fair_preemption import FairPreemption
-from dray.scheduling.quota.kueue.preemption import Preemption
+from dray.scheduling.quota.kueue.flavor_reclaim import FlavorReclaim
 from dray.scheduling.quota.kueue.removals import KueueRemovals
 from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, RunningUnit
 
 if TYPE_CHECKING:
     from dray.scheduling.quota.kueue.policy import KueueQueues
-
-_NO_COHORT: Final = "queue "
 
 
 class KueueEvictions:
@@ -33,18 +30,7 @@ class KueueEvictions:
         return self.is_hopeful()
 
     def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        ask, queue = self._ask, self._known[self._ask.queue]
-        root = self._tree.root(queue.name)
-        for assets in self._queues.flavors.ways(queue, ask):
-            if all(self._tree.available(queue.name, asset) >= amount for asset, amount in assets.items()):
-                # It has what it takes, and lacks only a place.
-                continue
-            preemption = Preemption(self._tree, self._known, ask, assets, trial)
-            fair = self._queues.is_fair(root) and not root.startswith(_NO_COHORT)
-            found = FairPreemption(preemption, self._queues.strategies(root)).find() if fair else preemption.find()
-            if found is not None:
-                return found, assets
-        return None
+        return FlavorReclaim(self._queues, self._known, self._ask, trial).find()
 
     def may_evict(self, queue: str, priority: int, *, lacks: bool) -> bool:
         return self._may_remove(queue, priority) if lacks else self._gives_way(queue) and self.may_reclaim()

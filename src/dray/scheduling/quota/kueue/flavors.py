@@ -3,7 +3,7 @@ for whom."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Final
 
@@ -22,6 +22,9 @@ from dray.scheduling.quota.quota_tree import QuotaTree
 _UNKNOWN: Final = Flavor()
 # Ways to combine the flavors of several groups of resources that are looked at.
 _MOST_WAYS: Final = 16
+# Cohorts above each other that count for the rank of a node, and what each takes off.
+_MOST_LEVELS: Final = 4
+_LEVEL: Final = 20
 
 
 class Flavors:
@@ -71,7 +74,16 @@ class Flavors:
         group = queue.group_of(resource)
         if group is None:
             return ()
-        return tuple(each for each in group.flavors if pod is None or self._is_open_to(each, pod))
+        if pod is None:
+            return group.flavors
+        found = tuple(each for each in group.flavors if self._is_open_to(each, pod))
+        selector = pod.requirements.node_selector
+        if not selector or len(found) < 2:
+            return found
+        # Where the pod selects nodes of none, its nodes tell what is wrong.
+        keys = {key for each in group.flavors for key in self._known.get(each, _UNKNOWN).labels} & selector.keys()
+        chosen = tuple(each for each in found if self._is_selected(each, selector, keys))
+        return chosen or found
 
     def _is_open_to(self, name: str, pod: Pod) -> bool:
         """Whether the pod tolerates the nodes of a flavor, by itself or since the flavor says so."""
@@ -82,6 +94,11 @@ class Flavors:
             pod.requirements.tolerations.cover(each) or flavor.tolerations.cover(each)
             for each in taints.effective(flavor.taints)
         )
+
+    def _is_selected(self, name: str, selector: Mapping[str, str], keys: Iterable[str]) -> bool:
+        """Whether the labels of a flavor are those that a pod selects nodes by."""
+        labels = self._known.get(name, _UNKNOWN).labels
+        return all(labels.get(key) == selector[key] for key in keys)
 
     def on(self, queue: ClusterQueue, resource: str, node: Node) -> str | None:
         """The flavor of the resource that the node has: the first whose labels it has."""
@@ -158,12 +175,28 @@ class Flavors:
 
     def rank(self, queue: ClusterQueue, ask: Ask, node: Node) -> int:
         """How good the node's flavors are for pods, up to 100: the first that fit, and where the queue wants it so
-        those of which nothing has to be borrowed."""
+        those that are borrowed from the closest cohort, or not at all."""
         rank = 100
         for name, amount in ask.wanted.items():
             flavors, flavor = self.of(queue, name), self.on(queue, name, node)
             if flavor is None:
                 return 0
-            borrows = queue.spares_borrowing and self._tree.is_borrowing(queue.name, Asset(flavor, name), amount)
-            rank = min(rank, (49 if borrows else 100) - min(49, flavors.index(flavor)))
+            assets = {Asset(flavor, name): amount}
+            level = min(_MOST_LEVELS, self.borrowing_level(queue, assets)) if queue.spares_borrowing else 0
+            rank = min(rank, 100 - level * _LEVEL - min(_LEVEL - 1, flavors.index(flavor)))
         return rank
+
+    def borrowing_level(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> int:
+        """How far up the queue borrows to have so much more; 0 where it need not."""
+        return max((self._tree.borrowing_level(queue.name, each, amount) for each, amount in assets.items()), default=0)
+
+    def first(self, queue: ClusterQueue, ways: Sequence[Mapping[Asset, int]]) -> Mapping[Asset, int]:
+        """Which of the ways is taken as things are: the first that there is room for, or the one with the least to
+        borrow where the queue wants it so; the first of all where there is room for none."""
+        fitting = [each for each in ways if self.has_room(queue, each)]
+        if queue.spares_borrowing and fitting:
+            return min(fitting, key=lambda each: self.borrowing_level(queue, each))
+        return next(iter(fitting or ways), {})
+
+    def has_room(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> bool:
+        return all(self._tree.available(queue.name, asset) >= amount for asset, amount in assets.items())

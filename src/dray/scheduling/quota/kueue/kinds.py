@@ -35,6 +35,8 @@ covers, and does not count these."""
 # Nobody used so much of anything.
 _MOST_USED: Final = 2.0**100
 _TAINT: Final = ("key", "value", "effect")
+# Values of whenCanPreempt by which the search for a flavor ends where pods can be evicted.
+_STOPS: Final = ("MayStopSearch", "Preempt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class ClusterQueue:
     """Admission checks, which nobody answers here."""
     spares_borrowing: bool = False
     """Whether a later flavor is better where it need not be borrowed."""
+    preempts_in_first_flavor: bool = False
+    """Whether the first flavor in which pods can be evicted is taken, rather than the best."""
     by_usage: bool = False
     """Whether pods of LocalQueues that used less go first."""
     half_life: float = 0.0
@@ -134,6 +138,7 @@ def cluster_queue(document: Object) -> ClusterQueue:
         fair="fairSharing" in spec,
         checks=tuple(_checks(spec)),
         spares_borrowing=mapping(spec.get("flavorFungibility")).get("whenCanBorrow") == "TryNextFlavor",
+        preempts_in_first_flavor=mapping(spec.get("flavorFungibility")).get("whenCanPreempt") in _STOPS,
         by_usage=mapping(spec.get("admissionScope")).get("admissionMode") == "UsageBasedAdmissionFairSharing",
         half_life=_seconds(notes.get(HALF_LIFE), 168 * 3600.0),
         sampling=_seconds(notes.get(SAMPLING), 300.0),
@@ -248,7 +253,7 @@ def _ignored(spec: Object) -> Iterator[str]:
     if "fairSharing" in spec and borrowing.get("policy") not in (None, "Never"):
         yield "spec.preemption.borrowWithinCohort: shares decide who goes"
     fungibility = mapping(spec.get("flavorFungibility"))
-    if fungibility.get("whenCanPreempt") in ("MayStopSearch", "Preempt"):
+    if fungibility.get("whenCanPreempt") in _STOPS:
         yield "spec.flavorFungibility.whenCanPreempt: nobody is removed where another flavor has room"
     if fungibility.get("preference") not in (None, "BorrowingOverPreemption"):
         yield "spec.flavorFungibility.preference"

@@ -1,8 +1,9 @@
 """KueueOrder: of pods that could be tried now and share a cohort, whose turn it is.
 
 Each queue has a first one: by priority, then by arrival; where the queue goes by use, of the LocalQueue that used
-least. Of these, where shares count, the one is next that leaves its queue with the smallest share, from the topmost
-cohort down; else the one that need not borrow, then by priority, then by arrival.
+least. Of these, where shares count, the one is next that need not borrow what it asks for, then the one that leaves its
+queue with the smallest share, from the topmost cohort down. Else the one is next that borrows from the lowest cohort,
+or not at all, then by priority, then by arrival.
 """
 
 from __future__ import annotations
@@ -60,15 +61,16 @@ class KueueOrder:
                 best[head.queue] = head
         if len(best) > 1 and self._is_fair(root):
             return self._fairest(best.values()).lane
-        return min(best.values(), key=lambda each: (self._borrows(each), each.turn)).lane
+        return min(best.values(), key=lambda each: (self._level(each), each.turn)).lane
 
-    def _borrows(self, head: Head) -> bool:
-        return any(self._tree.is_borrowing(head.queue, each, amount) for each, amount in head.assets.items())
+    def _level(self, head: Head) -> int:
+        levels = (self._tree.borrowing_level(head.queue, each, amount) for each, amount in head.assets.items())
+        return max(levels, default=0)
 
     def _fairest(self, heads: Iterable[Head]) -> Head:
-        """The winner of a tournament: the cohort's children that have somebody are compared by their shares with the
-        best of each let in, and so on upwards."""
-        shares: dict[tuple[str, QuotaNode], Share] = {}
+        """The winner of a tournament: the cohort's children that have somebody are compared by whether they borrow what
+        is asked for and by their shares, with the best of each let in, and so on upwards."""
+        shares: dict[tuple[str, QuotaNode], tuple[bool, Share]] = {}
         below: dict[QuotaNode, set[QuotaNode]] = {}
         own: dict[QuotaNode, Head] = {}
         top = None
@@ -79,7 +81,9 @@ class KueueOrder:
             for lower, upper in pairwise(path):
                 below.setdefault(upper, set()).add(lower)
             with with_more(node, head.assets):
-                shares.update({(head.queue, each): share_of(each) for each in path})
+                for each in path:
+                    borrows = each.parent is not None and any(map(each.is_borrowing, head.assets))
+                    shares[head.queue, each] = borrows, share_of(each)
 
         def best(node: QuotaNode) -> Head:
             if node in own:

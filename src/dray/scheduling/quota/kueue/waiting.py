@@ -7,7 +7,7 @@ the first workload holds up the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dray.api.objects import Key
@@ -39,8 +39,8 @@ class KueueWaiting:
         """By pod uid, of those that wait; with their LocalQueue and workload."""
         self._pending: dict[Key, dict[Hashable, set[str]]] = {}
         """By LocalQueue and workload, the uids of pods that wait."""
-        self._heads: dict[str, Mapping[Asset, int]] = {}
-        """By pod uid, what would be let in with it."""
+        self._heads: dict[str, Sequence[Mapping[Asset, int]]] = {}
+        """By pod uid, what would be let in with it, in one flavor or another."""
 
     def outdate(self) -> None:
         """Forgets what follows from queues, classes and nodes."""
@@ -97,19 +97,19 @@ class KueueWaiting:
         queue = queues.cluster_queue_of(pod)
         if queue is None:
             return None
-        assets = self._heads.get(pod.uid)
-        if assets is None:
+        ways = self._heads.get(pod.uid)
+        if ways is None:
             group = self._groups.unit(pod) if pod.group is not None else None
             pods = tuple(self._groups.waiting(group)) if group is not None else ()
             ask = Ask(pods or (pod,), queue.name, queues.charges.wanted(queue.name, pods or (pod,)), 0)
-            assets = self._heads[pod.uid] = next(queues.flavors.ways(queue, ask), {})
+            ways = self._heads[pod.uid] = tuple(queues.flavors.ways(queue, ask))
         score = self.usage.score(local_of(pod), self._weight(local_of(pod))) if queue.by_usage else 0.0
         return Head(
             lane,
             queue.name,
             (-queues.priority(pod), self._arrivals[pod.uid][0] if pod.uid in self._arrivals else 0),
             score,
-            assets,
+            queues.flavors.first(queue, ways) if len(ways) != 1 else ways[0],
         )
 
     def _weight(self, local: Key) -> float:
