@@ -1,5 +1,9 @@
 """Groups and topology as Kueue has them: by labels and annotations of pods."""
 
+import json
+
+import pytest
+
 from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.quota.kueue.status import QueueStatuses
 from dray.scheduling.quota.quota_tree import Asset
@@ -383,3 +387,74 @@ def test_what_a_group_keeps_is_known_after_a_restart():
     core.put(claim, there, *queued(grouped("other", "h", 1)))
     assert bound(core.settle()) == {}
     assert charged(core) == 3
+
+
+def sliced(name="p", **annotations):
+    """A pod without a group that says something of slices."""
+    made = pod(name, cpu="1")
+    said = {f"{PREFIX}podset-{key.replace('_', '-')}": value for key, value in annotations.items()}
+    made["metadata"]["annotations"] = said
+    made["metadata"]["labels"] = {QUEUE: "team"}
+    return made
+
+
+def layers(**sizes):
+    return json.dumps([{"topology": level, "size": size} for level, size in sizes.items()])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({"required_topology": "host", "slice_required_topology": "block", "slice_size": "1"}, "block is above"),
+        ({"required_topology": "block", "slice_required_topology": "host"}, "podset-slice-size is missing"),
+        ({"slice_required_topology": "cage", "slice_size": "2"}, "no level cage"),
+        ({"required_topology": "cage"}, "no level cage"),
+        (
+            {"slice_required_topology_constraints": layers(host=4, rack=2)},
+            "rack is above",
+        ),
+        (
+            {"slice_required_topology_constraints": layers(rack=4, host=3)},
+            "3 does not divide",
+        ),
+    ],
+)
+def test_slices_that_contradict_or_do_not_exist_are_refused(annotations, text):
+    core = world(*hosts(2))
+    tell(core, topology())
+    core.put(sliced(**annotations))
+    actions = core.settle()
+    assert bound(actions) == {}
+    assert text in refused(actions)["p"]
+
+
+def test_a_pod_whose_level_did_not_exist_is_tried_once_it_does():
+    core = world(*hosts(2))
+    tell(core, topology())
+    core.put(sliced(required_topology="zone"))
+    assert bound(core.settle()) == {}
+    tell(core, topology("zone", "rack"))
+    assert list(bound(core.settle())) == ["p"]
+
+
+def test_a_group_with_slices_that_contradict_each_other_is_refused():
+    core = world(*hosts(2, 2))
+    tell(core, topology())
+    said = {"podset_required_topology": "host", "podset_slice_required_topology": "rack", "podset_slice_size": "1"}
+    core.put(*(each for n in range(2) for each in grouped(f"g-{n}", "g", 2, **said)))
+    actions = core.settle()
+    assert bound(actions) == {}
+    assert "rack is above" in refused_groups(actions)["g"]
+
+
+def test_a_flavor_with_a_topology_implies_unconstrained_placement():
+    core = world(*hosts(4, 3, 2))
+    core.put({"kind": "ResourceFlavor", "metadata": {"name": "tas"}, "spec": {"topologyName": "default"}})
+    tell(core, topology())
+    core.put(cluster_queue("team", ("tas", {"cpu": nominal(9), GPU: nominal(9)})), local_queue("team", "team"))
+    for n in range(3):
+        claim, made = grouped(f"g-{n}", "g", 3)
+        made["metadata"]["labels"][QUEUE] = "team"
+        core.put(claim, made)
+    placed = list(bound(core.settle()).values())
+    assert sorted(placed) == ["b-r-h1", "b-r-h2", "b-r-h2"], "nodes with the least room are filled first"

@@ -11,6 +11,7 @@ from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OB
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
@@ -29,7 +30,7 @@ class GroupEvents:
             self._changed(self._groups.put_priority_class(document), now)
         elif kind in TOPOLOGIES:
             self._changed(self._groups.put_topology(kind, document), now)
-            self._topologies_changed()
+            self._topologies_changed(now)
         else:
             self._changed(self._groups.put(kind, document), now)
 
@@ -39,21 +40,22 @@ class GroupEvents:
             return
         if kind in TOPOLOGIES:
             self._changed(self._groups.remove_topology(kind, document), now)
-            self._topologies_changed()
+            self._topologies_changed(now)
             return
         for key in self._groups.remove(kind, document):
             self._scheduler.queue.remove_group(key)
             self._scheduler.drains.forget(key)
             self._scheduler.notify(reference(key), now)
 
-    def _topologies_changed(self) -> None:
-        """Flavors may be on other nodes than before."""
+    def _topologies_changed(self, now: float) -> None:
+        """Flavors may be on other nodes than before, and levels may exist that pods wait for."""
+        self._scheduler.notify(ANY_TOPOLOGY, now)
         self._scheduler.state.queues.outdate()
         self._scheduler.state.reconsider()
 
     def queues_changed(self, now: float) -> None:
-        """Which Topology is meant may be another one, where there are several."""
-        if any(self._groups.topologies.number(api) > 1 for api in WITHOUT_OBJECTS):
+        """Which Topology is meant may be another one, or one that flavors name for all pods of a queue."""
+        if any(map(self._groups.topologies.number, WITHOUT_OBJECTS)):
             self._changed(self._groups.read_again(), now)
 
     def _changed(self, found: Iterable[Group], now: float) -> None:

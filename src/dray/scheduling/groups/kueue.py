@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from dray.api.objects import Object, annotations_of, bounded, labels_of, mappings, text
@@ -49,8 +50,11 @@ def read_pod(pod: Object, known: Topologies) -> Group | None:
         return None
     annotations = annotations_of(pod)
     queue = text(labels_of(pod).get(QUEUE_LABEL))
-    topology, unknown = topology_of(annotations, known, known.of_queue((key.namespace, queue)))
+    among = known.of_queue((key.namespace, queue))
+    topology, unknown = topology_of(annotations, known, among)
     number, fast = count_of(annotations.get(COUNT)), annotations.get(FAST) == "true"
+    if number > 1 and not requests_topology(annotations):
+        topology = _implied(known, among)
     return Group(
         key,
         key.title,
@@ -103,6 +107,39 @@ def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) 
         levels,
         annotations.get(UNCONSTRAINED) == "true",
     ), ""
+
+
+def _implied(known: Topologies, among: Sequence[str]) -> Topology:
+    """The topology of pods that request none: the levels of the one Topology that the flavors of their queue name."""
+    served = topologies.KUEUE in known.served and len(among) == 1
+    levels = known.levels(topologies.KUEUE, among[0]) if served else None
+    return Topology(levels=levels, least_free=True) if levels else ANYWHERE
+
+
+def problem_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> str:
+    """What is wrong with the levels and slices that annotations of a pod request; empty if nothing is."""
+    if not requests_topology(annotations) or topologies.KUEUE not in known.served:
+        return ""
+    if annotations.get(SLICE) and not count_of(annotations.get(SLICE_SIZE)):
+        return f"annotation {SLICE_SIZE} is missing or no positive number"
+    slices = _slices(annotations)
+    above = next((text(annotations[name]) for name in (REQUIRED, PREFERRED) if annotations.get(name)), "")
+    named = [each for each in (above, *(level for level, _ in slices)) if each]
+    name = known.with_level(API_GROUP, named[0] if named else "", among)
+    depths: list[int] = []
+    for level in named:
+        path = known.path(topologies.KUEUE, name, level)
+        if path is None:
+            return f"there is no level {level} in Topology {name}" if name else f"there is no level {level}"
+        depths.append(len(path))
+    for index, (upper, lower) in enumerate(pairwise(depths)):
+        # The first slice may be of the level of all pods, a slice inside of another is of a finer one.
+        if lower < upper or (lower == upper and not (above and index == 0)):
+            return f"the topology of slices {named[index + 1]} is above {named[index]}, or the same"
+    for (_, size), (_, inner) in pairwise(slices):
+        if size % inner:
+            return f"the size of slices {inner} does not divide the size {size} of those around them"
+    return ""
 
 
 def _slices(annotations: Any) -> list[tuple[str, int]]:

@@ -61,6 +61,7 @@ _TEXTS: Final = {
     ),
     Code.GANG_MISMATCH: "all pods in a single pod group should have the same {} (PodGroup {})",
     Code.GROUP_INVALID: "the parent groups of {} are invalid: {} at {}",
+    Code.TOPOLOGY_INVALID: "the topology annotations of the pod are refused: {}",
     Code.GROUP_UNKNOWN: "group {} names {}, which does not exist: create it, or correct the name",
     Code.POD_BESIDE_SUB_GROUPS: "PodGroup {} has sub-groups, and the pod names none: set its label {}",
     Code.GPU_FRACTION: (

@@ -110,6 +110,8 @@ class Code(Enum):
     """(what differs, group)"""
     GROUP_INVALID = auto()
     """(group, what is wrong, where)"""
+    TOPOLOGY_INVALID = auto()
+    """(problem)"""
     GROUP_UNKNOWN = auto()
     """(group, object that it names)"""
     POD_BESIDE_SUB_GROUPS = auto()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
+from dray.scheduling.groups import kueue as kueue_groups
 from dray.scheduling.groups import native
 from dray.scheduling.groups.forest import Flaw, Flawed
 from dray.scheduling.groups.front_ends import APIS, CONTRADICTION
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
+from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
+
+ANY_TOPOLOGY: Final = ObjectRef("Topology.kueue.x-k8s.io", "", "")
+"""What pods wait for that name levels which no Topology has."""
 
 
 class GangScheduling(Plugin):
@@ -57,4 +64,13 @@ class GangScheduling(Plugin):
         group = cycle.pod.group
         if group is not None and group.api == CONTRADICTION:
             return Status.of(self.name, Code.GANG_CONTRADICTION, group.name, resolvable=False)
+        pod = cycle.pod
+        if pod.joins and (problem := self._topology_problem(pod)):
+            reason = Reason(Code.TOPOLOGY_INVALID, (problem,))
+            return Status(self.name, (reason,), resolvable=False, waits_for=(ANY_TOPOLOGY,))
         return SKIP
+
+    def _topology_problem(self, pod: Pod) -> str:
+        known = self._groups.topologies
+        among = known.of_queue((pod.key[0], pod.labels.get(QUEUE_LABEL, "")))
+        return kueue_groups.problem_of(pod.annotations, known, among)
