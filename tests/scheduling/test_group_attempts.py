@@ -1,9 +1,11 @@
 """Pods that start together or not at all, with their devices."""
 
+import pytest
+
 from dray.scheduling.explain.explainer import Explainer
 from dray.testing import objects
 from tests import gpus
-from tests.scheduling.core import Core, bound, pod, refused_groups, victims
+from tests.scheduling.core import Core, bound, one_gpu_node, pod, refused, refused_groups, victims
 
 ONE_PER_NODE = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
 
@@ -199,3 +201,25 @@ def test_an_explanation_speaks_of_the_whole_group():
     assert core.state.inventory.usage.claims == {}
     core.put(gang("g", 2))
     assert Explainer(core.scheduler).explain(first, core.now).chosen == "a"
+
+
+def used_by(number):
+    """A claim that so many pods use."""
+    users = [{"resource": "pods", "name": f"u{n}", "uid": f"u{n}"} for n in range(number)]
+    return objects.claim("shared", status={"reservedFor": users})
+
+
+@pytest.mark.parametrize(("users", "placed"), [(253, 3), (254, 0), (256, 0)])
+def test_a_claim_has_no_more_consumers_than_the_server_stores(users, placed):
+    core = one_gpu_node(gang("g", 3), used_by(users))
+    core.put(*(member(f"g-{n}", claims=["shared"]) for n in range(3)))
+    actions = core.settle()
+    assert len(bound(actions)) == placed
+    if not placed:
+        assert "resource claim default/shared is in use by 256 pods" in refused_groups(actions)["g"]
+
+
+def test_a_pod_alone_is_told_that_a_claim_has_too_many_consumers():
+    core = one_gpu_node(used_by(256))
+    core.put(pod("p", claims=["shared"]))
+    assert "is in use by 256 pods, which is the maximum" in refused(core.settle())["p"]

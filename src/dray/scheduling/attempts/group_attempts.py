@@ -227,11 +227,14 @@ class GroupAttempts:
     ) -> tuple[list[tuple[QueuedPod, Cycle]], list[tuple[QueuedPod, Status]]]:
         """Those that may fit on some node, and the others."""
         found, rejected = [], []
+        joining: dict[Key, set[str]] = {}
         for each in queued:
             cycle = self._algorithm.begin(each.pod, now, work)
-            status = self._framework.prefilter(cycle) or self._devices.full_claim(cycle)
+            status = self._framework.prefilter(cycle) or self._devices.full_claim(cycle, joining)
             if status is None:
                 found.append((each, cycle))
+                for claim, consumer in self._devices.new_consumers(cycle):
+                    joining.setdefault(claim, set()).add(consumer)
             else:
                 rejected.append((each, status))
         return found, rejected

@@ -44,7 +44,7 @@ from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 from dray.scheduling.plugins.node_resources_fit import insufficient
-from dray.scheduling.plugins.pod_claims import PodClaimReader
+from dray.scheduling.plugins.pod_claims import NOBODY, Joining, PodClaimReader
 
 _PLACEHOLDER: Final = "<extended-resources>"
 Found = tuple[Allocation | None, ExtendedResourceClaim | None]
@@ -87,9 +87,16 @@ class DynamicResources(Plugin):
         """Whether the claim can be deallocated for the pod: no other pod uses it."""
         return self.pod_claims.is_releasable(claim, pod)
 
-    def full_claim(self, cycle: Cycle) -> Status | None:
-        """An error if a claim has the maximum number of consumers, so that it cannot be reserved for this pod."""
-        return self.pod_claims.full(cycle)
+    def full_claim(self, cycle: Cycle, joining: Joining = NOBODY) -> Status | None:
+        """An error if a claim has the maximum number of consumers, so that it cannot be reserved for this pod.
+
+        `joining` are consumers for whom claims will be reserved at the same time.
+        """
+        return self.pod_claims.full(cycle, joining)
+
+    def new_consumers(self, cycle: Cycle) -> list[tuple[Key, str]]:
+        """The claims that have to be reserved for the pod, each with the uid of the consumer: the pod or its group."""
+        return self.pod_claims.new_consumers(cycle)
 
     # One node
 

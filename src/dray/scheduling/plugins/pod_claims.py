@@ -5,10 +5,12 @@ It also tells on which nodes the devices of allocated claims can be used, and wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from dray.allocation.node_selectors import selects
-from dray.api.objects import Object, key_of, status_of
+from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, reserved_for, results_of
 from dray.scheduling.cluster.extended import wanted
 from dray.scheduling.cluster.readiness import Binding, binding_of
@@ -22,6 +24,9 @@ from dray.scheduling.model.status import Status
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _MOST_SELECTORS: Final = 256
 _NOTHING: Final[frozenset[str]] = frozenset()
+Joining = Mapping[Key, AbstractSet[str]]
+"""Uids of consumers by claim."""
+NOBODY: Final[Joining] = {}
 
 
 class PodClaimReader:
@@ -65,13 +70,26 @@ class PodClaimReader:
             leftover=state.claims.extended(pod.uid) if extended else None,
         )
 
-    def full(self, cycle: Cycle) -> Status | None:
-        """An error if a claim has the maximum number of consumers, so that it cannot be reserved for this pod."""
-        for claim in cycle.claims.allocated:
-            consumers = reserved_for(claim)
-            if len(consumers) >= MAX_CONSUMERS and not is_reserved(claim, cycle.pod):
-                return Status.of(self._plugin, Code.CLAIM_FULL, *key_of(claim), str(len(consumers)), error=True)
+    def full(self, cycle: Cycle, joining: Joining = NOBODY) -> Status | None:
+        """An error if a claim has the maximum number of consumers, so that it cannot be reserved for this pod.
+
+        `joining` are consumers for whom claims will be reserved at the same time.
+        """
+        claims = {key_of(claim): claim for claim in cycle.claims.claims}
+        for key, consumer in self.new_consumers(cycle):
+            number = len(reserved_for(claims[key])) + len(joining.get(key, _NOTHING) - {consumer})
+            if number >= MAX_CONSUMERS:
+                return Status.of(self._plugin, Code.CLAIM_FULL, *key, str(number), error=True)
         return None
+
+    def new_consumers(self, cycle: Cycle) -> list[tuple[Key, str]]:
+        """The claims that have to be reserved for the pod, each with the uid of the consumer: the pod or its group."""
+        groups, pod = self._state.groups, cycle.pod
+        return [
+            (key_of(claim), str(groups.consumer(pod, entry)["uid"]))
+            for entry, claim in zip(cycle.claims.entries, cycle.claims.claims, strict=True)
+            if not is_reserved(claim, pod)
+        ]
 
     def usable_nodes(self, claims: PodClaims) -> frozenset[int] | None:
         """The numbers of the nodes where all allocated claims of a pod can be used; None for all nodes."""
