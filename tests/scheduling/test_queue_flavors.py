@@ -157,3 +157,40 @@ def test_what_would_be_free_without_others_is_not_when_they_stay():
     assert victims(core.settle()) == []
     core.put(pod("plain", cpu="3"))
     assert bound(core.settle()) == {}
+
+
+def mixed(name, **kinds):
+    """Pods of one gang, so many for each kind of node."""
+    return [
+        in_queue(member(f"{name}-{kind}-{n}", of=name, cpu="1", nodeSelector={"kind": kind}))
+        for kind, number in kinds.items()
+        for n in range(number)
+    ]
+
+
+@pytest.mark.parametrize("quota", [{"cpus": 1, "gpus": 3}, {"cpus": 8, "gpus": 8}])
+def test_pods_of_a_gang_that_need_different_flavors_have_one_each(quota):
+    core = queue_of({"cpus": 4, "gpus": 4}, quota)
+    core.put(gang("g", 4), *mixed("g", cpus=1, gpus=3))
+    placed = bound(core.settle())
+    assert sorted(placed.values()) == ["on-cpus", "on-gpus", "on-gpus", "on-gpus"]
+
+
+def test_a_gang_waits_for_quota_of_each_flavor_that_its_pods_need():
+    core = queue_of({"cpus": 4, "gpus": 4}, {"cpus": 1, "gpus": 2})
+    core.put(gang("g", 4), *mixed("g", cpus=1, gpus=3))
+    actions = core.settle()
+    assert bound(actions) == {}
+    assert "ClusterQueue team has 2 cpu at most" in refused_groups(actions)["g"]
+
+
+def test_for_a_gang_pods_are_evicted_in_each_flavor_that_it_needs():
+    core = queue_of({"cpus": 4, "gpus": 4}, {"cpus": 2, "gpus": 2}, preemption={"withinClusterQueue": "LowerPriority"})
+    for kind in ("cpus", "gpus"):
+        made = queued(f"low-{kind}", cpu="2", value=-1)
+        made["spec"]["nodeName"] = f"on-{kind}"
+        core.put(made)
+    core.put(gang("g", 3), *mixed("g", cpus=1, gpus=2))
+    actions = core.settle()
+    assert victims(actions) == ["low-cpus", "low-gpus"]
+    assert len(bound(actions)) == 3

@@ -111,14 +111,14 @@ def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) 
 
 def _implied(known: Topologies, among: Sequence[str]) -> Topology:
     """The topology of pods that request none: the levels of the one Topology that the flavors of their queue name."""
-    served = topologies.KUEUE in known.served and len(among) == 1
-    levels = known.levels(topologies.KUEUE, among[0]) if served else None
+    served = API_GROUP in known.served and len(among) == 1
+    levels = known.levels(API_GROUP, among[0]) if served else None
     return Topology(levels=levels, least_free=True) if levels else ANYWHERE
 
 
 def problem_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> str:
     """What is wrong with the levels and slices that annotations of a pod request; empty if nothing is."""
-    if not requests_topology(annotations) or topologies.KUEUE not in known.served:
+    if not requests_topology(annotations) or API_GROUP not in known.served:
         return ""
     if annotations.get(SLICE) and not count_of(annotations.get(SLICE_SIZE)):
         return f"annotation {SLICE_SIZE} is missing or no positive number"
@@ -128,7 +128,7 @@ def problem_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -
     name = known.with_level(API_GROUP, named[0] if named else "", among)
     depths: list[int] = []
     for level in named:
-        path = known.path(topologies.KUEUE, name, level)
+        path = known.path(API_GROUP, name, level)
         if path is None:
             return f"there is no level {level} in Topology {name}" if name else f"there is no level {level}"
         depths.append(len(path))

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice, product
 from typing import Final
 
 from dray.allocation import Work, WorkExhausted
@@ -22,6 +23,7 @@ from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
 from dray.scheduling.model.group import POD, Group, GroupKey, Path
 from dray.scheduling.model.node import Node
+from dray.scheduling.model.pod import Requirements
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import UNSURE, Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.model.topology import domains_of, taken_values
@@ -38,6 +40,8 @@ from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 # If more pods than this fit, they are not placed in a trial only to explain what the next one lacks.
 _MOST_EXPLAINED: Final = 64
 _ANY_NUMBER: Final = 1 << 30
+# Ways to give each kind of pods of a group a flavor that are tried.
+_MOST_JOINED: Final = 16
 _NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
@@ -143,7 +147,10 @@ class GroupPlacer:
         return classes.tiers(requirements, self._state) if requirements is not None else ()
 
     def _parts(self, branch: Branch, nodes: Mapping[int, Node]) -> Sequence[Mapping[int, Node]]:
-        """Splits the nodes by the flavors of the queue: all pods of a group, running ones included, use the same."""
+        """Splits the nodes by the flavors of the queue: all pods of a group, running ones included, use the same.
+
+        If that is impossible, each kind of pods uses flavors of its own.
+        """
         members = [member for leaf in branch.leaves() for member in leaf.members]
         asked = members[0].cycle.data.get(QueueQuota.name) if members else None
         if not isinstance(asked, QueuedAsk) or asked.is_uniform:
@@ -159,7 +166,9 @@ class GroupPlacer:
             by_flavors.setdefault(choice(ask, node).flavors, {})[number] = node
         taken = {choice(ask, node).flavors for node in branch.taken}
         parts = [part for flavors, part in by_flavors.items() if not taken or flavors in taken]
-        return sorted(parts, key=lambda part: -choice(ask, next(iter(part.values()))).rank)
+        parts.sort(key=lambda part: -choice(ask, next(iter(part.values()))).rank)
+        kinds = dict.fromkeys(pod.requirements for pod in pods)
+        return [*parts, *_joined(kinds, list(by_flavors.values()))] if len(kinds) > 1 and not taken else parts
 
     def _short_of(self, group: Group) -> Status | None:
         """Rejects a group that has not started if all nodes together have too little for its minResources."""
@@ -219,6 +228,19 @@ class GroupPlacer:
         if (status := self._framework.prefilter(member.cycle)) is not None:
             return Diagnosis(len(search.nodes), status)
         return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
+
+
+def _joined(kinds: Iterable[Requirements], parts: Sequence[Mapping[int, Node]]) -> Iterator[Mapping[int, Node]]:
+    """Nodes of several flavors, one for each kind of pods, where its nodeSelector and affinity allow some of them."""
+    possible = [
+        [part for part in parts if any(kind.select(node.name, node.labels) for node in part.values())] for kind in kinds
+    ]
+    seen: set[frozenset[int]] = set()
+    for chosen in islice(product(*possible), _MOST_JOINED):
+        nodes = {number: node for part in chosen for number, node in part.items()}
+        if len({id(part) for part in chosen}) > 1 and frozenset(nodes) not in seen:
+            seen.add(frozenset(nodes))
+            yield nodes
 
 
 def _turn_in_queue(cycle: Cycle) -> Hashable:

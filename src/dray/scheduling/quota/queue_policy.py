@@ -175,7 +175,7 @@ class Evictions(Protocol):
 
 class FlavorChoice(NamedTuple):
     flavors: tuple[str | None, ...]
-    """What the pods would be charged to on a node; all pods of a group have the same."""
+    """What the pods would be charged to on a node; pods of a group that are alike have the same."""
     rank: int
     """How good the flavors are for the pods, from 0 to 100."""
 

@@ -27,7 +27,7 @@ class KueueEvictions:
         queue = self._known[self._ask.queue]
         if queue.reclaims == "Never" and queue.preempts == "Never":
             return False
-        return self.is_hopeful()
+        return all(self._is_hopeful(pod_set.wanted) for pod_set in self._queues.pod_sets(self._ask))
 
     def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
         return FlavorReclaim(self._queues, self._known, self._ask, trial).find()
@@ -54,10 +54,13 @@ class KueueEvictions:
         return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
 
     def is_hopeful(self) -> bool:
+        return self._is_hopeful(self._ask.wanted)
+
+    def _is_hopeful(self, wanted: Mapping[str, int]) -> bool:
         queue, known = self._ask.queue, self._known.get(self._ask.queue)
         if known is None or known.borrows != "Never" or self._queues.is_fair(self._tree.root(queue)):
             return True
-        for name, amount in self._ask.wanted.items():
+        for name, amount in wanted.items():
             for flavor in self._queues.flavors.of(known, name):
                 asset = Asset(flavor, name)
                 own = 0

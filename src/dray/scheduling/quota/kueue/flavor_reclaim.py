@@ -39,7 +39,7 @@ class FlavorReclaim:
         flavors, queue = self._queues.flavors, self._queue
         best: tuple[tuple[bool, int], dict[Asset, int]] | None = None
         latest: list[RunningUnit] | None = None
-        for assets in flavors.ways(queue, self._ask):
+        for assets in self._queues.ways(self._ask):
             if flavors.has_room(queue, assets) or not self._may_preempt(assets):
                 # It has what it takes and lacks only a place, or it may not take it from anybody.
                 continue

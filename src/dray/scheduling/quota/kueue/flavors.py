@@ -170,8 +170,20 @@ class Flavors:
         for chosen in islice(product(*options), _MOST_WAYS):
             flavors = dict(zip(groups, chosen, strict=True))
             assets = {Asset(flavors[queue.group_of(name)], name): amount for name, amount in ask.wanted.items()}
-            if all(self._tree.most(queue.name, each) >= amount for each, amount in assets.items()):
+            if self.could_have(queue, assets):
                 yield assets
+
+    def could_have(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> bool:
+        """Whether the queue could have so much if nobody used anything."""
+        return all(self._tree.most(queue.name, each) >= amount for each, amount in assets.items())
+
+    def short_of(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> Reason | None:
+        """The first of the assets that the queue has too little left of."""
+        for asset, amount in assets.items():
+            left = self._tree.available(queue.name, asset)
+            if amount > left:
+                return self._lacking(queue, [asset], amount, left)
+        return None
 
     def rank(self, queue: ClusterQueue, ask: Ask, node: Node) -> int:
         """How good the node's flavors are for pods, up to 100: the first that fit, and where the queue wants it so

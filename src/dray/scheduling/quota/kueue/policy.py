@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import islice, product
+from typing import Final
 
 from dray.api import label_selectors
 from dray.api.objects import Object, key_of
@@ -11,7 +15,7 @@ from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
 from dray.scheduling.cluster.extended import IMPLICIT
 from dray.scheduling.model.node import Node
-from dray.scheduling.model.pod import PODS, Pod
+from dray.scheduling.model.pod import PODS, Pod, Requirements
 from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.quota.claim_costs import ClaimCosts
 from dray.scheduling.quota.kueue import kinds as kueue
@@ -24,6 +28,9 @@ from dray.scheduling.quota.kueue.waiting import KueueWaiting
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, Member, Queue
+
+# Ways to combine the flavors of several kinds of pods that are looked at.
+_MOST_WAYS: Final = 32
 
 
 class KueueQueues(KueueObjects):
@@ -178,7 +185,49 @@ class KueueQueues(KueueObjects):
 
     def _short(self, ask: Ask, node: Node | None) -> Reason | None:
         queue = self._cluster_queues[ask.queue]
-        return self.flavors.short(queue, ask) if node is None else self.flavors.short_on(queue, ask, node)
+        if node is not None:
+            return self.flavors.short_on(queue, ask, node)
+        pod_sets = self.pod_sets(ask)
+        if len(pod_sets) == 1:
+            return self.flavors.short(queue, ask)
+        ways = list(self.ways(ask))
+        if any(self.flavors.has_room(queue, assets) for assets in ways):
+            return None
+        # One of them lacks something by itself, or all together lack what they would have in the first flavors.
+        alone = (self.flavors.short(queue, pod_set) for pod_set in pod_sets)
+        together = self.flavors.short_of(queue, ways[0]) if ways else self.flavors.short(queue, ask)
+        return next(filter(None, alone), together)
+
+    def pod_sets(self, ask: Ask) -> list[Ask]:
+        """Splits what is asked for pods of a gang by kinds of pods: pods that are alike have one flavor."""
+        kinds: dict[Requirements, list[Pod]] = {}
+        for pod in ask.pods:
+            kinds.setdefault(pod.requirements, []).append(pod)
+        if len(kinds) <= 1 or self.flavors.is_uniform(self._cluster_queues[ask.queue]):
+            return [ask]
+        asks = [
+            replace(ask, pods=tuple(pods), wanted=self.charges.wanted(ask.queue, tuple(pods)))
+            for pods in kinds.values()
+        ]
+        total: Counter[str] = Counter()
+        for each in asks:
+            total.update(each.wanted)
+        # What they share, or what is asked for fewer of them, cannot be told apart.
+        return asks if total == Counter(ask.wanted) else [ask]
+
+    def ways(self, ask: Ask) -> Iterator[dict[Asset, int]]:
+        """Yields what the pods could be charged to, the first flavors of the queue first: each kind of pods to its
+        own."""
+        queue, pod_sets = self._cluster_queues[ask.queue], self.pod_sets(ask)
+        if len(pod_sets) == 1:
+            yield from self.flavors.ways(queue, ask)
+            return
+        for chosen in islice(product(*(tuple(self.flavors.ways(queue, each)) for each in pod_sets)), _MOST_WAYS):
+            assets: Counter[Asset] = Counter()
+            for each in chosen:
+                assets.update(each)
+            if self.flavors.could_have(queue, assets):
+                yield dict(assets)
 
     def evictions(self, ask: Ask) -> KueueEvictions:
         return KueueEvictions(self, ask)
