@@ -48,6 +48,8 @@ class GroupApi:
     pod_topology: Callable[[Mapping[str, str], Topologies], tuple[Topology, str] | None] | None = None
     """Returns the topology that annotations of a pod request for its group, which may be of another API, and the name
     of what does not exist (empty if all does); None if they request none."""
+    pod_problem: Callable[[Object, Topologies], str] | None = None
+    """Returns what is wrong with the topology that a pod requests, whatever its group; empty if nothing is."""
     has_topology: bool = False
     """Whether groups request a topology themselves, so that annotations of their pods are not read for that."""
     is_elastic: bool = False

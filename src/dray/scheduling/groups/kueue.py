@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from dray.api.objects import Object, annotations_of, bounded, labels_of, mappings, text
+from dray.api.objects import Object, annotations_of, bounded, key_of, labels_of, mappings, text
 from dray.api.quantity import INT32_MAX
 from dray.scheduling.cluster.topologies import KIND as TOPOLOGY_OBJECT
 from dray.scheduling.cluster.topologies import Topologies
@@ -163,6 +163,11 @@ def pod_topology(annotations: Mapping[str, str], known: Topologies) -> tuple[Top
     return topology_of(annotations, known) if requests_topology(annotations) else None
 
 
+def pod_problem(pod: Object, known: Topologies) -> str:
+    queue = text(labels_of(pod).get(QUEUE_LABEL))
+    return problem_of(annotations_of(pod), known, known.of_queue((key_of(pod)[0], queue)))
+
+
 API: Final = GroupApi(
     api_group=API_GROUP,
     group_of=group_of,
@@ -171,6 +176,7 @@ API: Final = GroupApi(
     read_pod=read_pod,
     topology_api=API_GROUP,
     pod_topology=pod_topology,
+    pod_problem=pod_problem,
     has_topology=True,
     run_time_label=MAX_EXEC_TIME_LABEL,
 )

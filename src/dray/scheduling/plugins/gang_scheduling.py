@@ -6,7 +6,6 @@ from typing import Final
 
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
-from dray.scheduling.groups import kueue as kueue_groups
 from dray.scheduling.groups import native
 from dray.scheduling.groups.forest import Flaw, Flawed
 from dray.scheduling.groups.front_ends import APIS, CONTRADICTION
@@ -16,10 +15,10 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 
-ANY_TOPOLOGY: Final = ObjectRef("Topology.kueue.x-k8s.io", "", "")
+ANY_TOPOLOGY: Final = ObjectRef("Topology", "", "")
 """What pods wait for that name levels which no Topology has."""
+_CHECKS: Final = [api.pod_problem for api in APIS.values() if api.pod_problem is not None]
 
 
 class GangScheduling(Plugin):
@@ -71,6 +70,5 @@ class GangScheduling(Plugin):
         return SKIP
 
     def _topology_problem(self, pod: Pod) -> str:
-        known = self._groups.topologies
-        among = known.of_queue((pod.key[0], pod.labels.get(QUEUE_LABEL, "")))
-        return kueue_groups.problem_of(pod.annotations, known, among)
+        problems = (check(pod.document, self._groups.topologies) for check in _CHECKS)
+        return next(filter(None, problems), "")
