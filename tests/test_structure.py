@@ -23,10 +23,10 @@ MOST_QUOTA_METHODS = 12
 LONG_MODULES = {
     "attempts/group_attempts.py": 418,
     "core/queue.py": 433,
-    "core/state.py": 409,
+    "core/state.py": 411,
     "quota/queue_charges.py": 410,
     "quota/queues.py": 436,
-    "scheduler.py": 418,
+    "scheduler.py": 424,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 

@@ -237,9 +237,15 @@ class Scheduler:
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
             if action is not None:
+                self._note_evictions(action, now)
                 return action
             # Whatever wakes whom, there is an end to it.
             spent += work.spent + _TRIED
+
+    def _note_evictions(self, action: Action, now: float) -> None:
+        if isinstance(action, Refuse | RefuseGroup) and action.preemption is not None:
+            asking = action.pod if isinstance(action, Refuse) else action.pods[0]
+            self.state.evictions.note(asking, action.preemption.victims, now)
 
     def _gate_report(self, now: float) -> Refuse | None:
         """Tells a pod that has been gated for a while why it is not tried."""
@@ -304,6 +310,7 @@ class Scheduler:
         """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
         self.queue.clock_set(seconds)
         self.drains.clock_set(seconds)
+        self.state.evictions.clock_set(seconds)
         self.gate_reports.clock_set(seconds)
         self._stale_reasons.clock_set(seconds)
 

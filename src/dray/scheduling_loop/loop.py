@@ -370,6 +370,9 @@ class SchedulerLoop:
             await self._pods.evict(victim, reason)
             message = f"Preempted by {title}: {reason}" if reason else f"Preempted by {title}"
             self._events.normal(reference(victim.document), "Preempted", message, action="Preempting")
+            if self.scheduler.state.evictions.is_limited(victim, self.now()):
+                text = f"evicted again and again in turn with {title}: not evicted for it again within an hour"
+                self._events.warning(reference(victim.document), "EvictionsLimited", text, action="Preempting")
         message = f"preempted by {title}: {reasons[0]}" if reasons[0] else f"preempted by {title}"
         await self._group_writer.disrupted(victims, "PreemptionByScheduler", message)
 

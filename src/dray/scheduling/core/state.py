@@ -24,6 +24,7 @@ from dray.scheduling.cluster.device_demand import DeviceDemands
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.cluster.node_classes import NodeClasses
 from dray.scheduling.cluster.volumes import VolumeClaims
+from dray.scheduling.core.eviction_history import EvictionHistory
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.groups.groups import Groups
 from dray.scheduling.groups.unknown_kinds import UnknownKinds
@@ -84,6 +85,7 @@ class State:
         self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
         self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
         self.signatures.queue_labels = self.queues.labels
+        self.evictions = EvictionHistory()
         self.node_classes = NodeClasses()
         self.unknown_kinds = UnknownKinds()
         self.volumes = VolumeClaims()

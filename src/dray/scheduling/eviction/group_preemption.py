@@ -38,7 +38,7 @@ class GroupPreemptor:
     ) -> EvictionResult[GroupPreemption]:
         """Returns which pods to evict, and the places of the group then. Nothing is placed afterwards."""
         pods, now = [member.queued.pod for member in members], members[0].cycle.now
-        rule = removals_for(self._state.queues, pods, now)
+        rule = removals_for(self._state, pods, now)
         candidates = self._preemptor.candidates(rule)
         running = (pod for node in self._state.nodes.values() for pod in node.pods.values())
         marked = making_room(running, pods[0], now)

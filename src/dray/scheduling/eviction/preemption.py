@@ -134,7 +134,7 @@ class Preemptor:
         """Returns the rule by which pods may be evicted for the pod."""
         found: Removals | None = cycle.data.get(_RULE)
         if found is None:
-            found = cycle.data[_RULE] = removals_for(self._state.queues, (cycle.pod,), cycle.now)
+            found = cycle.data[_RULE] = removals_for(self._state, (cycle.pod,), cycle.now)
         return found
 
     def candidates(self, rule: Removals) -> Candidates:

@@ -25,7 +25,7 @@ from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.quota.queue_charges import Charge
-from dray.scheduling.quota.queue_policy import QueuePolicy, RunningUnit
+from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, RunningUnit
 
 # How often it is tried to place pods for which others would have to go, in one attempt.
 _MOST_TRIES: Final = 24
@@ -69,7 +69,7 @@ class Reclaimer:
         if not ask.pod.preempts or not evictions.may_reclaim():
             return EvictionResult()
         with self._state.what_if() as changes:
-            trial = QuotaTrial(self._state, policy, place, changes)
+            trial = QuotaTrial(self._state, policy, ask, place, changes)
             trial.hide_ending(related)
             found = evictions.reclaim(trial)
         # Pods that quota is kept for may be evicted once they have their places.
@@ -108,9 +108,10 @@ class Reclaimer:
 class QuotaTrial:
     """Tries out evictions of units of one queue system: their queues have what they held."""
 
-    def __init__(self, state: State, policy: QueuePolicy, place: Place, changes: Trial) -> None:
+    def __init__(self, state: State, policy: QueuePolicy, ask: Ask, place: Place, changes: Trial) -> None:
         self._state = state
         self._policy = policy
+        self._ask = ask
         self._charges = policy.charges
         self._place = place
         self._changes = changes
@@ -145,7 +146,11 @@ class QuotaTrial:
                     )
                 elif (unit := self._unit(charge)) is not None:
                     found[unit[0]] = unit[1]
-        return list(found.values())
+        return [each for each in found.values() if not self._is_spared(each)]
+
+    def _is_spared(self, unit: RunningUnit) -> bool:
+        evictions, ask = self._state.evictions, self._ask
+        return bool(evictions) and any(evictions.spares(ask.pod, each, ask.now) for each in unit.pods)
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
         """All that go with a pod, by a name; None where some of them cannot."""

@@ -130,10 +130,12 @@ class ReclaimTrial(Protocol):
 class Removals(Protocol):
     """Which pods may be evicted for the sake of pods that find no place."""
 
-    retry_at: float
-    """When more may be evicted than now, if nothing else changes; infinite if never."""
     hopeless: bool
     """Whether no pod may be evicted, as far as can be told without a look at the pods."""
+
+    @property
+    def retry_at(self) -> float:
+        """When more may be evicted than now, if nothing else changes; infinite if never."""
 
     def may_go(self, pod: Pod) -> bool:
         """Whether the pod may be evicted."""
