@@ -48,7 +48,6 @@ GROUP: Final = "podgroup"
 _MOST_EXPLAINED: Final = 5
 """Pods of a workload that are explained."""
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
-_IMAGE_NOT_USED: Final = "ImageNotUsed"
 
 
 class Unfindable(click.ClickException):
@@ -99,9 +98,6 @@ async def _pod(cluster: Cluster, world: World, name: str, node: str) -> Explanat
                 made.trees.append(Tree(f"PersistentVolumeClaim {key[1]}: {why}"))
     if (node_of(document) or is_terminal(document)) and (problem := await problem_of(cluster, document)):
         made.conclusion, made.good = problem, False
-    elif node_of(document) and not made.conclusion:
-        # The pod runs, but not what its author expects.
-        made.conclusion = await last_warning(cluster, world.namespace, name, reason=_IMAGE_NOT_USED)
     return made
 
 
