@@ -239,6 +239,12 @@ async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_run
     assert not [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]
 
 
+def _control_groups(uid):
+    """Control groups of a pod, in one hierarchy or in one for each controller. They may vanish meanwhile."""
+    root = Path("/sys/fs/cgroup")
+    return [each for each in (root, *root.iterdir()) if (each / "dray" / uid).is_dir()]
+
+
 async def test_containers_may_end_with_a_process_and_commands_of_a_killed_agent_are_waited_for(config, tmp_path):
     root = tmp_path / "run"
     label, image = f"{labels.ROOT}={root}", config().image
@@ -254,6 +260,6 @@ async def test_containers_may_end_with_a_process_and_commands_of_a_killed_agent_
     async with asyncio.timeout(30):
         while uid in await PodmanRuntime(root).pods():
             await asyncio.sleep(0.2)
-        while [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]:
+        while _control_groups(uid):
             await asyncio.sleep(0.2)
     await runtime.remove_sandbox(uid)
