@@ -236,7 +236,7 @@ async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_run
     assert uid not in await successor.pods()
     assert uid not in await make_runtime().pods()
     assert not Path(f"/proc/{runtime._registry.get(started.id).pid}").exists()
-    assert not [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]
+    assert not _control_groups(uid)
 
 
 def _control_groups(uid):
