@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -356,8 +357,10 @@ class Calls:
         if isinstance(call.body, dict) and "Content-Type" not in call.headers:
             form = random.random()
             if form < 0.1:
-                call.body = yaml.safe_dump(call.body, allow_unicode=True)
-                call.headers["Content-Type"] = "application/yaml"
+                # Objects that are too deep for PyYAML go as JSON.
+                with suppress(RecursionError):
+                    call.body = yaml.safe_dump(call.body, allow_unicode=True)
+                    call.headers["Content-Type"] = "application/yaml"
             elif form < 0.35 and (encoded := protobuf.body(random, call.body)) is not None:
                 call.body = encoded
                 call.headers["Content-Type"] = protobuf.PROTOBUF
