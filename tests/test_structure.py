@@ -26,7 +26,7 @@ LONG_MODULES = {
     "core/state.py": 411,
     "quota/queue_charges.py": 410,
     "quota/queues.py": 436,
-    "scheduler.py": 424,
+    "scheduler.py": 426,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 

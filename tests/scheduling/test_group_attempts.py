@@ -223,3 +223,32 @@ def test_a_pod_alone_is_told_that_a_claim_has_too_many_consumers():
     core = one_gpu_node(used_by(256))
     core.put(pod("p", claims=["shared"]))
     assert "is in use by 256 pods, which is the maximum" in refused(core.settle())["p"]
+
+
+def test_while_a_gang_is_evicted_no_other_pod_of_it_is_started_alone():
+    core = Core(objects.node("n", cpu="3"))
+    core.put(gang("g", 2, disruptionMode={"all": {}}))
+    core.put(*(member(f"g-{n}", cpu="1") for n in range(3)))
+    assert len(bound(core.settle())) == 3
+    core.put(member("late", cpu="1"), pod("urgent", cpu="1", value=10))
+    actions = core.later()
+    assert victims(actions) == ["g-0", "g-1", "g-2"]
+    for name in ("g-0", "g-1"):
+        core.remove("Pod", name)
+    assert "late" not in bound(core.later())
+    core.remove("Pod", "g-2")
+    core.put(member("again", cpu="1"))
+    assert {"late", "again"} <= bound(core.settle()).keys()
+
+
+def test_a_gang_that_could_not_be_evicted_counts_as_started():
+    core = Core(objects.node("n", cpu="3"))
+    core.put(gang("g", 2, disruptionMode={"all": {}}))
+    core.put(*(member(f"g-{n}", cpu="1") for n in range(3)))
+    core.settle()
+    core.put(pod("urgent", cpu="1", value=10))
+    (action,) = [each for each in core.later() if victims([each])]
+    core.scheduler.unsaid(action, core.now)
+    core.remove("Pod", "urgent")
+    core.put(objects.node("more", cpu="1"), member("late", cpu="1"))
+    assert bound(core.settle()) == {"late": "more"}

@@ -246,6 +246,7 @@ class Scheduler:
         if isinstance(action, Refuse | RefuseGroup) and action.preemption is not None:
             asking = action.pod if isinstance(action, Refuse) else action.pods[0]
             self.state.evictions.note(asking, action.preemption.victims, now)
+            self.state.groups.mark_evicted(action.preemption.victims)
 
     def _gate_report(self, now: float) -> Refuse | None:
         """Tells a pod that has been gated for a while why it is not tried."""
@@ -392,6 +393,7 @@ class Scheduler:
     def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
+        self.state.groups.unmark_evicted(victims)
         if self.state.queues.unmark_evicted(victims):
             self._retry_places(now)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:

@@ -286,6 +286,18 @@ class Groups(GroupMembers):
             members.deleting.discard(pod.uid)
             self._tidy(pod.group)
 
+    def mark_evicted(self, pods: Iterable[Pod]) -> None:
+        """Notes that the pods are to be evicted: they do not count as running any more."""
+        for pod in pods:
+            if pod.group is not None and pod.uid in self.members(pod.group).placed:
+                self._members_to_change(pod.group).deleting.add(pod.uid)
+
+    def unmark_evicted(self, pods: Iterable[Pod]) -> None:
+        """Notes that the pods could not be evicted."""
+        for pod in pods:
+            if pod.group is not None and pod.group in self._members and not is_deleting(pod.document):
+                self._members_to_change(pod.group).deleting.discard(pod.uid)
+
     def ready(self, pod: Pod, *, is_ready: bool) -> None:
         """Notes whether a waiting pod can be tried."""
         if pod.group is not None:

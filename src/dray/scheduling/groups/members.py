@@ -24,8 +24,8 @@ class Members:
     """Waiting pods that can be tried: no plugin holds them back before the queue."""
     placed: dict[str, Pod] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
-    """Placed pods that are being deleted. They do not count as started, so that the new pods of an evicted gang start
-    together while the old ones still terminate."""
+    """Placed pods that are being deleted, or are to be evicted. They do not count as started, so that the new pods of
+    an evicted gang start together while the old ones still terminate."""
     succeeded: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
