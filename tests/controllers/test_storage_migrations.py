@@ -3,6 +3,7 @@
 import msgspec
 
 from dray.api.objects import is_true
+from dray.store.memory import MemoryStore
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock
 
@@ -65,3 +66,15 @@ async def test_what_nobody_serves_cannot_be_migrated():
         time.advance(120)
         found = await done(cluster, "Failed")
         assert found["status"]["conditions"][-1]["message"] == "unable to obtain GVR from discovery"
+
+
+async def test_a_version_with_thousands_of_digits_fails_the_migration():
+    store = MemoryStore()
+    async with LocalCluster(store=store) as cluster:
+        await cluster.create(migration("", "configmaps"))
+        status = {"resourceVersion": "9" * 4301}
+        await cluster.client.patch(kind_of("StorageVersionMigration"), "m", {"status": status}, subresource="status")
+        controllers = ["storage-version-migrator"]
+        async with LocalCluster(store=store, controllers=controllers) as other:
+            found = await done(other, "Failed")
+    assert "status.resourceVersion" in found["status"]["conditions"][-1]["message"]

@@ -13,7 +13,7 @@ from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.cluster_kinds import MIGRATION_GROUP
-from dray.api.objects import Object, conditions_of, is_true, key_of, metadata_of, spec_of, status_of, version_of
+from dray.api.objects import Object, conditions_of, int64, is_true, key_of, metadata_of, spec_of, status_of, version_of
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import OptionalInformer, ServedResource, discover
@@ -62,8 +62,10 @@ class StorageVersionMigrator(QueueController[str]):
         elif not status_of(migration).get("resourceVersion"):
             page = await self._client.list(resource, limit=1)
             await self._begin(migration, str(metadata_of(page)["resourceVersion"]))
+        elif (latest := int64(status_of(migration)["resourceVersion"])) is None:
+            await self._end(migration, "Failed", "status.resourceVersion is not the version of an object")
         else:
-            await self._migrate(migration, resource)
+            await self._migrate(migration, resource, latest)
         return None
 
     async def _resource(self, migration: Object) -> ServedResource | None:
@@ -77,9 +79,8 @@ class StorageVersionMigrator(QueueController[str]):
         running = self._condition("Running", "MigrationRunning", "The migration is running")
         await self._write(migration, {"resourceVersion": version, "conditions": [running]})
 
-    async def _migrate(self, migration: Object, resource: ServedResource) -> None:
+    async def _migrate(self, migration: Object, resource: ServedResource, latest: int) -> None:
         definition = await self._definition(resource)
-        latest = int(status_of(migration)["resourceVersion"])
         found = (await self._client.list_all(resource))["items"]
         for obj in (each for each in found if version_of(each) <= latest):
             namespace, name = key_of(obj)
