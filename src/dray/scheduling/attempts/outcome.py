@@ -1,4 +1,7 @@
-"""Outcome: what an attempt to place a pod leads to. The steps of an attempt return it and change nothing themselves."""
+"""Outcome: what an attempt to place a pod leads to. The steps of an attempt return it; `_apply` carries it out.
+
+Two steps still change something themselves: quota notes what a pod was told, and reclaim keeps quota for the pod.
+"""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ class SystemFeed:
         """Returns when all is known that the scheduler decides by."""
 
     async def run(self) -> None:
-        """Runs until it is cancelled."""
-        raise NotImplementedError
+        """Runs beside the scheduler until it is cancelled; a feed without such work need not define it."""
 
     async def scheduled(self, pod: Pod) -> None:
         """Called when a pod of a group has a place, and others of its group that start with it."""
