@@ -41,7 +41,7 @@ def check(inventory: Inventory, view: View, requests: Sequence[Object]) -> bool 
 
 
 def check_alternative(inventory: Inventory, view: View, alternative: Object) -> bool | None:
-    """As `check`, for one alternative of a request."""
+    """Checks one alternative of a request, as `check` does for a request."""
     takes_all = alternative.get("allocationMode") == "All"
     if takes_all and any(pool.state is not PoolState.COMPLETE for pool in view.pools):
         return None

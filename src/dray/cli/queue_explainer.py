@@ -24,7 +24,7 @@ from dray.scheduling.scheduler import Scheduler
 
 
 class Room(NamedTuple):
-    """What a queue or cohort does not use."""
+    """Quota that a queue or cohort does not use."""
 
     free: float
     """Unused quota of its own that it can use now."""
@@ -67,9 +67,9 @@ class QuotaShortage:
     used: int
     left: int
     borrowing_limit: int | None
-    """None if the queue may borrow all that others lend."""
+    """The borrowing limit; None if the queue may borrow all that others lend."""
     most: int
-    """What the queue could have if nobody else used anything."""
+    """The amount that the queue could have if no other queue used anything."""
     lent: float
     """Unused quota of the queue that others have borrowed."""
     loans: tuple[Loan, ...]

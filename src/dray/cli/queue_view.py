@@ -32,7 +32,7 @@ from dray.scheduling.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a queue or cohort has of one resource in one flavor."""
+    """The quota and usage of a queue or cohort, of one resource in one flavor."""
 
     flavor: str
     resource: str
@@ -46,7 +46,7 @@ class Amounts:
     total: float | None
     """The quota; of a cohort, with what the queues and cohorts below it lend."""
     room: Room | None = None
-    """What is left, told apart by whose quota it is; None if pods are not bound by quota."""
+    """The unused quota, own and borrowable apart; None if pods are not bound by quota."""
     borrowers: tuple[Loan, ...] = ()
     """Other queues that use more than their quota, if some of this queue's quota is lent."""
     lenders: tuple[Loan, ...] = ()
@@ -60,9 +60,9 @@ class Running:
     pods: tuple[Pod, ...]
     group: GroupKey | None
     uses: dict[str, int]
-    """By resource; what pods share counts once."""
+    """Amounts by resource; a claim that pods share counts once."""
     since: str
-    """When its first pod started."""
+    """The time at which the first pod of the unit started."""
     evicted: bool
     """Whether all its pods are terminating."""
 
@@ -84,11 +84,11 @@ class QueueView:
     amounts: list[Amounts]
     children: list[QueueView] = field(default_factory=list)
     borrowed: int | None = None
-    """Of a queue or cohort of Kueue: thousandths of what can be lent that it has borrowed, by its weight."""
+    """Thousandths of the lendable quota that a queue or cohort of Kueue has borrowed, divided by its weight."""
     waiting: list[Waiter] = field(default_factory=list)
     """Its own, in the order in which they are tried."""
     running: list[Running] = field(default_factory=list)
-    """Its own, those first that started first."""
+    """Running units of the queue itself, the oldest first."""
     reclaims: str = ""
     """`reclaimWithinCohort` of a ClusterQueue."""
 
@@ -162,7 +162,7 @@ def _running(scheduler: Scheduler, policy: QueuePolicy, queue: str) -> list[Runn
 
 
 def _uses(policy: QueuePolicy, pod: Pod) -> dict[str, int]:
-    """What the pod is charged for; a queue of KAI counts what is not preemptible a second time."""
+    """Returns the amounts that the pod is charged; KAI counts what is not preemptible a second time."""
     counted = policy.charges.counted(pod).items()
     found: Counter[str] = Counter()
     for asset, amount in counted:

@@ -250,7 +250,7 @@ class PodSetup:
 
 
 def hostname(pod: Object) -> str:
-    """What its containers call the machine they run on. Raises SetupError for a name that Linux does not take."""
+    """Returns the host name that containers of the pod see. Raises SetupError for a name that Linux does not take."""
     spec = spec_of(pod)
     if spec.get("hostNetwork"):
         return os.uname().nodename

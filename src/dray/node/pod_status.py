@@ -83,7 +83,10 @@ def status(
 
 
 def _rejection(pod: Object, state: PodState) -> Object:
-    """Without states of containers, as a kubelet writes it: `kubectl get` would show those instead of the reason."""
+    """Returns the status of a refused pod, as a kubelet writes it.
+
+    It has no container states: `kubectl get` would show those instead of the reason.
+    """
     return {
         "phase": "Failed",
         "observedGeneration": metadata_of(pod).get("generation"),

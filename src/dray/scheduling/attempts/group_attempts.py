@@ -121,7 +121,7 @@ class GroupAttempts:
         return None
 
     def queued(self, group: Group, first: QueuedPod) -> list[QueuedPod]:
-        """Those that can be tried, in the order of their ranks: neighbours go to one node, or to the next."""
+        """Returns the pods that can be tried, by rank: neighbours go to one node, or to the next."""
         ready = [uid for each in self._state.groups.leaves(group) for uid in self._state.groups.members(each.key).ready]
         queued = [each for uid in ready if (each := self._queue.get(uid)) is not None]
         return sorted(
