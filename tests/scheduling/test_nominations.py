@@ -124,3 +124,31 @@ def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:
         core.scheduler.nominations.drop(pod.uid)
     assert core.state.helped.since(before) == {core.state.nodes["a"].number}
     assert core.state.pods_revision > revision
+
+
+def place(*devices: str) -> Preemption:
+    return Preemption("n", (), tuple({"driver": objects.DRIVER, "pool": "n", "device": each} for each in devices))
+
+
+def test_devices_that_are_no_longer_kept_on_the_same_node_are_free_for_others() -> None:
+    core = one_gpu_node(objects.claim("small"), pod_of("large", nodeSelector={"no": "where"}), gpu_count=2)
+    core.later()
+    [large] = [queued.pod for queued in core.scheduler.queue.all()]
+    core.scheduler.nominations.keep(large, place("gpu-0", "gpu-1"))
+    core.put(pod_of("small", claims=["small"]))
+    assert bound(core.later()) == {}
+    core.scheduler.nominations.keep(large, place("gpu-1"))
+    assert bound(core.later()) == {"small": "n"}
+
+
+def test_resources_are_free_for_others_if_one_of_two_kept_places_moves_away() -> None:
+    core = Core(objects.node("a", cpu="2"), objects.node("b", cpu="2"))
+    core.put(*(pod_of(name, cpu="1", nodeSelector={"no": "where"}) for name in ("p", "q")))
+    core.later()
+    first, second = (queued.pod for queued in core.scheduler.queue.all())
+    keep_all = core.scheduler.nominations.keep_all
+    keep_all({first: Preemption("a", ()), second: Preemption("a", ())})
+    core.put(pod_of("waiting", cpu="1", nodeSelector={"kubernetes.io/hostname": "a"}))
+    assert bound(core.later()) == {}
+    keep_all({first: Preemption("a", ()), second: Preemption("b", ())})
+    assert bound(core.later()) == {"waiting": "a"}

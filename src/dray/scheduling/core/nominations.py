@@ -8,7 +8,8 @@ Places that *drain* are kept apart: nobody was asked to leave them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
@@ -89,11 +90,13 @@ class Nominations:
     def keep_all(self, places: Mapping[Pod, Preemption], *, drains: bool = False) -> None:
         """For pods that are placed together. What was reclaimed once stays so, whoever has to go beside."""
         keys = {pod: f"{pod.uid}{_DRAINING}" if drains else pod.uid for pod in places}
-        nodes = {each.node for each in places.values()}
+        again = Counter(_taken(pod, preemption) for pod, preemption in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
         for each in before.values():
-            # Keeping the same place once more helps nobody, for whichever of them it is.
-            self._leave(each, helps=each.preemption.node not in nodes)
+            # Keeping the same place once more helps nobody, whichever of the pods has it.
+            taken = _taken(each.ghost, each.preemption)
+            again[taken] -= 1
+            self._leave(each, helps=again[taken] < 0)
         seen = self._state.helped.end
         for pod, preemption in places.items():
             known = before.get(pod)
@@ -160,3 +163,14 @@ class Nominations:
                 self._state.release(nomination.claim, helps=False)
         if helps:
             self._state.vacated(preemption.node, preemption.allocation)
+
+
+def _taken(pod: Pod, preemption: Preemption) -> Hashable:
+    """Returns what others see taken where a place is kept for a pod. Equal values leave others the same."""
+    devices = sorted(
+        (each["driver"], each["pool"], each["device"], str(each.get("consumedCapacity") or ""))
+        for each in preemption.allocation
+    )
+    needs = pod.requirements
+    requests = frozenset((*needs.requests.items(), *pod.extra.items()))
+    return preemption.node, pod.priority, requests, needs.ports, frozenset(pod.labels.items()), tuple(devices)
