@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
 from click.testing import Result
 
 from tests.cli.running import eventually
@@ -61,6 +62,18 @@ def test_what_is_shown_can_be_read_again(run: Dray, tmp_path: Path) -> None:
         file = tmp_path / "copy.yaml"
         file.write_text(run("fleet", "show", name, "-o", "yaml").stdout)
         assert run("fleet", "show", name, "-f", str(file)).stdout == run("fleet", "show", name).stdout
+
+
+def test_templates_for_autoscalers_are_yaml_and_name_what_is_left_out(run: Dray) -> None:
+    slices = list(yaml.safe_load_all(run("fleet", "show", "p5.48xlarge", "-o", "slices").stdout))
+    assert {each["kind"] for each in slices} == {"ResourceSlice"}
+    (node,) = yaml.safe_load_all(run("fleet", "show", "p5.48xlarge", "-o", "nodes").stdout)
+    assert node["status"]["allocatable"]["cpu"] == "192"
+    kinds = [each["kind"] for each in yaml.safe_load_all(run("fleet", "show", "p5.48xlarge", "-o", "karpenter").stdout)]
+    assert kinds == ["NodePool", "DRAConfig", "DRAConfig", "DRAConfig"]
+    patch = run("fleet", "show", "p5.48xlarge", "-o", "capi")
+    assert list(yaml.safe_load(patch.stdout)) == ["metadata"]
+    assert "left out: 32 devices of dra.net: annotations describe whole GPUs of one driver only" in patch.stderr
 
 
 def test_a_wrong_file_is_named_with_line_and_fix(run: Dray, tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from dray.yaml.writing import as_yaml
 
 if TYPE_CHECKING:
     from dray.fleet.documents import Content, Library
+    from dray.fleet.machine import Machine
     from dray.fleet.machine_type import MachineType
 
 _OUTPUTS: Final = ("table", "json", "yaml")
+_TEMPLATES: Final = ("slices", "nodes", "karpenter", "capi")
 _COLUMNS: Final = ("Name", "CPUs", "Memory", "GPUs", "TPUs", "NICs", "NUMA", "Price", "Source", "Description")
 
 
@@ -64,16 +66,23 @@ def list_(files: tuple[str, ...], output: str) -> None:
 @fleet.command()
 @click.argument("name")
 @click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="File with more machine types; repeatable.")
-@output_option(*_OUTPUTS)
+@output_option(*_OUTPUTS, *_TEMPLATES)
 def show(name: str, files: tuple[str, ...], output: str) -> None:
     """Print a machine type and its devices.
 
     NAME can include a mode for GPUs, as in --fleet: p5.48xlarge:mig. The output of -o yaml can go into your own file.
 
+    Autoscalers need to know what a machine has before it exists. The formats for them are YAML: `slices` and `nodes`
+    are the ResourceSlices and the Node that a machine of this type would have, `karpenter` is a NodePool with the
+    devices as a DRAConfig, and `capi` is a patch with the annotations that cluster-autoscaler reads from a
+    MachineDeployment of Cluster API. What a format cannot express is listed on standard error.
+
     \b
     Examples:
       dray fleet show p5.48xlarge
       dray fleet show p5.48xlarge:mig -o yaml
+      dray fleet show p5.48xlarge -o slices
+      kubectl patch machinedeployment gpus --type merge -p "$(dray fleet show p5.48xlarge -o capi)"
 
     Exit status: 0 printed, 2 there is no such machine type, or a file is wrong.
     """
@@ -82,6 +91,9 @@ def show(name: str, files: tuple[str, ...], output: str) -> None:
 
     chosen = chosen_fleet((*files, f"{name}=1"), None)
     machine = chosen.machines[-1]
+    if output in _TEMPLATES:
+        _print_template(machine, output)
+        return
     if output != "table":
         _print([_document(_library(files).machine_types[machine.type.name].content)], output)
         return
@@ -179,6 +191,23 @@ def _print(documents: list[Object], output: str) -> None:
         click.echo(as_yaml(documents), nl=False)
     else:
         click.echo(structured(documents[0] if len(documents) == 1 else documents, output), nl=False)
+
+
+def _print_template(machine: Machine, output: str) -> None:
+    from dray.fleet.templates import Template, capacity_annotations, karpenter_of, slices_of
+
+    match output:
+        case "slices":
+            template = Template(tuple(slices_of(machine)))
+        case "nodes":
+            template = Template((machine.node(),))
+        case "karpenter":
+            template = karpenter_of(machine)
+        case _:
+            template = capacity_annotations(machine)
+    for note in template.notes:
+        click.echo(f"left out: {note}", err=True)
+    click.echo(as_yaml(template.documents), nl=False)
 
 
 def _row(machine: MachineType) -> tuple[Any, ...]:

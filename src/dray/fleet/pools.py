@@ -93,17 +93,21 @@ def slice_name(machine: Machine, driver: str, number: int) -> str:
     return f"{number:05x}-{driver}-{machine.name}"
 
 
-def slice_of(machine: Machine, driver: str, number: int, count: int, content: SliceContent, node: Object) -> Object:
-    """A ResourceSlice, owned by the stored node."""
+def slice_of(
+    machine: Machine, driver: str, number: int, count: int, content: SliceContent, node: Object | None = None
+) -> Object:
+    """Returns a ResourceSlice, owned by the stored node if there is one."""
     pool = {"name": machine.name, "generation": 1, "resourceSliceCount": count}
     spec: Object = {"driver": driver, "pool": pool, "nodeName": machine.name}
     if content.shared_counters:
         spec["sharedCounters"] = list(content.shared_counters)
     if content.devices:
         spec["devices"] = list(content.devices)
-    uid = node["metadata"]["uid"]
-    owner = {"apiVersion": "v1", "kind": "Node", "name": machine.name, "uid": uid, "controller": True}
-    metadata = {"name": slice_name(machine, driver, number), "ownerReferences": [owner]}
+    metadata: Object = {"name": slice_name(machine, driver, number)}
+    if node is not None:
+        uid = node["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": machine.name, "uid": uid, "controller": True}
+        metadata["ownerReferences"] = [owner]
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
