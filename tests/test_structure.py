@@ -101,7 +101,7 @@ SETS_ATTRIBUTES = {
     },
     "quota/quota_tree.py": {"children height lendables parent totals used": _OWN_NODES},
     "quota/usage_decay.py": {"end": "Buckets are records of the history."},
-    "reservations/drains.py": {
+    "reservations/reserved_places.py": {
         "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",
         "renewed shadow since uids until": "Records of reservations.",
     },

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from dray.api.catalogue import find
-from dray.cli.components import chosen
+from dray.cli.components import chosen, scheduling
 from dray.client.api import ApiClient
 from dray.client.http import HttpTransport
 from dray.client.kubeconfig import Kubeconfig
@@ -144,3 +145,16 @@ def test_which_controllers(run: Dray) -> None:
 def test_the_documentation_names_every_controller() -> None:
     text = (Path(__file__).parents[2] / "docs/controllers.md").read_text()
     assert re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE) == list(CONTROLLERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "minutes"), [([], "30"), (["--reserve-minutes", "5"], "5.0"), (["--drain-minutes", "5"], "5.0")]
+)
+def test_the_former_name_of_an_option_still_works(options: list[str], minutes: str) -> None:
+    @click.command()
+    @scheduling
+    def command(reserve_minutes: float, **_: object) -> None:
+        click.echo(reserve_minutes)
+
+    assert CliRunner().invoke(command, options).output.startswith(minutes)
+    assert "--drain-minutes" not in CliRunner().invoke(command, ["--help"]).output

@@ -6,8 +6,8 @@ from dray.scheduling.explain.consolidation import Consolidator
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod
-from tests.scheduling.test_drains import fleet, training
 from tests.scheduling.test_kai_groups import kai_group, tell
+from tests.scheduling.test_reserved_places import fleet, training
 from tests.scheduling.test_share_tree import queue
 
 JOB = {"kind": "Job", "name": "j", "uid": "job", "controller": True, "apiVersion": "batch/v1"}

@@ -248,7 +248,7 @@ def test_a_gang_that_could_not_be_evicted_counts_as_started():
     core.settle()
     core.put(pod("urgent", cpu="1", value=10))
     (action,) = [each for each in core.later() if victims([each])]
-    core.scheduler.unsaid(action, core.now)
+    core.scheduler.refusal_failed(action, core.now)
     core.remove("Pod", "urgent")
     core.put(objects.node("more", cpu="1"), member("late", cpu="1"))
     assert bound(core.settle()) == {"late": "more"}

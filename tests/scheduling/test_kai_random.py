@@ -80,7 +80,7 @@ class Day:
         tree, count = kai.shares(), Counter()
         for node in self.core.state.nodes.values():
             for each in node.pods.values():
-                name = kai.queue_of(each) if not each.ghost else None
+                name = kai.queue_of(each) if not each.is_placeholder else None
                 if name is not None:
                     for above in tree.path(name):
                         count[above.name] += sum(kai.charges.held(each).get(key, 0) for key in ("gpu",)) // (

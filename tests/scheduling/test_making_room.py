@@ -4,7 +4,7 @@ from dray.scheduling.model.making_room import ANNOTATION, mark
 from dray.testing import objects
 from tests.scheduling.core import Core, binds, bound, pod
 from tests.scheduling.test_consolidation import fleet, running, scattered, wanting
-from tests.scheduling.test_drains import training
+from tests.scheduling.test_reserved_places import training
 
 
 def say(core, name, title, until=600.0):

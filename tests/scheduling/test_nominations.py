@@ -112,9 +112,9 @@ def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
     core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("c", ())), strict=True)))
     assert core.state.helped.since(before) == {core.state.nodes["a"].number}
     core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("a", ())), strict=True)))
-    assert core.scheduler.nominations.stirred(before) == []
+    assert core.scheduler.nominations.to_retry(before) == []
     core.put(objects.node("b", cpu="7"))
-    assert core.scheduler.nominations.stirred(before) == [pods[0].uid]
+    assert core.scheduler.nominations.to_retry(before) == [pods[0].uid]
 
 
 def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:

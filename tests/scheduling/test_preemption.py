@@ -290,7 +290,7 @@ def test_pods_that_are_being_bound_are_victims_once_they_are():
 
 def test_a_pod_that_comes_to_where_another_waits_for_is_a_victim_once_it_is_bound():
     """While it is being bound, those leave who stood in the way of removing it."""
-    core = Core(objects.node("n"), gpus.slice_of("n", 2), drain_seconds=0)
+    core = Core(objects.node("n"), gpus.slice_of("n", 2), reservation_seconds=0)
     for number, value in enumerate((20, 10)):
         core.put(user(f"held-{number}", value=value), holding(f"c{number}", f"gpu-{number}", users=[f"held-{number}"]))
     core.put(objects.claim("c-high", objects.request(count=2)), pod("high", claims=["c-high"], value=10))

@@ -206,6 +206,6 @@ def test_what_was_said_once_is_not_said_again():
 def test_what_could_not_be_said_is_tried_again():
     core = one_gpu_node(pod("p", cpu="100"))
     (said,) = core.actions()
-    core.scheduler.unsaid(said, core.now)
+    core.scheduler.refusal_failed(said, core.now)
     (again,) = core.later(1)
     assert again.message == said.message

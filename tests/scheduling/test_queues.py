@@ -478,7 +478,7 @@ def test_who_counts_on_others_to_go_does_so_no_longer_when_they_could_not_be_ask
     assert victims(core.later()) == []
     core.remove("Pod", "urgent")
     assert victims(core.later()) == []
-    core.scheduler.unsaid(asked, core.now)
+    core.scheduler.refusal_failed(asked, core.now)
     assert "higher" in bound(core.settle())
 
 

@@ -176,7 +176,7 @@ class Jobs:
 class KueueJobs(Jobs):
     def world(self):
         chance = self.chance
-        core = Core(*(objects.node(f"n{n}", cpu="4") for n in range(2)), flavor(), drain_seconds=0)
+        core = Core(*(objects.node(f"n{n}", cpu="4") for n in range(2)), flavor(), reservation_seconds=0)
         core.put(cohort("org", ("any", {"cpu": nominal(chance.choice((0, 2, 4)))})))
         for name in "abc":
             policy = {"reclaimWithinCohort": chance.choice(("Any", "Any", "LowerPriority"))}
@@ -205,7 +205,7 @@ class KueueJobs(Jobs):
 class KaiJobs(Jobs):
     def world(self):
         chance = self.chance
-        core = Core(queue("dept", quota=-1), drain_seconds=0)
+        core = Core(queue("dept", quota=-1), reservation_seconds=0)
         for n in range(2):
             core.put(objects.node(f"n{n}", cpu="64"), gpus.slice_of(f"n{n}", chance.choice((2, 4))))
         for name in "abc":

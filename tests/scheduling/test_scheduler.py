@@ -25,7 +25,7 @@ def test_a_pod_waits_for_its_claim_without_being_tried():
 def test_a_reason_that_could_not_be_written_is_reported_again():
     core = one_gpu_node(pod("p", claims=["c"]))
     (report,) = core.later(10)
-    core.scheduler.unsaid(report, core.now)
+    core.scheduler.refusal_failed(report, core.now)
     assert list(refused(core.later(10))) == ["p"]
 
 

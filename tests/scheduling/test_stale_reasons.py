@@ -7,7 +7,7 @@ from tests.scheduling.core import Core, bound, holding, pod, refused, user
 
 def waiting_behind(*holders):
     """One node whose GPUs are held, and pods that want two of them."""
-    core = Core(objects.node("n"), gpus.slice_of("n", len(holders)), drain_seconds=0)
+    core = Core(objects.node("n"), gpus.slice_of("n", len(holders)), reservation_seconds=0)
     for number, name in enumerate(holders):
         core.put(user(f"{name}-pod"), holding(name, f"gpu-{number}", users=[f"{name}-pod"]))
     return core

@@ -12,7 +12,7 @@ from dray.scheduling.reservations.backfill import earliest, end_of, ends, may_st
 from dray.testing import objects
 from tests.scheduling import models
 from tests.scheduling.core import Core, bound, placed
-from tests.scheduling.test_drains import training
+from tests.scheduling.test_reserved_places import training
 
 FREE, NEED, ENDS = 3, 6, [10.0] * 5
 
@@ -34,7 +34,7 @@ def test_t20_j2_starts_j3_waits_j4_could(size, length, starts):
 
 def test_t20_by_the_scheduler():
     nodes = [objects.node(f"n{n}", cpu="1") for n in range(8)]
-    core = Core(*nodes, drain_seconds=600)
+    core = Core(*nodes, reservation_seconds=600)
     core.now = 1000.0
     for n in range(5):
         made = placed(f"r-{n}", f"n{n}", cpu="1", activeDeadlineSeconds=1000)
@@ -47,7 +47,7 @@ def test_t20_by_the_scheduler():
     core.now += 30
     core.remove("Pod", "past")
     core.settle(10)
-    assert core.scheduler.drains.active
+    assert core.scheduler.reservations.active
     # It can start when R ends, at 2000.
     core.put(*training("j3", 3, cpu="1", activeDeadlineSeconds=1500))
     assert bound(core.settle(10)) == {}

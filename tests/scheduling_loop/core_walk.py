@@ -21,7 +21,7 @@ from tests.scheduling.core import Core
 from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.pod_checker import Gang, PodChecker
 from tests.scheduling_loop.queued_walk import DEVICES, LIMITS, WITH_QUEUES, QueuedSteps, queues
-from tests.scheduling_loop.soundness import could_run, differences, keep_drained, kept_off, told
+from tests.scheduling_loop.soundness import could_run, differences, keep_reserved, kept_off, told
 from tests.scheduling_loop.walk_steps import CONSTRAINTS, NODES, REQUESTS, STEPS, Steps, network, slices_of
 
 _PRIORITIES = {"low": 10, "high": 100}
@@ -216,7 +216,7 @@ class CoreWalk(QueuedSteps, Steps, Core):
         if isinstance(action, Bind | BindGroup):
             later(self._write_claims, [action] if isinstance(action, Bind) else action.binds, later)
         elif self._chance.random() < self._rate:
-            later(lambda: scheduler.unsaid(action, self.now))
+            later(lambda: scheduler.refusal_failed(action, self.now))
         else:
             self._make_room(action, later)
 
@@ -305,10 +305,10 @@ class CoreWalk(QueuedSteps, Steps, Core):
         rate, self._rate = self._rate, 0
         self.go_on(120)
         self._rate = rate
-        live, fresh = self.scheduler, self._fresh(drain_seconds=0)
-        with live.nominations.without_draining():
+        live, fresh = self.scheduler, self._fresh(reservation_seconds=0)
+        with live.nominations.without_reservations():
             unlike = differences(live, fresh)
-        keep_drained(live, fresh)
+        keep_reserved(live, fresh)
         waiting = could_run(fresh, kept_off(live))
         return [*self.pods.problems, *self.devices.problems, *unlike, *waiting, *told(live, waiting)]
 

@@ -85,7 +85,7 @@ def differences(live, fresh):
             keys = sorted((k for k in one.keys() | other.keys() if one.get(k) != other.get(k)), key=str)
             problems += [f"{name}: {k}: {one.get(k)!r} instead of {other.get(k)!r}" for k in keys[:5]]
     for uid, kept in live.nominations._kept.items():
-        if kept.drains and live.drains.active:
+        if kept.reserved and live.reservations.active:
             continue
         problems.append(f"a place on {kept.preemption.node} is kept for {kept.pod.key[1]} ({uid})")
     if live.in_flight or live.state.claims._assumed:
@@ -142,7 +142,7 @@ def kept_off(live):
         name
         for queued in live.queue.all()
         if queued.reported is not None and queued.reported.status is not None
-        if any(reason.code in (Code.DRAINING, Code.QUEUE_HELD_UP) for reason in queued.reported.status.reasons)
+        if any(reason.code in (Code.PLACE_RESERVED, Code.QUEUE_HELD_UP) for reason in queued.reported.status.reasons)
         for name in (queued.pod.key[1], _group_name(live, queued.pod))
     }
 
@@ -157,12 +157,12 @@ def _title(action):
     return action.group.key.name if isinstance(action, BindGroup | RefuseGroup) else action.pod.key[1]
 
 
-def keep_drained(live, fresh):
+def keep_reserved(live, fresh):
     """The place that one scheduler keeps for a group, another keeps too: whoever waits for it waits with reason."""
     for kept in list(live.nominations._kept.values()):
         queued = fresh.queue.get(kept.pod.uid)
-        if kept.drains and queued is not None:
-            fresh.nominations.keep(queued.pod, kept.preemption, drains=True)
+        if kept.reserved and queued is not None:
+            fresh.nominations.keep(queued.pod, kept.preemption, reserved=True)
 
 
 def told(live, problems):

@@ -46,8 +46,8 @@ async def test_groups_and_queues():
         assert await local.eventually(refused) == 1
         assert local.sample("dray_scheduler_waiting_groups") == 1
         assert local.sample("dray_scheduler_groups_without_room") == 1
-        assert local.sample("dray_scheduler_draining_groups") == 0
-        assert local.sample("dray_scheduler_drains_total", {"result": "begun"}) == 0
+        assert local.sample("dray_scheduler_groups_with_reservation") == 0
+        assert local.sample("dray_scheduler_reservations_total", {"result": "begun"}) == 0
         await local.delete("Pod", "p0")
         await local.delete("Pod", "p1")
         await local.delete("Pod", "p2")

@@ -57,7 +57,7 @@ class Traffic:
             await asyncio.sleep(2)
 
     def start(self):
-        self.cluster.schedule(drain_seconds=200)
+        self.cluster.schedule(reservation_seconds=200)
         self.cluster.transports["scheduler"].rate = 0.05
 
     async def _gang(self):

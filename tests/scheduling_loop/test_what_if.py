@@ -55,7 +55,7 @@ def fingerprint(walk):
             (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending))
             for policy in state.queues.policies
         ],
-        "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.draining_places()),
+        "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.reserved_places()),
         "waiters": picture(scheduler.waiters),
         "queue": {each.pod.uid: (each.subqueue, each.group and str(each.group.key)) for each in scheduler.queue.all()},
         "woken": (state.queues.waiters.woken, state.queues.waiters.freed, state.helped.end, state.pods_revision),
@@ -85,7 +85,7 @@ class Trials:
     def _change(self, trial, evicted, placed):
         state, number = self.walk.state, self.random.random()
         if number < 0.45:
-            pods = [pod for node in state.nodes.values() for pod in node.pods.values() if not pod.ghost]
+            pods = [pod for node in state.nodes.values() for pod in node.pods.values() if not pod.is_placeholder]
             pods = [pod for pod in pods if not trial.has(("pod", pod.uid)) and state.bound(pod)]
             if pods:
                 evicted.append(self.random.choice(pods))

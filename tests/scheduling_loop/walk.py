@@ -29,7 +29,7 @@ from tests.scheduling_loop.soundness import (
     could_run,
     differences,
     felled,
-    keep_drained,
+    keep_reserved,
     kept_off,
     outlived,
     told,
@@ -213,9 +213,9 @@ class Walk(Steps):
         self.bound += sum(bool(each["spec"].get("nodeName")) for each in pods.values())
         fresh = await self._relisted()
         # What is kept for a group only this scheduler knows.
-        with live.nominations.without_draining():
+        with live.nominations.without_reservations():
             unlike = differences(live, fresh)
-        keep_drained(live, fresh)
+        keep_reserved(live, fresh)
         waiting = could_run(fresh, kept_off(live))
         return [
             *outlived(await self._list("ResourceClaim"), pods),
@@ -229,7 +229,7 @@ class Walk(Steps):
     async def _relisted(self):
         """A scheduler that knows what the server knows, and nothing else. It keeps no places from anybody: it is asked
         who could run now."""
-        fresh, now = Scheduler(Options(drain_seconds=0)), self._time.now().timestamp()
+        fresh, now = Scheduler(Options(reservation_seconds=0)), self._time.now().timestamp()
         fresh.state.groups.served.add("scheduling.k8s.io")
         cluster = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
         await self._relist_queues(fresh, now)

@@ -38,7 +38,7 @@ SCHEDULER_OPTIONS: Final = (
     "devices",
     "node_devices",
     "device_preemption",
-    "drain_minutes",
+    "reserve_minutes",
     "queue_usage",
     "queues",
     "plugins",
@@ -58,8 +58,10 @@ def scheduling(command: Command) -> Command:
             show_default=True,
             help="Preempt pods of lower priority to free their devices.",
         ),
+        # The former name.
+        click.option("--drain-minutes", "reserve_minutes", type=click.FloatRange(min=0), default=30, hidden=True),
         click.option(
-            "--drain-minutes",
+            "--reserve-minutes",
             type=click.FloatRange(min=0),
             default=30,
             show_default=True,
@@ -106,7 +108,7 @@ def scheduler_options(
     devices: str,
     node_devices: str,
     device_preemption: bool,
-    drain_minutes: float,
+    reserve_minutes: float,
     queue_usage: UsageOptions | None,
     queues: str,
     plugins: tuple[str, ...],
@@ -122,7 +124,7 @@ def scheduler_options(
         POLICIES[devices],
         _NODE_DEVICES[node_devices],
         preempt_for_devices=device_preemption,
-        drain_seconds=60 * drain_minutes,
+        reservation_seconds=60 * reserve_minutes,
         queue_usage=queue_usage,
         queues=QueueMode(queues),
     )

@@ -48,7 +48,7 @@ from dray.scheduling.model.status import Diagnosis, Status
 from dray.scheduling.placement.algorithm import SchedulingAlgorithm
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
-from dray.scheduling.reservations.drains import Drains
+from dray.scheduling.reservations.reserved_places import ReservedPlaces
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
 _TRIED: Final = 100
@@ -89,7 +89,7 @@ class Scheduler:
             state, self.algorithm, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
         )
         self.nominations = Nominations(state)
-        self.drains = Drains(self.nominations, queue, options.drain_seconds)
+        self.reservations = ReservedPlaces(self.nominations, queue, options.reservation_seconds)
         self.waiters = Waiters()
         self.gate_reports = GateReports()
         self._stale_reasons = StaleReasons(queue)
@@ -168,7 +168,7 @@ class Scheduler:
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
         """Into the active queue, if no plugin keeps the pod from being tried at all."""
-        # After an error it waits its time, whatever its own writes stirred up.
+        # After an error it waits its time, whichever events its own writes caused.
         if queued.subqueue in (SubQueue.IN_FLIGHT, SubQueue.BACKOFF):
             return
         pod = queued.pod
@@ -181,7 +181,7 @@ class Scheduler:
                 self.state.groups.ready(pod, is_ready=False)
                 # Neither a place nor quota is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
-                self.drains.forget_pod(pod.uid)
+                self.reservations.forget_pod(pod.uid)
                 self.state.queues.forget(pod)
                 return
             self.gate_reports.remove(pod.uid)
@@ -204,9 +204,9 @@ class Scheduler:
         Also None after much work that led to nothing; then it is `interrupted` and there may be more to do.
         """
         self.interrupted = False
-        if self.drains.waiting:
-            self.drains.expire(now)
-            if (uid := self.drains.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
+        if self.reservations.waiting:
+            self.reservations.expire(now)
+            if (uid := self.reservations.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
                 self.enqueue(overlooked, now)
         if (report := self._gate_report(now)) is not None:
             return report
@@ -310,13 +310,13 @@ class Scheduler:
     def clock_set(self, seconds: float) -> None:
         """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
         self.queue.clock_set(seconds)
-        self.drains.clock_set(seconds)
+        self.reservations.clock_set(seconds)
         self.state.evictions.clock_set(seconds)
         self.gate_reports.clock_set(seconds)
         self._stale_reasons.clock_set(seconds)
 
     def due(self) -> float | None:
-        times = (self.queue.due(), self.drains.due(), self.gate_reports.due(), self._stale_reasons.due())
+        times = (self.queue.due(), self.reservations.due(), self.gate_reports.due(), self._stale_reasons.due())
         return min((each for each in times if each is not None), default=None)
 
     # Searches that go on elsewhere
@@ -390,7 +390,7 @@ class Scheduler:
         if self.queue.get(uid) is not None and action.claims:
             self.waiters.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
 
-    def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
+    def refusal_failed(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
         self.state.groups.unmark_evicted(victims)

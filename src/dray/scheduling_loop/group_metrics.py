@@ -39,20 +39,24 @@ class GroupMetrics(Collector):
         yield from self._queues()
 
     def _groups(self) -> Iterator[Metric]:
-        drains = self._scheduler.drains
+        reservations = self._scheduler.reservations
         waiting = {each.pod.group for each in self._scheduler.queue.all() if each.pod.group is not None}
         yield GaugeMetricFamily("dray_scheduler_waiting_groups", "Groups with pods that wait.", value=len(waiting))
         yield GaugeMetricFamily(
-            "dray_scheduler_groups_without_room", "Groups that wait for nothing but room.", value=drains.waiting
+            "dray_scheduler_groups_without_room", "Groups that wait for nothing but room.", value=reservations.waiting
         )
         yield GaugeMetricFamily(
-            "dray_scheduler_draining_groups", "Groups whose place is kept from others.", value=int(drains.active)
+            "dray_scheduler_groups_with_reservation",
+            "Groups for which room is reserved.",
+            value=int(reservations.active),
         )
         kept = CounterMetricFamily(
-            "dray_scheduler_drains_total", "Places that were kept for groups, and those in vain.", labels=("result",)
+            "dray_scheduler_reservations_total",
+            "Reservations of room for groups, and those in vain.",
+            labels=("result",),
         )
-        kept.add_metric(("begun",), drains.begun)
-        kept.add_metric(("given_up",), drains.given_up)
+        kept.add_metric(("begun",), reservations.begun)
+        kept.add_metric(("given_up",), reservations.given_up)
         yield kept
 
     def _queues(self) -> Iterator[Metric]:

@@ -119,24 +119,24 @@ class SchedulerLoop:
         self.metrics.follow(self.scheduler.queue)
         self.group_metrics = GroupMetrics(metrics, self.scheduler)
         self._throttled = ThrottledLog(_logger)
-        self._stirred = asyncio.Event()
+        self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
         self._saying: dict[str, asyncio.Task[None]] = {}
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._prepared = False
-        feed(self.scheduler, informers, self.now, self._stirred.set, self._faults.set_aside)
+        feed(self.scheduler, informers, self.now, self._wake.set, self._faults.set_aside)
         self._follow_optional_kinds(client, informers, events)
         self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
         self._log = self._made(client, sharing) if sharing is not None else None
         placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
-        self._searcher = Searcher(self.scheduler, self.now, self._stirred.set)
+        self._searcher = Searcher(self.scheduler, self.now, self._wake.set)
         self._binder = Binder(
             self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, log=self._log
         )
 
     def _follow_optional_kinds(self, client: ApiClient, informers: Informers, events: EventRecorder) -> None:
-        scheduler, now, wake = self.scheduler, self.now, self._stirred.set
+        scheduler, now, wake = self.scheduler, self.now, self._wake.set
         gates = scheduler.options.gates
         without = [kind for kind, gate in _GATES.items() if not gates[gate]]
         self._kinds = OptionalFeed(client, informers, events, scheduler, now, wake, self._faults.set_aside, without)
@@ -152,7 +152,7 @@ class SchedulerLoop:
             namespace=sharing.namespace,
             identity=sharing.identity,
             patience=sharing.patience,
-            changed=self._stirred.set,
+            changed=self._wake.set,
         )
 
     def troubles(self) -> list[str]:
@@ -166,7 +166,7 @@ class SchedulerLoop:
         await self._kinds.start()
         for each in self._queue_systems:
             await each.start()
-        await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
+        await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._wake.set)
         await self._informers.synced()
         self._prepared = True
 
@@ -199,7 +199,7 @@ class SchedulerLoop:
 
     async def idle(self) -> None:
         """Returns when there is nothing to decide or to write at the moment."""
-        while self._writing or self._stirred.is_set() or self.scheduler.interrupted:
+        while self._writing or self._wake.is_set() or self.scheduler.interrupted:
             await asyncio.sleep(0.005)
 
     async def _decide(self) -> None:
@@ -207,7 +207,7 @@ class SchedulerLoop:
         in_a_row = 0
         offset = self.now() - loop.time()
         while True:
-            self._stirred.clear()
+            self._wake.clear()
             began = loop.time()
             now = self.now()
             offset = self._follow_clock(now - began, offset)
@@ -242,7 +242,7 @@ class SchedulerLoop:
         due = self.scheduler.due()
         try:
             async with asyncio.timeout(max(0.0, due - self.now()) if due is not None else None):
-                await self._stirred.wait()
+                await self._wake.wait()
         except TimeoutError:
             pass
 
@@ -264,7 +264,7 @@ class SchedulerLoop:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._writing.discard(task)
         self._slots.release()
-        self._stirred.set()
+        self._wake.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a decision could not be carried out", exc_info=error)
 
@@ -322,7 +322,7 @@ class SchedulerLoop:
         except ClientError as error:
             if not is_ordinary(error):
                 self._throttled.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
-            self.scheduler.unsaid(action, self.now())
+            self.scheduler.refusal_failed(action, self.now())
 
     async def _refuse_group(self, action: RefuseGroup) -> None:
         try:
@@ -346,7 +346,7 @@ class SchedulerLoop:
         except ClientError as error:
             if not is_ordinary(error):
                 self._throttled.warning(cause_of(error), "%s: %s", decisions.title(action), error)
-            self.scheduler.unsaid(action, self.now())
+            self.scheduler.refusal_failed(action, self.now())
 
     async def _stop(self, pod: Pod, queue: str) -> None:
         """A pod has to go since its queue is stopped."""

@@ -31,10 +31,10 @@ _logger = logging.getLogger("dray.scheduler")
 
 
 class Searcher:
-    def __init__(self, scheduler: Scheduler, now: Callable[[], float], stirred: Callable[[], None]) -> None:
+    def __init__(self, scheduler: Scheduler, now: Callable[[], float], wake: Callable[[], None]) -> None:
         self._scheduler = scheduler
         self._now = now
-        self._stirred = stirred
+        self._wake = wake
         self._wanted = asyncio.Event()
         self.limit = THOROUGH
 
@@ -52,7 +52,7 @@ class Searcher:
             outcome = await self._search(search)
             if outcome is not None:
                 self._scheduler.searched(search, outcome, self._now())
-                self._stirred()
+                self._wake()
 
     async def _search(self, search: FurtherSearch) -> Outcome | None:
         """None if it was given up, because nobody waits for it."""

@@ -36,7 +36,7 @@ from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.queue_quota import QueuedAsk
-from dray.scheduling.reservations.group_drains import GroupDrains
+from dray.scheduling.reservations.group_reservations import GroupReservations
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
@@ -58,8 +58,8 @@ class GroupAttempts:
         self.placer = GroupPlacer(scheduler.state, scheduler.framework, scheduler.algorithm, scheduler.devices)
         self._preemptor = GroupPreemptor(scheduler.state, scheduler.preemptor, self.placer)
         self._quota = GroupQuota(scheduler.state, scheduler.reclaimer, scheduler.preemptor, self.placer)
-        self._drains = scheduler.drains
-        self._group_drains = GroupDrains(scheduler, self.placer)
+        self._reservations = scheduler.reservations
+        self._group_reservations = GroupReservations(scheduler, self.placer)
 
     def group_of(self, pod: Pod) -> Group | None:
         """The group that the pod is placed with, if it cannot be placed by itself: the root of the tree."""
@@ -82,11 +82,11 @@ class GroupAttempts:
                 # Others of the tree are told by themselves; else each would have it told to them anew, without end.
                 found = [each for each in found if each.pod.group == group.key]
             found = found if queued in found else [queued]
-            self._drains.forget(group.key)
+            self._reservations.forget(group.key)
             return self._refuse(group, found, GroupDiagnosis(1, status=flaw, error=flaw.error), now)
         need = groups.need(group)
         if not groups.is_ready(group) or self._framework.pre_enqueue(queued.pod) is not None:
-            self._drains.forget(group.key)
+            self._reservations.forget(group.key)
             self._scheduler.enqueue(queued, now)
             if queued.subqueue is SubQueue.ACTIVE:
                 # The last of them to become ready is tried with all others.
@@ -96,9 +96,9 @@ class GroupAttempts:
         found = self.queued(group, queued)
         work = _work_for(found)
         pods = [each.pod for each in found]
-        with self._scheduler.nominations.out_of_sight_of(*pods), self._state.queues.lent_to(*pods):
+        with self._scheduler.nominations.hidden_from(*pods), self._state.queues.lent_to(*pods):
             if (status := self._mismatch(group, found)) is not None:
-                self._drains.forget(group.key)
+                self._reservations.forget(group.key)
                 return self._refuse(group, found, GroupDiagnosis(need, status=status, error=True), now)
             for pod in pods:
                 self._state.queues.reclaim_waiters.remove(pod.uid)
@@ -164,8 +164,8 @@ class GroupAttempts:
             if answer is not None and len(least) < len(members) and len({each.kind for each in members}) > 1:
                 # Others of its pods may fit where these do not.
                 answer = self.placer.place(group, members, need, trial)
-            if answer is not None and self._drains.active:
-                answer = self._group_drains.beside(group, least, need, trial, answer)
+            if answer is not None and self._reservations.active:
+                answer = self._group_reservations.beside(group, least, need, trial, answer)
             searched = self._make_room(group, least, need, trial, answer, idle) if answer is not None else _NOT_SOUGHT
         if answer is None:
             # One that was taken from the queue and cannot be tried would not come back.
@@ -180,7 +180,7 @@ class GroupAttempts:
         if searched.found is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
         else:
-            self._drains.forget(group.key)
+            self._reservations.forget(group.key)
             self._quota.keep([each.pod for each in queued], searched.found)
         wide = any(self._framework.own_filters(member.cycle) for member in members)
         return self._refuse(group, queued, answer, now, idle, searched, cluster_wide=wide)
@@ -200,21 +200,21 @@ class GroupAttempts:
             searched = self._preemptor.find(group, members, need, trial)
         queued = [each.queued for each in members]
         if searched.found is not None or idle:
-            self._drains.forget(group.key)
-        elif not (answer.error or answer.undecided) and self._drains.refused(group, queued, members[0].cycle.now):
-            self._group_drains.seek(group, members, need, trial)
+            self._reservations.forget(group.key)
+        elif not (answer.error or answer.undecided) and self._reservations.refused(group, queued, members[0].cycle.now):
+            self._group_reservations.seek(group, members, need, trial)
         return searched
 
-    def drain_for(self, queued: QueuedPod, now: float) -> None:
+    def reserve_place_for(self, queued: QueuedPod, now: float) -> None:
         """Keeps a place for a pod by itself for which there is no room, where it is its turn."""
         pod = queued.pod
         group = single(pod.key, pod.uid, pod.document)
-        if self._drains.refused(group, [queued], now):
+        if self._reservations.refused(group, [queued], now):
             work = _work_for([queued])
             found, _ = self._prepared([queued], now, work)
             if found:
                 with self.placer.trial(found, work) as (trial, members):
-                    self._group_drains.seek(group, members, 1, trial)
+                    self._group_reservations.seek(group, members, 1, trial)
 
     def _suffice(self, group: Group, found: Iterable[tuple[QueuedPod, Cycle]]) -> bool:
         """Whether so many pods are enough, of each group that they belong to."""
@@ -262,7 +262,7 @@ class GroupAttempts:
     ) -> RefuseGroup | None:
         """The group's queue has too little for it: others go, if they have to and it would find its places then."""
         asked, status = lack
-        self._drains.forget(group.key)
+        self._reservations.forget(group.key)
         searched = _NOT_SOUGHT
         if asked is not None:
             searched = self._quota.reclaim(asked, group, need, partial(self._prepare, group, queued, now, work))
@@ -299,7 +299,7 @@ class GroupAttempts:
     # What follows
 
     def _bind(self, group: Group, members: Sequence[Member]) -> BindGroup:
-        self._drains.forget(group.key)
+        self._reservations.forget(group.key)
         binds, seen = [], set[tuple[Key, str]]()
         for member in members:
             placement = member.placement
@@ -342,7 +342,7 @@ class GroupAttempts:
             for each in queued:
                 self._queue.gate(each, now)
             return None
-        self._drains.forget(group.key)
+        self._reservations.forget(group.key)
         for each, status in rejected:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         status = rejected[0][1]
@@ -363,14 +363,14 @@ class GroupAttempts:
         cluster_wide: bool = False,
     ) -> RefuseGroup | None:
         preemption = searched.found
-        diagnosis = replace(diagnosis, draining=self._drains.draining(group))
+        diagnosis = replace(diagnosis, reservation=self._reservations.period(group))
         news = any(each.reported != diagnosis for each in queued)
         to_do = bool(release or (preemption is not None and preemption.victims))
         if group.timeout is not None:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
         awaits_binding = searched.awaits_binding and preemption is None
         to_do = self._keep_places(queued, preemption) or to_do
-        binding = awaits_binding or self._drains.awaits_binding(group)
+        binding = awaits_binding or self._reservations.awaits_binding(group)
         retry_at = searched.retry_at if preemption is None else inf
         wait = Wait(("group", group.key), nodes=nodes, cluster_wide=cluster_wide, binding=binding, at=retry_at)
         for each in queued:

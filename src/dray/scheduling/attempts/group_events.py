@@ -44,7 +44,7 @@ class GroupEvents:
             return
         for key in self._groups.remove(kind, document):
             self._scheduler.queue.remove_group(key)
-            self._scheduler.drains.forget(key)
+            self._scheduler.reservations.forget(key)
             self._scheduler.notify(reference(key), now)
 
     def _topologies_changed(self, now: float) -> None:

@@ -63,7 +63,7 @@ class Attempts:
         if self._framework.pre_enqueue(queued.pod) is not None:
             self._scheduler.enqueue(queued, now)
             return None
-        with self._nominations.out_of_sight_of(queued.pod):
+        with self._nominations.hidden_from(queued.pod):
             return self._apply(queued, cycle, self._decide(queued, cycle))
 
     # Steps, which decide
@@ -82,8 +82,8 @@ class Attempts:
         known = group.diagnosis if group is not None else None
         answer = self._algorithm.schedule(cycle, known)
         # Places that are reserved for groups look taken. Pods that end in time may have them all the same.
-        if isinstance(answer, Diagnosis) and self._scheduler.drains.active:
-            answer = self._beside_drain(cycle, answer, known)
+        if isinstance(answer, Diagnosis) and self._scheduler.reservations.active:
+            answer = self._beside_reservation(cycle, answer, known)
         if isinstance(answer, Diagnosis):
             return self._remedy(cycle, answer, alone=alone, known=answer is known)
         # Last, since only a pod that has a place needs it: room in the list of a shared claim's consumers.
@@ -151,9 +151,9 @@ class Attempts:
 
     def _wait(self, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool) -> Wait:
         """Returns what a pod waits for that no node takes."""
-        pod, devices, drains = cycle.pod, self._scheduler.devices, self._scheduler.drains
+        pod, devices, reservations = cycle.pod, self._scheduler.devices, self._scheduler.reservations
         nodes = cycle.nodes
-        passes = drains.active and drains.lets_pass((pod,), cycle.now)
+        passes = reservations.active and reservations.lets_pass((pod,), cycle.now)
         # Devices that only the pod uses can be given back wherever there is a place for it.
         if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
             nodes = None
@@ -174,32 +174,32 @@ class Attempts:
         group = self._queue.known(_group_key(cycle))
         return group is not None and group.preemption_futile
 
-    def _beside_drain(self, cycle: Cycle, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
+    def _beside_reservation(self, cycle: Cycle, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
         """Once more with what is kept for a group: those may have it that end in time, and others are told."""
-        drains = self._scheduler.drains
-        passes = drains.lets_pass((cycle.pod,), cycle.now)
+        reservations = self._scheduler.reservations
+        passes = reservations.lets_pass((cycle.pod,), cycle.now)
         if diagnosis is known and not passes:
             return diagnosis
-        with self._nominations.without_draining():
+        with self._nominations.without_reservations():
             answer = self._algorithm.schedule(cycle)
         if isinstance(answer, Diagnosis):
             return diagnosis
-        return answer if passes else Diagnosis(self._state.size, drains.status())
+        return answer if passes else Diagnosis(self._state.size, reservations.status())
 
     # Stages with an undo
 
     def reserve(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and has what it needs there."""
         self._nominations.drop(queued.pod.uid)
-        self._scheduler.drains.forget_pod(queued.pod.uid)
+        self._scheduler.reservations.forget_pod(queued.pod.uid)
         self._algorithm.assume(placement)
         self.start_binding(queued, placement)
 
     def start_binding(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and nobody decides on it again meanwhile."""
         self._scheduler.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
-        if self._scheduler.drains.waiting:
-            self._scheduler.drains.went_past(queued)
+        if self._scheduler.reservations.waiting:
+            self._scheduler.reservations.went_past(queued)
         self._state.queues.decided(queued.pod)
         self._queue.start_binding(queued, placement.cycle.now)
 
@@ -259,15 +259,15 @@ class Attempts:
         self, queued: QueuedPod, cycle: Cycle, outcome: Outcome, diagnosis: Diagnosis, wait: Wait
     ) -> tuple[Diagnosis, Wait]:
         """Reserves a place that will be free, for a pod that needs several devices."""
-        pod, drains = queued.pod, self._scheduler.drains
+        pod, reservations = queued.pod, self._scheduler.reservations
         if not outcome.may_reserve:
-            drains.forget_pod(pod.uid)
+            reservations.forget_pod(pod.uid)
             return diagnosis, wait
         if cycle.claims.demand.is_several(pod.requirements.requests):
-            self._scheduler.group_attempts.drain_for(queued, cycle.now)
-        if drains.awaits_binding_of(pod.uid):
+            self._scheduler.group_attempts.reserve_place_for(queued, cycle.now)
+        if reservations.awaits_binding_of(pod.uid):
             wait = replace(wait, binding=True)
-        return replace(diagnosis, draining=drains.draining_of(pod.uid)), wait
+        return replace(diagnosis, reservation=reservations.period_of(pod.uid)), wait
 
     def _refusal(self, queued: QueuedPod, outcome: Outcome, diagnosis: Diagnosis) -> Refuse | None:
         """Returns what to write: evictions, a claim to give back, or a reason that is new."""
@@ -286,7 +286,7 @@ class Attempts:
         pod = queued.pod
         self._state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
         self._nominations.give_up(pod.uid)
-        self._scheduler.drains.forget_pod(pod.uid)
+        self._scheduler.reservations.forget_pod(pod.uid)
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(self._state.size, status, error=True)
         self._queue.add_unschedulable(queued, diagnosis, Wait(("failed", pod.uid), nodes=_NOWHERE, error=True), now)

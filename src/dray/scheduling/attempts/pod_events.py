@@ -24,7 +24,7 @@ class PodEvents:
         self._state = scheduler.state
         self._queue = scheduler.queue
         self._nominations = scheduler.nominations
-        self._drains = scheduler.drains
+        self._reservations = scheduler.reservations
 
     def put(self, document: Object, now: float) -> None:
         metadata, node = document["metadata"], node_of(document)
@@ -41,7 +41,7 @@ class PodEvents:
         uid = document["metadata"]["uid"]
         self._remove(uid, now)
         if (group := group_of(document)) is not None:
-            self._state.groups.gone(group, uid)
+            self._state.groups.pod_removed(group, uid)
 
     def _read(self, document: Object, known: Pod | None = None) -> Pod:
         pod = pods.read(document, self._state.signatures, known)
@@ -97,13 +97,13 @@ class PodEvents:
         queued = self._queue.remove(uid, now)
         if queued is None:
             return
-        self._drains.gone(queued.pod)
+        self._reservations.pod_removed(queued.pod)
         if queued.pod.joins:
             short = self._state.groups.forget(queued.pod)
             self._state.queues.forget(queued.pod)
             if short is not None:
                 # Those that are left wait for others to come: neither for a place nor for their turn.
-                self._drains.forget(short.key)
+                self._reservations.forget(short.key)
                 self._scheduler.notify(reference(short.key), now)
 
     def _put_pending(self, document: Object, now: float) -> None:

@@ -175,7 +175,7 @@ class QueueingHints:
 
     def _move_nominated(self, since: int, everywhere: bool, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
-        for uid in self._nominations.stirred(since):
+        for uid in self._nominations.to_retry(since):
             queued = self._queue.get(uid)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
                 continue

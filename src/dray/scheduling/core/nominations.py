@@ -3,7 +3,7 @@
 To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
 and those of higher priority do not see it. A place that others left because it is due to the pod's queue is taken for
 all pods of those queues: else whoever left it would come again and have it, by its priority, and be removed once more.
-Places that *drain* are kept apart: nobody was asked to leave them.
+Places that are *reserved* are kept apart: no pod was evicted for them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Contention
 
-_DRAINING: Final = "/draining"
-"""Follows the uid of a pod whose place drains."""
+_RESERVED: Final = "/reserved"
+"""Follows the uid of a pod whose place is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Nomination:
     pod: Pod
-    ghost: Pod
+    placeholder: Pod
     preemption: Preemption
     key: str
-    drains: bool
-    rivals: Contention | None
+    reserved: bool
+    contention: Contention | None
     """Pods of these queues see it whatever their priority."""
     seen: int
     """How far the log of what became free is the pod's own doing, or known to it."""
 
     @property
     def claim(self) -> Key:
-        return "", self.ghost.uid
+        return "", self.placeholder.uid
 
 
 class Nominations:
@@ -57,16 +57,16 @@ class Nominations:
         return kept.preemption.node if kept is not None else ""
 
     def places(self) -> list[tuple[str, str]]:
-        """(uid of a pod, node) of all that are kept, but for those that drain."""
-        return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.drains]
+        """(uid of a pod, node) of all that are kept, but for those that are reserved."""
+        return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.reserved]
 
-    def draining_places(self) -> list[tuple[str, str]]:
-        """The same of those that drain."""
-        return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.drains]
+    def reserved_places(self) -> list[tuple[str, str]]:
+        """The same of those that are reserved."""
+        return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.reserved]
 
-    def stirred(self, since: int) -> list[str]:
+    def to_retry(self, since: int) -> list[str]:
         """The pods, by uid, that have a place kept where something became free after a position of the log, or may
-        have. Nobody is stirred by what it left itself when it was last tried: that would have no end."""
+        have. No pod is retried because of what it freed itself when it was last tried: that would have no end."""
         helped, nodes = self._state.helped, self._state.nodes
         changes = {seen: helped.since(max(since, seen)) for seen in {each.seen for each in self._kept.values()}}
         return [
@@ -84,31 +84,33 @@ class Nominations:
             found[node] = min(priority, found.get(node, priority))
         return found
 
-    def keep(self, pod: Pod, preemption: Preemption, *, drains: bool = False) -> None:
-        self.keep_all({pod: preemption}, drains=drains)
+    def keep(self, pod: Pod, preemption: Preemption, *, reserved: bool = False) -> None:
+        self.keep_all({pod: preemption}, reserved=reserved)
 
-    def keep_all(self, places: Mapping[Pod, Preemption], *, drains: bool = False) -> None:
+    def keep_all(self, places: Mapping[Pod, Preemption], *, reserved: bool = False) -> None:
         """For pods that are placed together. What was reclaimed once stays so, whoever has to go beside."""
-        keys = {pod: f"{pod.uid}{_DRAINING}" if drains else pod.uid for pod in places}
+        keys = {pod: f"{pod.uid}{_RESERVED}" if reserved else pod.uid for pod in places}
         again = Counter(_taken(pod, preemption) for pod, preemption in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
         for each in before.values():
             # Keeping the same place once more helps nobody, whichever of the pods has it.
-            taken = _taken(each.ghost, each.preemption)
+            taken = _taken(each.placeholder, each.preemption)
             again[taken] -= 1
             self._leave(each, helps=again[taken] < 0)
         seen = self._state.helped.end
         for pod, preemption in places.items():
             known = before.get(pod)
-            rivals = self._state.queues.contention_of(pod) if preemption.reclaims else known.rivals if known else None
-            ghost = replace(pod, uid=f"{keys[pod]}/nominated", group=None, ghost=True)
-            self._lifted.discard(ghost.uid)
-            nomination = _Nomination(pod, ghost, preemption, keys[pod], drains, rivals, seen)
+            contention = (
+                self._state.queues.contention_of(pod) if preemption.reclaims else known.contention if known else None
+            )
+            placeholder = replace(pod, uid=f"{keys[pod]}/nominated", group=None, is_placeholder=True)
+            self._lifted.discard(placeholder.uid)
+            nomination = _Nomination(pod, placeholder, preemption, keys[pod], reserved, contention, seen)
             self._kept[nomination.key] = nomination
             self._enter(nomination)
 
-    def drop(self, uid: str, *, drains: bool = False) -> None:
-        nomination = self._kept.pop(f"{uid}{_DRAINING}" if drains else uid, None)
+    def drop(self, uid: str, *, reserved: bool = False) -> None:
+        nomination = self._kept.pop(f"{uid}{_RESERVED}" if reserved else uid, None)
         if nomination is not None:
             self._leave(nomination, helps=True)
 
@@ -117,23 +119,24 @@ class Nominations:
         self.drop(uid)
         self._state.queues.give_up(uid)
 
-    def out_of_sight_of(self, *pods: Pod) -> AbstractContextManager[None]:
+    def hidden_from(self, *pods: Pod) -> AbstractContextManager[None]:
         """For one attempt of the pods, which are of one priority."""
         return self._lifting(self._unseen_by(pods)) if self._kept else nullcontext()
 
-    def without_draining(self) -> AbstractContextManager[None]:
-        """As if no place drained."""
-        seen = [each for each in self._kept.values() if each.drains and each.ghost.uid not in self._lifted]
+    def without_reservations(self) -> AbstractContextManager[None]:
+        """Tries out an attempt as if no place were reserved."""
+        seen = [each for each in self._kept.values() if each.reserved and each.placeholder.uid not in self._lifted]
         return self._lifting(seen)
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
         uids, priority = {each.uid for each in pods}, pods[0].priority
-        rivals = self._state.queues.contention_of(pods[0])
+        contention = self._state.queues.contention_of(pods[0])
         return [
             each
             for each in self._kept.values()
-            if each.ghost.uid not in self._lifted
-            if each.pod.uid in uids or (each.pod.priority < priority and (each.rivals is None or each.rivals != rivals))
+            if each.placeholder.uid not in self._lifted
+            if each.pod.uid in uids
+            or (each.pod.priority < priority and (each.contention is None or each.contention != contention))
         ]
 
     @contextmanager
@@ -141,24 +144,24 @@ class Nominations:
         try:
             for nomination in lifted:
                 self._leave(nomination, helps=False)
-                self._lifted.add(nomination.ghost.uid)
+                self._lifted.add(nomination.placeholder.uid)
             yield
         finally:
             for nomination in lifted:
-                if nomination.ghost.uid in self._lifted:
-                    self._lifted.discard(nomination.ghost.uid)
+                if nomination.placeholder.uid in self._lifted:
+                    self._lifted.discard(nomination.placeholder.uid)
                     if self._kept.get(nomination.key) is nomination:
                         self._enter(nomination)
 
     def _enter(self, nomination: _Nomination) -> None:
-        self._state.place(nomination.ghost, nomination.preemption.node)
+        self._state.place(nomination.placeholder, nomination.preemption.node)
         if nomination.preemption.allocation:
             self._state.hold(nomination.claim, nomination.preemption.allocation)
 
     def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
         preemption = nomination.preemption
-        if nomination.ghost.uid not in self._lifted:
-            self._state.displace(nomination.ghost, preemption.node, helps=False)
+        if nomination.placeholder.uid not in self._lifted:
+            self._state.displace(nomination.placeholder, preemption.node, helps=False)
             if preemption.allocation:
                 self._state.release(nomination.claim, helps=False)
         if helps:

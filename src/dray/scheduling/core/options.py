@@ -32,7 +32,7 @@ class Options:
     """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
     preempt_for_devices: bool = True
     binding_timeout: float = 600.0
-    drain_seconds: float = 1800.0
+    reservation_seconds: float = 1800.0
     """How long the place of a group that finds no room is kept from others at first; 0 for never."""
     queue_usage: UsageOptions | None = None
     """How far the past counts for the shares of queues; None where it does not."""

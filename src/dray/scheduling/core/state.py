@@ -206,7 +206,7 @@ class State:
         if pod.joins:
             self.groups.place(pod)
             self.queues.place(pod, node)
-        self.pods_revision += not (pod.ghost or self._trial is not None)
+        self.pods_revision += not (pod.is_placeholder or self._trial is not None)
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:

@@ -318,7 +318,7 @@ class Groups(GroupMembers):
         self._tidy(pod.group)
         return root if isinstance(root, Group) and complete and not self.is_complete(root) else None
 
-    def gone(self, key: GroupKey, uid: str) -> None:
+    def pod_removed(self, key: GroupKey, uid: str) -> None:
         """Notes that a pod that succeeded was deleted."""
         if key in self._members:
             self._members_to_change(key).succeeded.discard(uid)

@@ -31,7 +31,7 @@ def making_room(pods: Iterable[Pod], waiting: Pod, now: float) -> list[Pod]:
     marked = []
     for pod in pods:
         text = pod.annotations.get(ANNOTATION)
-        if text is None or pod.ghost or pod.priority > waiting.priority:
+        if text is None or pod.is_placeholder or pod.priority > waiting.priority:
             continue
         title, _, until = text.partition(_SEPARATOR)
         if title == title_of(waiting) and (seconds_of(until) or 0.0) > now:

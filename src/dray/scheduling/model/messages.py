@@ -90,7 +90,7 @@ _TEXTS: Final = {
         " or ask for less"
     ),
     Code.NO_FLAVOR: "node(s) didn't match any flavor of ClusterQueue {}",
-    Code.DRAINING: "free resources are reserved for {}, which is waiting for room, until {} at the latest",
+    Code.PLACE_RESERVED: "free resources are reserved for {}, which is waiting for room, until {} at the latest",
     Code.QUEUE_WITHOUT_PARENT: "Queue {} has no parentQueue: only queues with a parent accept pods",
     Code.QUEUE_PARENTS: "a parent of Queue {} does not exist, or its parents form a cycle",
     Code.QUEUE_NOT_LEAF: "Queue {} has child queues: only queues without children accept pods",
@@ -181,7 +181,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     """The message of the PodScheduled condition and the FailedScheduling event of a pod."""
     text = _diagnosis_text(diagnosis)
     text = f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
-    return _with_drain(text, diagnosis.draining)
+    return _with_reservation(text, diagnosis.reservation)
 
 
 def group_text(group: GroupDiagnosis) -> str:
@@ -197,13 +197,13 @@ def group_text(group: GroupDiagnosis) -> str:
     if group.undecided:
         text = f"{text} (the search was stopped at its work limit)"
     text = f"{text}. The next pod: {diagnosis_text(group.following)}" if group.following is not None else f"{text}."
-    return _with_drain(text, group.draining)
+    return _with_reservation(text, group.reservation)
 
 
-def _with_drain(text: str, draining: tuple[str, str] | None) -> str:
-    if draining is None:
+def _with_reservation(text: str, reservation: tuple[str, str] | None) -> str:
+    if reservation is None:
         return text
-    since, until = draining
+    since, until = reservation
     return f"{text} Since {since} resources that become free are reserved for it, until {until} at the latest."
 
 

@@ -79,7 +79,7 @@ class Pod:
     """The group that the pod names."""
     joins: bool = False
     """Whether the pod names a group or a queue; checks of groups and queues are skipped for other pods."""
-    ghost: bool = False
+    is_placeholder: bool = False
     """Whether it is a placeholder that reserves resources of a node for another pod."""
     admitted: dict[str, str] = field(default_factory=dict)
     """The queue that the pod was charged to when it was placed, by the label of the queue system."""

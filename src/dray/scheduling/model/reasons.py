@@ -150,7 +150,7 @@ class Code(Enum):
     """(queue, resource, wanted, most that the queue can ever have)"""
     NO_FLAVOR = auto()
     """(queue)"""
-    DRAINING = auto()
+    PLACE_RESERVED = auto()
     """(group, until when)"""
     QUEUE_WITHOUT_PARENT = auto()
     """(queue)"""

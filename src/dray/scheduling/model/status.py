@@ -61,7 +61,7 @@ class GroupDiagnosis:
     """Why the next pod does not fit."""
     undecided: bool = False
     error: bool = False
-    draining: tuple[str, str] | None = None
+    reservation: tuple[str, str] | None = None
     """Since when resources are reserved for the group, and until when at most."""
 
     @property
@@ -84,6 +84,6 @@ class Diagnosis:
     """The allocator's rejection on the node where the fewest devices are missing, of nodes that lack only devices."""
     deallocated: bool = False
     """Whether a claim of the pod was deallocated, so that the pod can be placed on another node."""
-    draining: tuple[str, str] | None = None
+    reservation: tuple[str, str] | None = None
     """Since when resources are reserved for the pod, and until when at most."""
     error: bool = False

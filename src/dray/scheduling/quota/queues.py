@@ -230,7 +230,7 @@ class Queues:
     # What pods on nodes have
 
     def place(self, pod: Pod, node: Node) -> None:
-        for each in self.policies if pod.joins and not pod.ghost else ():
+        for each in self.policies if pod.joins and not pod.is_placeholder else ():
             charge = each.charges.place(pod, node)
             if charge is not None and charge.queue and self.reclaim_waiters and not self.waiters.trying:
                 self.reclaim_waiters.take(each, charge.queue, charge.priority)

@@ -93,7 +93,7 @@ class KaiQueues:
         claims: dict[ClaimKey, dict[str, int]] = {}
         for node in nodes:
             for pod in node.pods.values():
-                if not pod.ghost and not self.charged_to(pod):
+                if not pod.is_placeholder and not self.charged_to(pod):
                     found.update(self.amounts("", pod, ()))
                     claims.update(self.charges.claims_wanted("", pod))
         for amounts in claims.values():

@@ -1,4 +1,4 @@
-"""DrainSearch: where a group that finds no room will find it first, as pods end that run.
+"""PlaceSearch: where a group that finds no room will find it first, as pods end that run.
 
 Pods are taken away in thought in the order of their known ends; after these, those of unknown end, node by node, the
 domain and the node with the fewest of them first. The fewest that make room decide the places, and when they are free.
@@ -26,7 +26,7 @@ from dray.scheduling.reservations import backfill
 
 
 @dataclass(frozen=True, slots=True)
-class DrainPlaces:
+class FuturePlaces:
     places: Mapping[str, Preemption]
     """Of the pods of the group, by uid."""
     shadow: float
@@ -34,8 +34,8 @@ class DrainPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainSearchResult:
-    found: DrainPlaces | None
+class PlaceSearchResult:
+    found: FuturePlaces | None
     awaits_binding: bool
     """Whether pods were left out only because they are being bound."""
 
@@ -46,7 +46,7 @@ class _Step:
     pods: tuple[Pod, ...]
 
 
-class DrainSearch:
+class PlaceSearch:
     def __init__(self, state: State, preemptor: Preemptor) -> None:
         self._state = state
         self._preemptor = preemptor
@@ -59,7 +59,7 @@ class DrainSearch:
         place: Callable[[], bool],
         near: Iterable[str],
         now: float,
-    ) -> DrainSearchResult:
+    ) -> PlaceSearchResult:
         """`place` tries to place the members as things are on trial. Nodes `near` are reserved already, and preferred.
 
         Nothing is placed afterwards.
@@ -80,9 +80,9 @@ class DrainSearch:
             try:
                 position = backfill.earliest(len(steps), fits)
                 if position is None or not fits(position):
-                    return DrainSearchResult(None, awaits_binding)
+                    return PlaceSearchResult(None, awaits_binding)
                 shadow = backfill.shadow_of([each.end for each in steps], position, now)
-                return DrainSearchResult(DrainPlaces(places_of(members), shadow), awaits_binding)
+                return PlaceSearchResult(FuturePlaces(places_of(members), shadow), awaits_binding)
             finally:
                 trial.undo()
 
@@ -94,7 +94,7 @@ class DrainSearch:
         awaits_binding = False
         for node in self._state:
             for pod in node.pods.values():
-                if pod.uid in own or pod.ghost or not backfill.ends(pod):
+                if pod.uid in own or pod.is_placeholder or not backfill.ends(pod):
                     continue
                 if not self._state.bound(pod):
                     awaits_binding = True

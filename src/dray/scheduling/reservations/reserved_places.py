@@ -1,4 +1,4 @@
-"""Drains: what keeps a large group from waiting for ever while small pods take whatever becomes free.
+"""ReservedPlaces: what keeps a large group from waiting for ever while small pods take whatever becomes free.
 
 A pod by itself that wants several devices is such a group too. Of the groups that wait for room, the most urgent and
 then the one that waits longest has its place kept, once newer pods of no higher priority went past it: as pods end
@@ -23,7 +23,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import Status
 from dray.scheduling.reservations import backfill
-from dray.scheduling.reservations.drain_search import DrainPlaces
+from dray.scheduling.reservations.place_search import FuturePlaces
 
 _PATIENCE: Final = 30.0
 """How long a group waits, in seconds, before a place is kept for it."""
@@ -60,7 +60,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class _Drain:
+class _Reservation:
     waiting: _Waiting
     since: float
     until: float
@@ -71,7 +71,7 @@ class _Drain:
     """Of the pods that have a place."""
 
 
-class Drains:
+class ReservedPlaces:
     def __init__(self, nominations: Nominations, queue: Queue, limit: float) -> None:
         """`limit` is how long a place is kept, in seconds; 0 for never."""
         self._nominations = nominations
@@ -80,7 +80,7 @@ class Drains:
         self._waiting: dict[GroupKey, _Waiting] = {}
         self._pods: dict[str, _Waiting] = {}
         """By uid, pods of groups without room."""
-        self._drain: _Drain | None = None
+        self._reservation: _Reservation | None = None
         self._looked = -inf
         self._latest: dict[int, int] = {}
         """By priority, the number in the order of arrival of the newest pod that got a place while groups waited."""
@@ -94,16 +94,16 @@ class Drains:
         for waiting in self._waiting.values():
             waiting.since += seconds
             waiting.not_before += seconds
-        if (drain := self._drain) is not None:
-            drain.since += seconds
-            drain.until += seconds
-            drain.shadow += seconds
-            drain.renewed += seconds
+        if (reservation := self._reservation) is not None:
+            reservation.since += seconds
+            reservation.until += seconds
+            reservation.shadow += seconds
+            reservation.renewed += seconds
 
     @property
     def active(self) -> bool:
         """Whether a place is kept for a group."""
-        return self._drain is not None
+        return self._reservation is not None
 
     @property
     def waiting(self) -> int:
@@ -125,10 +125,10 @@ class Drains:
         known.group, known.priority = group, first.pod.priority
         known.uids = {each.pod.uid for each in queued}
         self._pods.update(dict.fromkeys(known.uids, known))
-        drain = self._drain
-        if drain is not None and drain.waiting is known:
-            return now >= drain.renewed + _RENEWAL
-        if drain is not None and drain.waiting.priority >= known.priority:
+        reservation = self._reservation
+        if reservation is not None and reservation.waiting is known:
+            return now >= reservation.renewed + _RENEWAL
+        if reservation is not None and reservation.waiting.priority >= known.priority:
             return False
         return self._is_due(known, now) and all(
             known is each or known.rank < each.rank for each in self._waiting.values() if self._is_due(each, now)
@@ -151,7 +151,7 @@ class Drains:
         first = min(due, key=lambda each: each.rank, default=None)
         if first is None or first.group.key.kind != POD:
             return ""
-        if self._drain is not None and self._drain.waiting.priority >= first.priority:
+        if self._reservation is not None and self._reservation.waiting.priority >= first.priority:
             return ""
         return first.group.uid
 
@@ -167,7 +167,7 @@ class Drains:
             self._pods.pop(uid, None)
         if not self._waiting:
             self._latest.clear()
-        if self._drain is not None and self._drain.waiting.group.key == key:
+        if self._reservation is not None and self._reservation.waiting.group.key == key:
             self._end()
         if known is not None and key.kind == POD:
             self._queue.remove_group(key)
@@ -178,10 +178,10 @@ class Drains:
         if known is not None and known.group.key.kind == POD:
             self.forget(known.group.key)
 
-    def gone(self, pod: Pod) -> None:
+    def pod_removed(self, pod: Pod) -> None:
         """A pod of a group waits no more: where a place was kept for it, all of it is sought anew. A group without
         pods waits for nothing, and is in nobody's way."""
-        if self._drain is not None and pod.uid in self._drain.uids:
+        if self._reservation is not None and pod.uid in self._reservation.uids:
             self._end()
         waiting = self._pods.pop(pod.uid, None)
         if waiting is not None:
@@ -199,10 +199,10 @@ class Drains:
         return uid in self._pods and self.awaits_binding(self._pods[uid].group)
 
     def keep(
-        self, group: Group, queued: Iterable[QueuedPod], found: DrainPlaces | None, now: float, *, awaits_binding: bool
+        self, group: Group, queued: Iterable[QueuedPod], found: FuturePlaces | None, now: float, *, awaits_binding: bool
     ) -> None:
         """`awaits_binding` tells whether pods were left out of the search because they are being bound."""
-        waiting, before = self._waiting[group.key], self._drain
+        waiting, before = self._waiting[group.key], self._reservation
         if before is not None and before.waiting is not waiting:
             self._end()
             before = None
@@ -217,12 +217,14 @@ class Drains:
             return
         if before is None:
             self.begun += 1
-            before = self._drain = _Drain(waiting, now, self._end_of(waiting, found.shadow, now), found.shadow, now)
+            before = self._reservation = _Reservation(
+                waiting, now, self._end_of(waiting, found.shadow, now), found.shadow, now
+            )
         before.shadow, before.renewed = found.shadow, now
         pods = {each.pod.uid: each.pod for each in queued}
         for uid in before.uids - found.places.keys():
-            self._nominations.drop(uid, drains=True)
-        self._nominations.keep_all({pods[uid]: place for uid, place in found.places.items()}, drains=True)
+            self._nominations.drop(uid, reserved=True)
+        self._nominations.keep_all({pods[uid]: place for uid, place in found.places.items()}, reserved=True)
         before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
 
     def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:
@@ -231,57 +233,59 @@ class Drains:
         return max(now + kept, min(shadow + _PATIENCE, now + _DAY) if shadow < inf else now)
 
     def near(self, group: Group) -> frozenset[str]:
-        """The nodes that drain for it."""
-        drain = self._drain
-        return drain.nodes if drain is not None and drain.waiting.group.key == group.key else frozenset()
+        """Returns the nodes of the place that is reserved for the group."""
+        reservation = self._reservation
+        return (
+            reservation.nodes if reservation is not None and reservation.waiting.group.key == group.key else frozenset()
+        )
 
     def expire(self, now: float) -> None:
-        drain = self._drain
-        if drain is None or now < drain.until:
+        reservation = self._reservation
+        if reservation is None or now < reservation.until:
             return
-        waiting = drain.waiting
+        waiting = reservation.waiting
         self.given_up += 1
         waiting.failures += 1
         # Others have as long as it had.
-        waiting.not_before = now + drain.until - drain.since
+        waiting.not_before = now + reservation.until - reservation.since
         waiting.since = now
         self._end()
-        self._queue.postpone(waiting.group.key, drain.uids, now, 0.0)
+        self._queue.postpone(waiting.group.key, reservation.uids, now, 0.0)
         waiting.arrival = self._queue.arrive(waiting.group.key)
 
     def due(self) -> float | None:
-        return self._drain.until if self._drain is not None else None
+        return self._reservation.until if self._reservation is not None else None
 
     def _end(self) -> None:
-        drain, self._drain = self._drain, None
-        for uid in drain.uids if drain is not None else ():
-            self._nominations.drop(uid, drains=True)
+        reservation, self._reservation = self._reservation, None
+        for uid in reservation.uids if reservation is not None else ():
+            self._nominations.drop(uid, reserved=True)
 
     # Others
 
     def lets_pass(self, pods: Iterable[Pod], now: float) -> bool:
         """Whether the pods end before the group could start."""
-        drain = self._drain
-        if drain is None:
+        reservation = self._reservation
+        if reservation is None:
             return True
         end = now + max(map(backfill.run_time, pods))
-        return backfill.may_start(end, drain.shadow, size=1, extra=0)
+        return backfill.may_start(end, reservation.shadow, size=1, extra=0)
 
     def status(self) -> Status:
         """Why others cannot have the place."""
-        assert self._drain is not None
-        drain = self._drain
-        key = drain.waiting.group.key
+        assert self._reservation is not None
+        reservation = self._reservation
+        key = reservation.waiting.group.key
         title = f"{'pod' if key.kind == POD else 'PodGroup'} {key.title}"
-        return Status.of("Drains", Code.DRAINING, title, text_of(drain.until))
+        return Status.of("ReservedPlaces", Code.PLACE_RESERVED, title, text_of(reservation.until))
 
-    def draining(self, group: Group) -> tuple[str, str] | None:
+    def period(self, group: Group) -> tuple[str, str] | None:
         """Since when a place is kept for the group, and until when at most."""
-        drain = self._drain
-        if drain is None or drain.waiting.group.key != group.key:
+        reservation = self._reservation
+        if reservation is None or reservation.waiting.group.key != group.key:
             return None
-        return text_of(drain.since), text_of(drain.until)
+        return text_of(reservation.since), text_of(reservation.until)
 
-    def draining_of(self, uid: str) -> tuple[str, str] | None:
+    def period_of(self, uid: str) -> tuple[str, str] | None:
         """The same for a pod by itself."""
-        return self.draining(self._pods[uid].group) if uid in self._pods else None
+        return self.period(self._pods[uid].group) if uid in self._pods else None

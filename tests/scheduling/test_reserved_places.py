@@ -31,10 +31,10 @@ class Stream:
         self.started = {}
         self.messages = {}
 
-    def until_drain(self):
+    def until_reserved(self):
         found = {}
         for _ in range(60):
-            if self.core.scheduler.drains.active:
+            if self.core.scheduler.reservations.active:
                 return found
             found |= self.flow(0.5)
         raise AssertionError("no place is kept")
@@ -72,7 +72,7 @@ def fleet(**counts):
 
 
 def test_a_stream_of_small_pods_starves_no_gang_of_whole_nodes():
-    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8, c=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(8,)))
@@ -80,7 +80,7 @@ def test_a_stream_of_small_pods_starves_no_gang_of_whole_nodes():
     found = stream.flow(12)
     assert found.keys() == {"g-0", "g-1"}
     assert max(found.values()) - arrived < 12 * MINUTE
-    assert not core.scheduler.drains.active
+    assert not core.scheduler.reservations.active
 
 
 def large(name, number=8, **more):
@@ -90,12 +90,12 @@ def large(name, number=8, **more):
 
 
 def test_a_stream_of_small_pods_starves_no_single_pod_of_a_whole_node():
-    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8, c=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*large("big"))
     arrived = core.now
-    stream.until_drain()
+    stream.until_reserved()
     found = stream.flow(12)
     assert found.keys() == {"big"}
     assert found["big"] - arrived < 12 * MINUTE
@@ -104,13 +104,13 @@ def test_a_stream_of_small_pods_starves_no_single_pod_of_a_whole_node():
     assert any(
         "free resources are reserved for pod default/big, which is waiting for room" in text for text in kept_off
     )
-    assert not core.scheduler.drains.active
-    assert not core.scheduler.drains.waiting
-    assert not core.scheduler.nominations.draining_places()
+    assert not core.scheduler.reservations.active
+    assert not core.scheduler.reservations.waiting
+    assert not core.scheduler.nominations.reserved_places()
 
 
 def test_single_pods_and_gangs_have_their_turn_by_when_they_came():
-    core = Core(*fleet(a=8, b=8), drain_seconds=30 * MINUTE)
+    core = Core(*fleet(a=8, b=8), reservation_seconds=30 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*large("first"))
@@ -133,24 +133,24 @@ def test_a_pod_that_waits_for_one_device_keeps_nobody_from_anything():
     core.settle()
     core.put(objects.claim("r2", objects.request(deviceClassName="net")), pod("waiting", claims=["r2"]))
     stream.flow(10)
-    assert not core.scheduler.drains.begun
+    assert not core.scheduler.reservations.begun
     assert stream.number > 5
 
 
 def test_a_single_pod_that_goes_gives_its_place_up():
-    core = Core(*fleet(a=8), drain_seconds=30 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=30 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*large("big"))
-    stream.until_drain()
+    stream.until_reserved()
     core.remove_with_claims("big")
-    assert not core.scheduler.drains.active
-    assert not core.scheduler.drains.waiting
-    assert not core.scheduler.nominations.draining_places()
+    assert not core.scheduler.reservations.active
+    assert not core.scheduler.reservations.waiting
+    assert not core.scheduler.nominations.reserved_places()
 
 
-def test_without_drains_it_is_starved():
-    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=0)
+def test_without_reservations_it_is_starved():
+    core = Core(*fleet(a=8, b=8, c=8), reservation_seconds=0)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(8,)))
@@ -158,11 +158,11 @@ def test_without_drains_it_is_starved():
 
 
 def test_those_that_are_kept_off_and_the_group_say_so():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("h", 2, claims=(4,)))
-    stream.until_drain()
+    stream.until_reserved()
     stream.flow(3)
     assert "Since 1970-01-01T00:1" in stream.messages["h"]
     assert "resources that become free are reserved for it, until 1970-01-01T00:2" in stream.messages["h"]
@@ -171,32 +171,32 @@ def test_those_that_are_kept_off_and_the_group_say_so():
 
 
 def test_the_place_stays_where_it_is_until_devices_of_pods_that_ended_are_given_back():
-    core = Core(*fleet(a=4, b=4, c=4), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=4, b=4, c=4), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(4,)))
-    stream.until_drain()
-    drains = core.scheduler.drains
+    stream.until_reserved()
+    reservations = core.scheduler.reservations
     (group,) = core.state.groups.forest.all()
-    nodes = drains.near(group)
+    nodes = reservations.near(group)
     assert len(nodes) == 2
     core.later(10)
     *others, last = [each for each in stream.began if core.get("Pod", each)["spec"]["nodeName"] in nodes]
     for name in others:
         core.remove("Pod", name)
         core.later(10)
-        assert drains.near(group) == nodes
+        assert reservations.near(group) == nodes
     core.remove("Pod", last)
     core.later(10)
     assert {node for _, node in core.scheduler.nominations.places()} == nodes
 
 
 def test_what_the_group_does_not_need_others_use():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core, minutes=5, waiting=8)
     stream.flow(10)
     core.put(*training("g", 2, claims=(3,)))
-    assert stream.until_drain() == {}
+    assert stream.until_reserved() == {}
     began = core.now
     others = stream.flow(10)
     assert others.keys() == {"g-0", "g-1"}
@@ -205,42 +205,42 @@ def test_what_the_group_does_not_need_others_use():
 
 
 def test_a_place_is_kept_for_a_bounded_time_and_then_it_is_the_turn_of_others():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     # It runs on and on, and nobody knows how long.
     core.put(objects.claim("long"), pod("long", claims=["long"]))
     core.settle(1)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(4,)))
-    assert stream.until_drain() == {}
+    assert stream.until_reserved() == {}
     began = core.now
-    while core.scheduler.drains.active:
+    while core.scheduler.reservations.active:
         assert stream.flow(0.5) == {}
     assert 9 * MINUTE < core.now - began <= 10 * MINUTE
-    assert core.scheduler.drains.given_up == 1
+    assert core.scheduler.reservations.given_up == 1
     # As long as it was kept others are not kept off; then for twice as long.
     ended = core.now
     stream.flow(5)
     assert len(stream.began) == 7
-    stream.until_drain()
+    stream.until_reserved()
     assert core.now - ended >= 10 * MINUTE
     stream.flow(19)
-    assert core.scheduler.drains.active
+    assert core.scheduler.reservations.active
 
 
 def test_nobody_is_kept_off_for_a_group_that_can_never_start():
-    core = Core(*fleet(a=8, b=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 3, claims=(8,)))
     for _ in range(20):
         stream.flow(1)
-        assert not core.scheduler.drains.active
-    assert core.scheduler.drains.begun == 0
+        assert not core.scheduler.reservations.active
+    assert core.scheduler.reservations.begun == 0
 
 
 def test_nobody_is_kept_off_where_only_endless_pods_are_in_the_way():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     owner = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
     web = pod("web", claims=["web"], restartPolicy="Always")
     web["metadata"]["ownerReferences"] = [owner]
@@ -250,22 +250,22 @@ def test_nobody_is_kept_off_where_only_endless_pods_are_in_the_way():
     stream.flow(10)
     core.put(*training("g", 2, claims=(4,)))
     stream.flow(10)
-    assert core.scheduler.drains.begun == 0
+    assert core.scheduler.reservations.begun == 0
 
 
 def test_nobody_is_kept_off_as_long_as_nobody_went_past():
-    core = Core(*fleet(a=2), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=2), reservation_seconds=10 * MINUTE)
     core.put(*small(1), *small(2))
     core.settle(1)
     core.put(*training("g", 2, claims=(1,)))
     core.settle(MINUTE)
     core.settle(MINUTE)
-    assert core.scheduler.drains.waiting == 1
-    assert not core.scheduler.drains.active
+    assert core.scheduler.reservations.waiting == 1
+    assert not core.scheduler.reservations.active
 
 
 def test_an_impossible_group_does_not_take_the_turn_of_another():
-    core = Core(*fleet(a=8, b=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("never", 3, claims=(8,)))
@@ -274,8 +274,8 @@ def test_an_impossible_group_does_not_take_the_turn_of_another():
     assert stream.flow(15).keys() == {"later-0", "later-1"}
 
 
-def test_the_rack_that_is_emptiest_drains():
-    core = Core(*fleet(a1=4, a2=4, b1=4, b2=4), drain_seconds=10 * MINUTE)
+def test_the_rack_that_is_emptiest_is_reserved():
+    core = Core(*fleet(a1=4, a2=4, b1=4, b2=4), reservation_seconds=10 * MINUTE)
     stream = Stream(core, minutes=1000, waiting=0)
     for number in range(16):
         core.put(*small(number))
@@ -292,7 +292,7 @@ def test_the_rack_that_is_emptiest_drains():
     core.now += MINUTE
     core.remove_with_claims(others[0])
     core.settle(15)
-    assert core.scheduler.drains.active
+    assert core.scheduler.reservations.active
     places = {kept.preemption.node for kept in core.scheduler.nominations._kept.values()}
     assert places == {"b1", "b2"}
     # What became free there nobody gets; the rest of them ends, and the gang starts.
@@ -304,44 +304,44 @@ def test_the_rack_that_is_emptiest_drains():
 
 
 def test_the_more_urgent_take_the_place_all_the_same():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(4,)))
-    stream.until_drain()
+    stream.until_reserved()
     core.put(objects.claim("urgent"), pod("urgent", claims=["urgent"], value=100, preemptionPolicy="Never"))
     assert stream.flow(6).keys() >= {"urgent"}
 
 
 def test_a_group_that_is_deleted_keeps_nothing():
-    core = Core(*fleet(a=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("g", 2, claims=(4,)))
-    stream.until_drain()
+    stream.until_reserved()
     core.remove("Pod", "g-0")
-    assert not core.scheduler.drains.active
+    assert not core.scheduler.reservations.active
     core.remove("PodGroup", "g")
-    assert core.scheduler.drains.waiting == 0
+    assert core.scheduler.reservations.waiting == 0
     assert not core.scheduler.nominations._kept
 
 
 def test_a_group_whose_pods_are_deleted_is_in_nobodys_way():
-    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8, c=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("withdrawn", 2, claims=(8,)))
     stream.flow(1)
-    assert core.scheduler.drains.waiting == 1
+    assert core.scheduler.reservations.waiting == 1
     core.remove("Pod", "withdrawn-0")
     core.remove("Pod", "withdrawn-1")
-    assert core.scheduler.drains.waiting == 0
+    assert core.scheduler.reservations.waiting == 0
     core.put(*training("g", 2, claims=(8,)))
     assert stream.flow(12).keys() == {"g-0", "g-1"}
 
 
 def test_a_group_that_lacks_pods_is_in_nobodys_way():
-    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=10 * MINUTE)
+    core = Core(*fleet(a=8, b=8, c=8), reservation_seconds=10 * MINUTE)
     stream = Stream(core)
     stream.flow(10)
     core.put(*training("short", 2, claims=(8,)))
