@@ -44,9 +44,7 @@ _WORK = "The work budget of selectors is replaced for the time of a call and put
 _DOCUMENT = "The record of a pod follows the newest document."
 
 SETS_ATTRIBUTES = {
-    "attempts/group_attempts.py": {"reported": _OUTCOME},
     "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
-    "attempts/pod_attempts.py": {"reported": _OUTCOME},
     "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT, "pod_bound": _FLAG},
     "attempts/queueing_hints.py": {
         "binding_may_help": _OUTCOME,
@@ -65,6 +63,7 @@ SETS_ATTRIBUTES = {
         "arrival attempts cluster_wide diagnosis errors failures group nodes not_before": _QUEUE_RECORD,
         "added binding_may_help preemption_futile subqueue timer trying turn waits_for": _QUEUE_RECORD,
     },
+    "core/reported_reasons.py": {"reported": _QUEUE_RECORD},
     "core/state.py": {
         "document images labels taints": "State owns nodes and pods.",
         "queue_labels": "Set once: the labels by which pods name queues.",
@@ -107,7 +106,7 @@ SETS_ATTRIBUTES = {
     },
     "scheduler.py": {
         "changed freed moved woken": "Takes over lists of queue and quota; a wait index is to replace them.",
-        "diagnosis reported turn": _OUTCOME,
+        "diagnosis turn": _OUTCOME,
         "requirements": _DOCUMENT,
         "work": _WORK,
     },

@@ -35,8 +35,8 @@ from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, Guarde
 from dray.scheduling.core.nominations import Nominations
 from dray.scheduling.core.options import Options as Options
 from dray.scheduling.core.queue import Queue, QueuedPod, SignatureGroup, SubQueue
+from dray.scheduling.core.reported_reasons import ReportedReasons
 from dray.scheduling.core.searches import FurtherSearch, Outcome
-from dray.scheduling.core.stale_reasons import StaleReasons
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.reclaim import Reclaimer
@@ -92,7 +92,7 @@ class Scheduler:
         self.reservations = ReservedPlaces(self.nominations, queue, options.reservation_seconds)
         self.waiters = Waiters()
         self.gate_reports = GateReports()
-        self._stale_reasons = StaleReasons(queue)
+        self.reasons = ReportedReasons(queue)
         self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
         self.attempts = Attempts(self)
         self.group_attempts = GroupAttempts(self)
@@ -128,7 +128,7 @@ class Scheduler:
             self.state.queues.claim_changed(claim)
             self.notify(ObjectRef(CLAIM, *key), now)
             if before and key not in held:
-                self._stale_reasons.released(key, now)
+                self.reasons.released(key, now)
 
     def remove(self, kind: str, document: Object, now: float) -> None:
         """An object was deleted."""
@@ -143,7 +143,7 @@ class Scheduler:
                 self._stores[kind][1](document)
         elif self.state.claims.remove(document):
             self.notify(ObjectRef(CLAIM, *key_of(document)), now)
-            self._stale_reasons.released(key_of(document), now)
+            self.reasons.released(key_of(document), now)
 
     def _queues_changed(self, change: Callable[[], None], now: float) -> None:
         before = self.state.queues.tolerant
@@ -253,14 +253,13 @@ class Scheduler:
         while (due := self.gate_reports.pop(now)) is not None:
             uid, status = due
             queued, diagnosis = self.queue.get(uid), Diagnosis(self.state.size, status)
-            if queued is not None and queued.subqueue is SubQueue.GATED and queued.reported != diagnosis:
-                queued.reported = diagnosis
+            if queued is not None and queued.subqueue is SubQueue.GATED and self.reasons.report(queued, diagnosis):
                 return Refuse(queued.pod, diagnosis)
         return None
 
     def _refresh_reasons(self, now: float) -> None:
         """Pods whose reason names claims that hold nothing any more are tried again."""
-        for queued in self._stale_reasons.pop(now):
+        for queued in self.reasons.pop(now):
             if queued.group is not None:
                 queued.group.diagnosis = None
             self.enqueue(queued, now)
@@ -313,10 +312,10 @@ class Scheduler:
         self.reservations.clock_set(seconds)
         self.state.evictions.clock_set(seconds)
         self.gate_reports.clock_set(seconds)
-        self._stale_reasons.clock_set(seconds)
+        self.reasons.clock_set(seconds)
 
     def due(self) -> float | None:
-        times = (self.queue.due(), self.reservations.due(), self.gate_reports.due(), self._stale_reasons.due())
+        times = (self.queue.due(), self.reservations.due(), self.gate_reports.due(), self.reasons.due())
         return min((each for each in times if each is not None), default=None)
 
     # Searches that go on elsewhere
@@ -377,7 +376,7 @@ class Scheduler:
             # Others may have been kept from a claim that it was to use.
             self.notify(ObjectRef(CLAIM, *key_of(write.claim)), now)
         # What is said of it now is about this failure.
-        binding.queued.reported = None
+        self.reasons.report(binding.queued, None)
         placed = self.state.placed(uid)
         if placed is not None and self.state.bound(placed):
             # Somebody bound it, or the answer that said so was lost.
@@ -401,10 +400,10 @@ class Scheduler:
             if queued is None:
                 continue
             if queued.subqueue is SubQueue.UNSCHEDULABLE:
-                queued.reported = None
+                self.reasons.report(queued, None)
                 self.queue.back_off(queued, now)
             elif queued.subqueue is SubQueue.GATED:
-                queued.reported = None
+                self.reasons.report(queued, None)
                 self.enqueue(queued, now)
 
     def _retry_places(self, now: float) -> None:

@@ -364,7 +364,7 @@ class GroupAttempts:
     ) -> RefuseGroup | None:
         preemption = searched.found
         diagnosis = replace(diagnosis, reservation=self._reservations.period(group))
-        news = any(each.reported != diagnosis for each in queued)
+        news = any([self._scheduler.reasons.report(each, diagnosis) for each in queued])
         to_do = bool(release or (preemption is not None and preemption.victims))
         if group.timeout is not None:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
@@ -374,7 +374,6 @@ class GroupAttempts:
         retry_at = searched.retry_at if preemption is None else inf
         wait = Wait(("group", group.key), nodes=nodes, cluster_wide=cluster_wide, binding=binding, at=retry_at)
         for each in queued:
-            each.reported = diagnosis
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(each, None, replace(wait, error=diagnosis.error), now)

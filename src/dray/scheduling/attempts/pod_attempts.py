@@ -276,9 +276,8 @@ class Attempts:
             return Refuse(pod, diagnosis, news=False, discard=outcome.claim)
         is_preempting = preemption is not None and is_news(pod, preemption)
         if outcome.remedy is not Remedy.RELEASE and not is_preempting:
-            return _report(queued, diagnosis)
-        news = queued.reported != diagnosis
-        queued.reported = diagnosis
+            return self._report(queued, diagnosis)
+        news = self._scheduler.reasons.report(queued, diagnosis)
         return Refuse(pod, diagnosis, news, outcome.claim, preemption=preemption)
 
     def give_up(self, queued: QueuedPod, error: Exception, now: float) -> Refuse | None:
@@ -290,7 +289,11 @@ class Attempts:
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(self._state.size, status, error=True)
         self._queue.add_unschedulable(queued, diagnosis, Wait(("failed", pod.uid), nodes=_NOWHERE, error=True), now)
-        return _report(queued, diagnosis)
+        return self._report(queued, diagnosis)
+
+    def _report(self, queued: QueuedPod, diagnosis: Diagnosis) -> Refuse | None:
+        """Returns None for a reason that was reported before."""
+        return Refuse(queued.pod, diagnosis) if self._scheduler.reasons.report(queued, diagnosis) else None
 
     def _search_on(self, cycle: Cycle, nodes: Sequence[Node]) -> None:
         devices = self._scheduler.devices
@@ -329,11 +332,3 @@ def _short_on_nodes(cycle: Cycle, diagnosis: Diagnosis) -> tuple[ObjectRef, ...]
 def is_news(pod: Pod, preemption: Preemption) -> bool:
     """Whether there is something to do about it, or its node has yet to be named in the pod's status."""
     return bool(preemption.victims) or status_of(pod.document).get("nominatedNodeName") != preemption.node
-
-
-def _report(queued: QueuedPod, diagnosis: Diagnosis) -> Refuse | None:
-    """Nothing, if it was reported before."""
-    if queued.reported == diagnosis:
-        return None
-    queued.reported = diagnosis
-    return Refuse(queued.pod, diagnosis)

@@ -92,6 +92,7 @@ class PodEvents:
     def forget(self, uid: str, now: float) -> None:
         """It does not wait any more."""
         self._scheduler.waiters.remove(uid)
+        self._scheduler.reasons.forget(uid)
         self._scheduler.gate_reports.remove(uid)
         self._state.unknown_kinds.forget(uid)
         queued = self._queue.remove(uid, now)

@@ -1,0 +1,137 @@
+"""ReportedReasons: what was last reported about pods that wait, and which of these reasons are out of date.
+
+A pod is tried again when devices that it could use become free. If another pod takes them first, the reason would go on
+naming the former holder. `pop` gives those pods a fresh attempt, a few at a time and only now and then, so that many
+waiting pods cost little. Pods of one signature share the rejection of the first one that is tried, and reasons are
+found by the claims that they name: a claim that is released costs as much as there are reasons that name it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.allocation import Rejection
+from dray.allocation import reasons as r
+from dray.api.objects import Key
+from dray.scheduling.core.queue import Queue, QueuedPod, SubQueue
+from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
+
+_PAUSE: Final = 2.0
+_MOST: Final = 20
+"""Pods that are refreshed at a time."""
+
+
+@dataclass(eq=False, slots=True)
+class _Reason:
+    """A rejection that pods were told."""
+
+    rejection: Rejection
+    pods: dict[str, None] = field(default_factory=dict)
+    """The pods by uid, in the order in which they were told."""
+
+
+class ReportedReasons:
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._reasons: dict[int, _Reason] = {}
+        """By the id of the rejection."""
+        self._by_pod: dict[str, _Reason] = {}
+        """By pod uid."""
+        self._by_claim: dict[Key, dict[int, _Reason]] = {}
+        """Reasons that name a claim."""
+        self._new: dict[int, _Reason] = {}
+        """Reasons that are not among those above yet: most are replaced before a claim is released."""
+        self._released: set[Key] = set()
+        """Claims that released their devices since the last look."""
+        self._left: deque[str] = deque()
+        """The uids of pods that are still to be refreshed."""
+        self._not_before = 0.0
+
+    def report(self, queued: QueuedPod, diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
+        """Notes what is reported about the pod, None for nothing. Returns whether that is news."""
+        before, queued.reported = queued.reported, diagnosis
+        rejection, known = _nearest(diagnosis), self._by_pod.get(queued.pod.uid)
+        if rejection is not (known.rejection if known is not None else None):
+            self.forget(queued.pod.uid)
+            if rejection is not None:
+                self._add(queued.pod.uid, rejection)
+        return before != diagnosis
+
+    def _add(self, uid: str, rejection: Rejection) -> None:
+        reason = self._reasons.get(id(rejection))
+        if reason is None:
+            reason = self._reasons[id(rejection)] = self._new[id(rejection)] = _Reason(rejection)
+        reason.pods[uid] = None
+        self._by_pod[uid] = reason
+
+    def forget(self, uid: str) -> None:
+        """The pod does not wait any more, or for another reason."""
+        reason = self._by_pod.pop(uid, None)
+        if reason is None:
+            return
+        del reason.pods[uid]
+        if not reason.pods:
+            number = id(reason.rejection)
+            del self._reasons[number]
+            if self._new.pop(number, None) is None:
+                for claim in _holders(reason.rejection):
+                    named = self._by_claim[claim]
+                    del named[number]
+                    if not named:
+                        del self._by_claim[claim]
+
+    def released(self, claim: Key, now: float) -> None:
+        """Records that the claim holds no devices any more, or is gone."""
+        if not self._released and not self._left:
+            # Pods that fit now are tried at once; their reasons need no refresh.
+            self._not_before = max(self._not_before, now + _PAUSE / 2)
+        self._released.add(claim)
+
+    def due(self) -> float | None:
+        return self._not_before if self._released or self._left else None
+
+    def pop(self, now: float) -> list[QueuedPod]:
+        """Returns the pods to try again; an empty list if none is due yet."""
+        due = self.due()
+        if due is None or now < due:
+            return []
+        self._not_before = now + _PAUSE
+        if not self._left:
+            released, self._released = self._released, set()
+            self._left.extend(self._naming(released))
+        taken = [self._left.popleft() for _ in range(min(_MOST, len(self._left)))]
+        found = [queued for uid in taken if (queued := self._queue.get(uid)) is not None]
+        return [queued for queued in found if queued.subqueue is SubQueue.UNSCHEDULABLE]
+
+    def _naming(self, claims: set[Key]) -> Iterator[str]:
+        """Yields the pods, by uid, whose reason names one of the claims."""
+        for number, reason in self._new.items():
+            for claim in _holders(reason.rejection):
+                self._by_claim.setdefault(claim, {})[number] = reason
+        self._new.clear()
+        found = {number: reason for claim in claims for number, reason in self._by_claim.get(claim, {}).items()}
+        for reason in found.values():
+            yield from reason.pods
+
+    def clock_set(self, seconds: float) -> None:
+        self._not_before += seconds
+
+
+def _nearest(diagnosis: Diagnosis | GroupDiagnosis | None) -> Rejection | None:
+    """Returns the rejection that a reason tells about, which may name holders of devices."""
+    if isinstance(diagnosis, GroupDiagnosis):
+        diagnosis = diagnosis.following
+    return diagnosis.nearest if diagnosis is not None else None
+
+
+def _holders(rejection: Rejection) -> set[Key]:
+    """Returns the claims that the rejection names."""
+    causes: Iterable[r.Cause] = (fallen.cause for request in rejection.requests for fallen in request.fallen)
+    found = set(rejection.to_free or ())
+    for cause in causes:
+        if isinstance(cause, r.InUse | r.CapacityUsed):
+            found.update(cause.owners)
+    return found
