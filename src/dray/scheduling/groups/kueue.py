@@ -164,8 +164,11 @@ def pod_topology(annotations: Mapping[str, str], known: Topologies) -> tuple[Top
 
 
 def pod_problem(pod: Object, known: Topologies) -> str:
+    annotations = annotations_of(pod)
+    if not requests_topology(annotations):
+        return ""
     queue = text(labels_of(pod).get(QUEUE_LABEL))
-    return problem_of(annotations_of(pod), known, known.of_queue((key_of(pod)[0], queue)))
+    return problem_of(annotations, known, known.of_queue((key_of(pod)[0], queue)))
 
 
 API: Final = GroupApi(

@@ -102,8 +102,10 @@ class ClaimCosts:
         return found
 
     def _cheapest(self, queue: str, pod: Pod, options: Sequence[Object]) -> Object:
+        if len(options) == 1:
+            return options[0]
         ordered = sorted(options, key=lambda each: self._use(each).number)
-        if len(ordered) == 1 or not queue:
+        if not queue:
             return ordered[0]
         ordered = [each for each in ordered if self._excludes(queue, each) is None] or ordered
         payable = (

@@ -249,8 +249,9 @@ class KaiQueues:
     def wanted_next(self, pod: Pod) -> Mapping[str, int] | None:
         """What is placed next of an elastic group, no more than its minimum; None if the pod is in no such group."""
         group = self._groups.of(pod) if pod.group is not None else None
-        root = self._groups.root(group) if group is not None and self._groups.is_elastic(group) else None
-        queue = self.queue_of(pod)
+        if group is None or not self._groups.is_elastic(group):
+            return None
+        root, queue = self._groups.root(group), self.queue_of(pod)
         if not isinstance(root, Group) or queue is None:
             return None
         return self.charges.wanted(queue, self._groups.least(root, self._groups.waiting(root)))
