@@ -2,9 +2,9 @@
 
 import pytest
 
-from dray.scheduling.core.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
-from dray.scheduling.core.waits import Wait
 from dray.scheduling.model.status import Diagnosis
+from dray.scheduling.waiting.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
+from dray.scheduling.waiting.waits import Wait
 from tests.scheduling import models
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dray.scheduling.core.queue import SubQueue
 from dray.scheduling.model.actions import Bind
+from dray.scheduling.waiting.queue import SubQueue
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused

@@ -34,8 +34,6 @@ from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
 from dray.scheduling.core.nominations import Nominations
 from dray.scheduling.core.options import Options as Options
-from dray.scheduling.core.queue import Queue, QueuedPod, SignatureGroup, SubQueue
-from dray.scheduling.core.reported_reasons import ReportedReasons
 from dray.scheduling.core.searches import FurtherSearch, Outcome
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.preemption import Preemptor
@@ -49,6 +47,8 @@ from dray.scheduling.placement.algorithm import SchedulingAlgorithm
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.reservations.reserved_places import ReservedPlaces
+from dray.scheduling.waiting.queue import Queue, QueuedPod, SignatureGroup, SubQueue
+from dray.scheduling.waiting.reported_reasons import ReportedReasons
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
 _TRIED: Final = 100

@@ -6,7 +6,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dray.scheduling.core.queue import Queue, SubQueue
+from dray.scheduling.waiting.queue import Queue, SubQueue
 
 _SECONDS = tuple(0.001 * 2**step for step in range(15))
 _LONG = tuple(0.01 * 2**step for step in range(20))

@@ -18,8 +18,6 @@ from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Key, Object, key_of
 from dray.scheduling.attempts.pod_attempts import is_news
 from dray.scheduling.core.cycle import Cycle
-from dray.scheduling.core.queue import QueuedPod, SubQueue
-from dray.scheduling.core.waits import Wait
 from dray.scheduling.eviction.group_preemption import GroupPreemptor
 from dray.scheduling.eviction.group_quota import GroupQuota
 from dray.scheduling.eviction.results import EvictionResult
@@ -37,6 +35,8 @@ from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.reservations.group_reservations import GroupReservations
+from dray.scheduling.waiting.queue import QueuedPod, SubQueue
+from dray.scheduling.waiting.waits import Wait
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object, metadata_of, text
-from dray.scheduling.core.queue import SubQueue
 from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OBJECTS
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
+from dray.scheduling.waiting.queue import SubQueue
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dray.api.objects import Object
-from dray.scheduling.core.waits import Wait
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.status import Diagnosis
 from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.waiting.waits import Wait
 
 
 class Remedy(Enum):

@@ -15,8 +15,6 @@ from dray.api.objects import status_of
 from dray.scheduling.attempts.outcome import Outcome, Remedy
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.feasible_nodes import signature_of
-from dray.scheduling.core.queue import QueuedPod
-from dray.scheduling.core.waits import Wait
 from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model import faults
 from dray.scheduling.model.actions import Action, Bind, Preemption, Refuse
@@ -28,6 +26,8 @@ from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins import queue_quota
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
+from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.waits import Wait
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

@@ -8,11 +8,11 @@ from dray.api import pod_queues
 from dray.api.objects import Object
 from dray.api.pods import is_terminal, node_of, phase_of
 from dray.scheduling.core import pods
-from dray.scheduling.core.queue import SubQueue
 from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.waiting.queue import SubQueue
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

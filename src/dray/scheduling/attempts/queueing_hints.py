@@ -13,13 +13,13 @@ from dray.allocation import Work
 from dray.scheduling.core.cycle import Cycle, PodClaims
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.nominations import Nominations
-from dray.scheduling.core.queue import Queue, SignatureGroup, SubQueue
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import UNSURE
+from dray.scheduling.waiting.queue import Queue, SignatureGroup, SubQueue
 
 
 class Waiters:

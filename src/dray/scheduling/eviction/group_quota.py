@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dray.scheduling.core.cycle import Cycle
-from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.group_preemption import places_of
 from dray.scheduling.eviction.preemption import Preemptor
@@ -22,6 +21,7 @@ from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_policy import Ask
 from dray.scheduling.quota.quota_waiters import ANY_QUEUE
+from dray.scheduling.waiting.queue import QueuedPod
 
 Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
 """The pods of a group that may fit on some node, as things are then."""

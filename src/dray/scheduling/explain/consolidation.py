@@ -16,7 +16,6 @@ from typing import Final
 
 from dray.allocation import Work, WorkExhausted
 from dray.api.objects import key_of
-from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.eviction.relocation import Relocation, devices_of, is_movable
 from dray.scheduling.model.group import POD, Group, GroupKey, single
 from dray.scheduling.model.messages import status_text
@@ -26,6 +25,7 @@ from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.quota.priority_removals import Unit
 from dray.scheduling.reservations.backfill import earliest
 from dray.scheduling.scheduler import Scheduler
+from dray.scheduling.waiting.queue import QueuedPod
 
 _MOST_AREAS: Final = 64
 # Pods of an area without another place that are found out one by one.

@@ -19,7 +19,6 @@ from dray.allocation import Work, WorkExhausted
 from dray.api.objects import Key, Object, key_of
 from dray.scheduling.core.cycle import Cycle, PodClaims
 from dray.scheduling.core.framework import Framework
-from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
 from dray.scheduling.model.group import POD, Group, GroupKey, Path
 from dray.scheduling.model.node import Node
@@ -36,6 +35,7 @@ from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.node_resources_fit import room
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
+from dray.scheduling.waiting.queue import QueuedPod
 
 # If more pods than this fit, they are not placed in a trial only to explain what the next one lacks.
 _MOST_EXPLAINED: Final = 64

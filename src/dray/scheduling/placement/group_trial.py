@@ -23,7 +23,6 @@ from dray.api.resource_claims import allocation_results
 from dray.scheduling.cluster.device_demand import NO_DEMAND
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.framework import Framework
-from dray.scheduling.core.queue import QueuedPod
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.node import Node
@@ -31,6 +30,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import DynamicResources, Found, results
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
+from dray.scheduling.waiting.queue import QueuedPod
 
 # Units of work for asking one node about one pod, beside the search for devices.
 _STEP: Final = 60

@@ -17,13 +17,13 @@ from typing import Final
 
 from dray.api.times import text_of
 from dray.scheduling.core.nominations import Nominations
-from dray.scheduling.core.queue import Queue, QueuedPod
 from dray.scheduling.model.group import POD, Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import Status
 from dray.scheduling.reservations import backfill
 from dray.scheduling.reservations.place_search import FuturePlaces
+from dray.scheduling.waiting.queue import Queue, QueuedPod
 
 _PATIENCE: Final = 30.0
 """How long a group waits, in seconds, before a place is kept for it."""

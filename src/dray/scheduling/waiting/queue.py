@@ -17,13 +17,13 @@ from typing import Final
 
 from dray.api.times import seconds_of
 from dray.scheduling.core.feasible_nodes import Signature
-from dray.scheduling.core.waits import Wait
 from dray.scheduling.model import faults
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
 from dray.scheduling.quota.turns import Entry, Turn, Turns
+from dray.scheduling.waiting.waits import Wait
 
 INITIAL_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 10.0

@@ -16,8 +16,8 @@ from typing import Final
 from dray.allocation import Rejection
 from dray.allocation import reasons as r
 from dray.api.objects import Key
-from dray.scheduling.core.queue import Queue, QueuedPod, SubQueue
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
+from dray.scheduling.waiting.queue import Queue, QueuedPod, SubQueue
 
 _PAUSE: Final = 2.0
 _MOST: Final = 20
