@@ -428,10 +428,29 @@ async def test_a_partition_that_somebody_made_is_used_and_left(gpu_machine):
 async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with gpu_world(machine) as world, world.driver():
-        (machine.root / "host/dev/nvidia-uvm").unlink()
-        with pytest.raises(PrepareError, match="nvidia-uvm does not exist: the kernel modules"):
+        (machine.root / "host/dev/nvidia0").unlink()
+        (machine.state / "proc/devices").unlink()
+        with pytest.raises(PrepareError, match="nvidia0 does not exist: load the kernel module"):
             await world.start("early", "gpu-0")
         assert not list(world.kubelet.cdi.glob("*"))
+
+
+async def test_a_pod_starts_without_the_device_file_of_unified_memory_and_an_event_tells(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        for name in ("nvidia-uvm", "nvidia-uvm-tools"):
+            (machine.root / "host/dev" / name).unlink()
+        edits = world.edits(await world.start("early", "gpu-0"))["gpu-0"]
+        paths = [each["path"] for each in edits["deviceNodes"]]
+        assert paths == ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-modeset"]
+
+        async def is_told():
+            events = await world.cluster.list("Event")
+            return [each for each in events if each["reason"] == "MissingDeviceFile"]
+
+        (event,) = await world.kubelet.eventually(is_told, "a warning")
+        assert "CUDA needs " in event["message"]
+        assert "/dev/nvidia-uvm: load the kernel module" in event["message"]
 
 
 async def test_a_prepare_that_nobody_waits_for_is_done_and_undone_whole(gpu_machine):

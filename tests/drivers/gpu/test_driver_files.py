@@ -97,3 +97,12 @@ def test_a_program_that_is_missing_is_named(tmp_path):
     install(tmp_path, "usr/lib64", "usr/bin")
     with pytest.raises(DriverError, match=r"there is no nvidia-cuda-mps-control below .*: install"):
         find_driver_files(str(tmp_path)).needed_program("nvidia-cuda-mps-control")
+
+
+def test_a_library_without_a_version_in_its_name_is_found_where_the_linker_looks(tmp_path, monkeypatch):
+    for name in ("libnvidia-ml.so.1", "libcuda.so.1", "libc.so.6", "libnvme.so.1"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"relative:{tmp_path}")
+    files = find_driver_files()
+    assert files.management_library == tmp_path / "libnvidia-ml.so.1"
+    assert [each.host.name for each in files.libraries("")] == ["libcuda.so.1", "libnvidia-ml.so.1"]

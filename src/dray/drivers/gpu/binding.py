@@ -5,12 +5,12 @@ So the driver can be imported, and says what is missing, where the package is no
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 from pathlib import Path
 from typing import Any
 
 from dray.driver import DriverError
+from dray.drivers.gpu.library_symbols import NvmlLibrary
 
 
 class _Binding:
@@ -27,7 +27,7 @@ def use_library(library: Path) -> None:
     """Has `pynvml` call this library, also if it has loaded another one before. Raises OSError."""
     module = _module()
     if getattr(module.nvmlLib, "_name", "") != str(library):
-        module.nvmlLib = ctypes.CDLL(str(library))
+        module.nvmlLib = NvmlLibrary(str(library))
         module._nvmlGetFunctionPointer_cache.clear()
 
 

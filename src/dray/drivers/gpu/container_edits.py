@@ -20,8 +20,8 @@ from dray.drivers.gpu.driver_files import CONTAINER_LIBRARIES, DriverFiles, Moun
 from dray.drivers.gpu.driver_programs import DriverPrograms
 from dray.drivers.gpu.options import GpuOptions
 
-_NEEDED: Final = ("nvidiactl", "nvidia-uvm")
-_IF_THERE: Final = ("nvidia-uvm-tools", "nvidia-modeset")
+_NEEDED_BY_CUDA: Final = ("nvidiactl", "nvidia-uvm")
+_IF_THERE: Final = (*_NEEDED_BY_CUDA, "nvidia-uvm-tools", "nvidia-modeset")
 _READ_ONLY: Final = ("ro", "nosuid", "nodev", "bind")
 # By the name of the program, what comes before the name of the hook.
 _HOOK_PROGRAMS: Final = {"nvidia-cdi-hook": (), "nvidia-ctk": ("hook",)}
@@ -55,12 +55,17 @@ class GpuEdits:
     def of(self, minor: int, further_nodes: Sequence[DeviceNode] = ()) -> ContainerEdits:
         """Returns the edits for a device of the GPU with that minor number.
 
-        Raises ClaimFailed where a device file is missing and cannot be made.
+        Raises ClaimFailed where the GPU's device file is missing and cannot be made.
         """
         files = DeviceFiles(self.programs, self.options)
-        paths = [files.needed(name) for name in (f"nvidia{minor}", *_NEEDED)]
+        paths = [files.needed(f"nvidia{minor}")]
         paths += [path for name in _IF_THERE if (path := files.find(name)) is not None]
         return ContainerEdits(device_nodes=(*map(_node, paths), *further_nodes))
+
+    def missing_files(self) -> list[str]:
+        """Returns the device files that CUDA needs and that are missing and cannot be made."""
+        files = DeviceFiles(self.programs, self.options)
+        return [str(self.options.dev / name) for name in _NEEDED_BY_CUDA if files.find(name) is None]
 
     @property
     def _hook_program(self) -> tuple[Path, tuple[str, ...]] | None:

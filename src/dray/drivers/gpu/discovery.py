@@ -261,6 +261,6 @@ def _is_gpu(function: Path) -> bool:
 
 
 def _version(text: str) -> str:
-    """A driver's version as a semantic one, which has three numbers without leading zeros."""
+    """A driver's version as a semantic one, which has three numbers without leading zeros; empty if it is not known."""
     numbers = [str(int(each)) for each in text.split(".") if each.isdecimal()]
-    return ".".join([*numbers, "0", "0"][:3])
+    return ".".join([*numbers, "0", "0"][:3]) if numbers else ""

@@ -190,7 +190,7 @@ class GpuDriver(Driver):
             await self._forget_former(claim, state, others)
             await claim.record(state.document())
             try:
-                edits, prepared = await finished(in_thread(self._make, wanted, state))
+                edits, prepared, missing = await finished(in_thread(self._make, wanted, state))
             except NvmlError as error:
                 self._monitor.refused((each.found.gpu.uuid for each in wanted), error)
                 self._publish_changes()
@@ -198,14 +198,23 @@ class GpuDriver(Driver):
         for gate in published_gates(wanted):
             message = f"NVIDIA's own driver takes this configuration only with its feature gate {gate}, off by default"
             self._events.normal(claim.document, "NeedsFeatureGate", message)
+        if missing:
+            message = (
+                f"CUDA needs {' and '.join(missing)}: load the kernel module nvidia-uvm and run nvidia-modprobe -u"
+            )
+            self._events.warning(claim.document, "MissingDeviceFile", message)
         return Prepared(prepared, state.document(), edits)
 
-    def _make(self, wanted: Sequence[Wanted], state: ClaimState) -> tuple[ContainerEdits, list[PreparedDevice]]:
+    def _make(
+        self, wanted: Sequence[Wanted], state: ClaimState
+    ) -> tuple[ContainerEdits, list[PreparedDevice], list[str]]:
+        """Returns what the containers get, the devices, and which device files are missing that CUDA needs."""
         with self._nvml.opened():
             version = self._nvml.driver_version
         edits = GpuEdits(self._programs, self._options, version)
         common = edits.common()
-        return common, PreparedDevices(self._changes, edits, self._options.proc).make(wanted, state)
+        devices = PreparedDevices(self._changes, edits, self._options.proc).make(wanted, state)
+        return common, devices, edits.missing_files()
 
     async def _forget_former(self, claim: Claim, state: ClaimState, others: Sequence[RecordedState]) -> None:
         """Takes back what the claim had before, where the driver with other settings would do otherwise now."""

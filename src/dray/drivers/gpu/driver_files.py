@@ -1,4 +1,4 @@
-"""The vendor's files on this machine: libraries and programs, found without a linker cache.
+"""The vendor's files on this machine: libraries and programs, found without the linker's cache.
 
 The driver is installed in the system, or below a root of its own: by a container of the GPU operator, by the image of
 a cloud's machines, or as a container sees the host. `find_driver_files` takes the first root that has the management
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ _PROGRAM_DIRECTORIES: Final = (
     "opt/bin",
     "run/current-system/sw/bin",
 )
+_VENDOR: Final = re.compile(r"lib(cuda|nvcuvid|nvidia-[\w-]+)\.so")
+_VERSIONED: Final = re.compile(r"lib(cuda|nvcuvid|nvidia-[\w-]+)\.so\.\d{3}\.\d")
 _OWN_LIBRARIES: Final = ("libcuda", "libnv")
 _PROGRAMS: Final = (
     "nvidia-smi",
@@ -93,11 +96,17 @@ class DriverFiles:
         return self.host_root / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def libraries(self, version: str) -> list[MountedFile]:
-        """All that belong to this version of the driver, each with the links to it."""
+        """All that belong to this version of the driver, each with the links to it.
+
+        A driver whose files have no version in their names has all of them.
+        """
+        listed = _listed(self.library_directory)
+        has_versions = any(_VERSIONED.match(path.name) for path in listed)
         found: dict[str, Path] = {}
         links: dict[str, list[str]] = {}
-        for path in _listed(self.library_directory):
-            if path.name.endswith(f".so.{version}") and not path.is_symlink():
+        for path in listed:
+            is_own = path.name.endswith(f".so.{version}") if has_versions else bool(_VENDOR.match(path.name))
+            if is_own and not path.is_symlink():
                 found[path.name] = path
             elif path.is_symlink() and ".so" in path.name:
                 links.setdefault(resolve_inside(self.root, path).name, []).append(path.name)
@@ -154,16 +163,31 @@ class DriverFiles:
 
 def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
     """Raises DriverError where no root has the management library."""
-    roots = [Path(root).absolute()] if root else [Path(each) for each in _ROOTS]
-    for found in roots:
-        for directory in _library_directories(found):
-            library = resolve_inside(found, directory / MANAGEMENT_LIBRARY)
-            if library.exists():
-                named = library.with_name(MANAGEMENT_LIBRARY)
-                library = named if named.exists() else library
-                return DriverFiles(found, library, Path(host_root or found).absolute())
+    system = Path("/")
+    places = [] if root else [(system, directory) for directory in _linker_directories()]
+    for found in [Path(root).absolute()] if root else [Path(each) for each in _ROOTS]:
+        places += [(found, directory) for directory in _library_directories(found)]
+    for found, directory in places:
+        library = resolve_inside(found, directory / MANAGEMENT_LIBRARY)
+        if library.exists():
+            named = library.with_name(MANAGEMENT_LIBRARY)
+            library = named if named.exists() else library
+            return DriverFiles(found, library, Path(host_root or found).absolute())
     where = f"below {root}" if root else f"in the system, nor below {', '.join(_ROOTS[1:])}"
     raise DriverError(f"there is no NVIDIA driver on this machine: no {MANAGEMENT_LIBRARY} {where}")
+
+
+def _linker_directories() -> Iterator[Path]:
+    """Directories that the linker of this system is told to look in: LD_LIBRARY_PATH, and /etc/ld.so.conf.d."""
+    for each in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if each.startswith("/"):
+            yield Path(each)
+    for path in _listed(Path("/etc/ld.so.conf.d")):
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        yield from (Path(line.strip()) for line in lines if line.startswith("/"))
 
 
 def _library_directories(root: Path) -> Iterator[Path]:

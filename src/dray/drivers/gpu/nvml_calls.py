@@ -56,14 +56,18 @@ _SHORT_SECONDS: Final = 0.5
 class NvmlError(DriverError):
     """A call of NVML failed. `code` is its nvmlReturn_t; `is_hanging` if the call did not return in time.
 
-    `is_gone` if the GPU is lost or not there, `is_absent` if the driver or the GPU does not have the function, and
-    `is_session_lost` if the session with the kernel driver has to be opened again.
+    `is_gone` if the GPU is lost or not there, `is_absent` if the driver or the GPU does not have the function,
+    `is_unexported` if the library does not even have its symbol, and `is_session_lost` if the session with the kernel
+    driver has to be opened again.
     """
 
-    def __init__(self, doing: str, code: int, text: str, *, is_hanging: bool = False) -> None:
+    def __init__(
+        self, doing: str, code: int, text: str, *, is_hanging: bool = False, is_unexported: bool = False
+    ) -> None:
         super().__init__(f"{doing}: {text}" if is_hanging else f"{doing}: {text} (NVML error {code})")
         self.code = code
         self.is_hanging = is_hanging
+        self.is_unexported = is_unexported
         self.is_gone = code in _codes(_GONE)
         self.is_absent = code in _codes(_ABSENT)
         self.is_session_lost = code in _codes(_SESSION_LOST)
@@ -193,8 +197,9 @@ def call(
         try:
             return function(*arguments)
         except pynvml.NVMLError as error:
-            # The text may need a call of its own.
-            return NvmlError(doing, error.value, str(error))
+            # The text may need a call of its own. A missing symbol raises AttributeError first.
+            is_unexported = isinstance(error.__context__, AttributeError)
+            return NvmlError(doing, error.value, str(error), is_unexported=is_unexported)
         except (ValueError, TypeError, ctypes.ArgumentError) as error:
             return NvmlError(doing, pynvml.NVML_ERROR_UNKNOWN, f"the answer cannot be read: {error}")
 
@@ -226,6 +231,8 @@ def optional(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
 def may_lack(function: Callable[..., Any], error: NvmlError) -> bool:
     """Returns whether a healthy GPU may answer a call of this function with this error."""
     name = getattr(function, "__name__", "")
+    if error.is_unexported:
+        return True
     if error.is_forbidden:
         return name in _RESTRICTED
     return error.is_absent and (name in _NEWER or error.code == pynvml.NVML_ERROR_NOT_SUPPORTED)

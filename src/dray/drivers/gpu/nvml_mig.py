@@ -158,13 +158,23 @@ def parts(gpu: Handle) -> list[Part]:
 
 def part_handles(gpu: Handle) -> Iterator[Handle]:
     """Yields the compute instances of a GPU whose MIG mode is on."""
-    for index in range(call("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)):
+    for index in range(_most_parts(gpu)):
         try:
             yield call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
         except NvmlError as error:
             # Numbers need not be consecutive.
             if not error.is_not_found:
                 raise
+
+
+def _most_parts(gpu: Handle) -> int:
+    """Returns how many compute instances the GPU may have; none if the library has no function for them."""
+    try:
+        return int(call("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu))
+    except NvmlError as error:
+        if not error.is_unexported:
+            raise
+        return 0
 
 
 def create_instance(gpu: Handle, uuid: str, profile_id: int, start: int, size: int) -> Instance:

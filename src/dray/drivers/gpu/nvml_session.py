@@ -12,6 +12,7 @@ The library is loaded by its real path: a driver that was upgraded has another o
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call
 Handle = Any
 """A pointer to what NVML knows of a GPU or an instance."""
 
+# As in libnvidia-ml.so.580.105.08.
+_NAMED_VERSION: Final = re.compile(r"\.so\.(\d+\.[\d.]*\d)$")
 _REASONS: Final = {
     "DRIVER_NOT_LOADED": "the kernel module of the NVIDIA driver is not loaded",
     "LIB_RM_VERSION_MISMATCH": "library and kernel module of the NVIDIA driver differ; reboot, or reload the module",
@@ -151,11 +154,24 @@ class Nvml:
 
     @property
     def driver_version(self) -> str:
-        return str(call("driver version", pynvml.nvmlSystemGetDriverVersion))
+        """The version of the vendor's driver; empty if neither the library nor the name of its file tells."""
+        try:
+            return str(call("driver version", pynvml.nvmlSystemGetDriverVersion))
+        except NvmlError as error:
+            if not error.is_unexported:
+                raise
+        named = _NAMED_VERSION.search(os.path.realpath(self._library))
+        return named[1] if named else ""
 
     @property
     def cuda_version(self) -> str:
-        number = int(call("CUDA version", pynvml.nvmlSystemGetCudaDriverVersion))
+        """The newest version of CUDA that the driver supports; empty if the library does not tell."""
+        try:
+            number = int(call("CUDA version", pynvml.nvmlSystemGetCudaDriverVersion))
+        except NvmlError as error:
+            if not error.is_unexported:
+                raise
+            return ""
         return f"{number // 1000}.{number % 1000 // 10}.0"
 
     def count(self) -> int:
@@ -165,7 +181,21 @@ class Nvml:
         return call("it cannot be opened", pynvml.nvmlDeviceGetHandleByIndex, index)
 
     def find(self, uuid: str) -> Handle:
-        return call(f"GPU {uuid}", pynvml.nvmlDeviceGetHandleByUUID, uuid)
+        try:
+            return call(f"GPU {uuid}", pynvml.nvmlDeviceGetHandleByUUID, uuid)
+        except NvmlError as error:
+            if not error.is_unexported:
+                raise
+        return self._find_among_all(uuid)
+
+    def _find_among_all(self, uuid: str) -> Handle:
+        for index in range(self.count()):
+            # A GPU that is lost does not tell its UUID; the others are looked at.
+            with suppress(NvmlError):
+                handle = self.device(index)
+                if call("UUID of a GPU", pynvml.nvmlDeviceGetUUID, handle) == uuid:
+                    return handle
+        raise NvmlError(f"GPU {uuid}", pynvml.NVML_ERROR_NOT_FOUND, "Not Found")
 
 
 def _code(name: str) -> int:
