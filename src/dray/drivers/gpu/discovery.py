@@ -209,7 +209,9 @@ def _existing(handle: Handle, gpu: Gpu, known: KnownAnswers) -> dict[str, Partit
     1c.3g.40gb. A GPU instance may have several, so that the name of the device has the number of the compute instance.
     """
     by_id = {profile.id: profile for profile in gpu.model.mig}
-    instances = {instance.id: instance for instance in nvml_mig.instances(handle)}
+    # A profile that was told a moment ago and is not told now is a fault, and not a GPU without partitions.
+    ask = known.ask(gpu.uuid, True)
+    instances = {instance.id: instance for instance in nvml_mig.instances(handle, ask=ask)}
     sizes = compute_sizes(handle, known)
     found = {}
     for part in nvml_mig.parts(handle):

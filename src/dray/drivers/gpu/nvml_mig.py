@@ -125,13 +125,13 @@ def _placements(gpu: Handle, profile_id: int, ask: Ask) -> list[tuple[int, int]]
     return [(each.start, each.size) for each in found]
 
 
-def instances(gpu: Handle, needed: int | None = None) -> list[Instance]:
+def instances(gpu: Handle, needed: int | None = None, ask: Ask = optional) -> list[Instance]:
     """Returns all GPU instances, by their numbers, of a GPU whose MIG mode is on.
 
     Raises NvmlError also if the GPU does not know the profile with the id `needed`.
     """
     found, listed = [], []
-    for info in _profile_infos(gpu):
+    for info in _profile_infos(gpu, ask):
         listing, kind = pynvml.nvmlDeviceGetGpuInstances, pynvml.c_nvmlGpuInstance_t
         handles = _listed(listing, gpu, info.id, kind, info.instanceCount)
         found += [_instance(handle) for handle in handles]
