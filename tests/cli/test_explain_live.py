@@ -34,8 +34,17 @@ class Server:
         assert result.exit_code == 0, result.output
 
     def explain(self, *arguments: str) -> tuple[int, list[str]]:
+        """What the server answers; a snapshot must answer in the same words."""
         result = self._run("explain", *arguments, "--kubeconfig", str(self._kubeconfig))
+        again = self._run("explain", *arguments, "--snapshot", self.snapshot())
+        assert (again.exit_code, again.output) == (result.exit_code, result.output)
         return result.exit_code, result.output.splitlines()
+
+    def snapshot(self) -> str:
+        file = self._kubeconfig.with_name("cluster.snapshot")
+        taken = self._run("snapshot", "-o", str(file), "--kubeconfig", str(self._kubeconfig))
+        assert taken.exit_code == 0, taken.output
+        return str(file)
 
     def printed(self, *arguments: str) -> list[str]:
         """The lines that a command prints, which must succeed."""

@@ -48,6 +48,8 @@ class DeviceState:
     blocked: bool = False
     utilization: Utilization | None = None
     """The driver reports it in the status of the claims that hold the device."""
+    seen_at: float | None = None
+    """When this was the state, in seconds since 1970; None for the present."""
 
     @property
     def state(self) -> str:
@@ -73,7 +75,12 @@ def amounts(device: Object) -> dict[str, str]:
 
 
 def device_states(
-    slices: Iterable[Object], claims: Iterable[Object], pods: Iterable[Object], rules: Iterable[Object] = ()
+    slices: Iterable[Object],
+    claims: Iterable[Object],
+    pods: Iterable[Object],
+    rules: Iterable[Object] = (),
+    *,
+    seen_at: float | None = None,
 ) -> list[DeviceState]:
     """Returns the states of all devices by node, driver and pool, in the order in which they are published."""
     newest, claims = list(_newest(slices)), list(claims)
@@ -100,6 +107,7 @@ def device_states(
                     taints=taints,
                     blocked=blocked,
                     utilization=utilization.get(place) if place in holders else None,
+                    seen_at=seen_at,
                 )
             )
     return sorted(made, key=lambda state: (state.node, *state.place[:2]))

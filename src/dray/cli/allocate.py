@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 
@@ -12,6 +13,7 @@ from dray.allocation.nearness import alike
 from dray.allocation.text import nodes_text, summary
 from dray.api.objects import Object
 from dray.api.resource_claims import allocation_results
+from dray.cli.cluster import snapshot_option
 from dray.cli.explanation_trees import device
 from dray.cli.explanations import claim_rows
 from dray.cli.manifests import Manifest, read
@@ -36,7 +38,10 @@ policy_option = click.option(
 @policy_option
 @output_option("text", "json", "yaml")
 @plugin_option
-def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugins: tuple[str, ...]) -> None:
+@snapshot_option
+def allocate(
+    paths: tuple[str, ...], node: str, policy: str, output: str, plugins: tuple[str, ...], snapshot: Path | None
+) -> None:
     """Show which devices claims and pods get, or why they get none.
 
     PATH is a YAML or JSON file, a directory, or - for standard input. It holds nodes, ResourceSlices, DeviceClasses,
@@ -44,14 +49,18 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugin
     the filters and scores of the scheduler. Claims that no pod uses follow in the order of the files. If several nodes
     are equally good, the first one is used.
 
+    With --snapshot the pods and claims of the files are placed on the nodes of that cluster, beside the pods that run
+    there.
+
     \b
     Examples:
       dray allocate examples/cluster
       dray allocate examples/cluster --node big -o json
+      dray allocate job.yaml --snapshot monday.snapshot
 
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
-    cluster = load(paths, POLICIES[policy], node, plugins)
+    cluster = load(paths, POLICIES[policy], node, plugins, snapshot)
     for note in cluster.notes:
         click.echo(one_line(f"note: {note}"), err=True)
     placements = [cluster.place(wanted) for wanted in cluster.wanted]
@@ -62,20 +71,23 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugin
     sys.exit(0 if all(placement.fits for placement in placements) else 1)
 
 
-def load(paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = ()) -> Cluster:
+def load(
+    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = (), snapshot: Path | None = None
+) -> Cluster:
     """The cluster in the files; leaves with status 2 where there is none to be had."""
-    return load_manifests(paths, policy, node, plugins)[0]
+    return load_manifests(paths, policy, node, plugins, snapshot)[0]
 
 
 def load_manifests(
-    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = ()
+    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = (), snapshot: Path | None = None
 ) -> tuple[Cluster, list[Manifest]]:
     """The cluster, and the manifests that it is made of."""
     reading = read(paths)
     problems = [str(problem) for problem in reading.problems]
     cluster = None
+    base = _objects_of(snapshot) if snapshot is not None else {}
     if not problems:
-        cluster = _read_cluster(reading.manifests, policy, node, plugins, problems)
+        cluster = _read_cluster(reading.manifests, policy, node, plugins, base, problems)
     if cluster is None:
         for problem in problems:
             click.echo(one_line(problem), err=True)
@@ -83,11 +95,25 @@ def load_manifests(
     return cluster, reading.manifests
 
 
+def _objects_of(snapshot: Path) -> dict[str, list[Object]]:
+    import asyncio
+
+    from dray.cli.cluster import snapshot_cluster
+    from dray.snapshot.listing import listed
+
+    return asyncio.run(listed(snapshot_cluster(snapshot).client)).objects
+
+
 def _read_cluster(
-    manifests: list[Manifest], policy: Policy, node: str, plugins: tuple[str, ...], problems: list[str]
+    manifests: list[Manifest],
+    policy: Policy,
+    node: str,
+    plugins: tuple[str, ...],
+    base: Mapping[str, Sequence[Object]],
+    problems: list[str],
 ) -> Cluster | None:
     try:
-        cluster = read_cluster(manifests, policy, node, plugins)
+        cluster = read_cluster(manifests, policy, node, plugins, base)
     except Unusable as unusable:
         problems += map(str, unusable.problems)
         return None

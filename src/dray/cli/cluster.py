@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -42,11 +43,12 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What is empty is left to the kubeconfig."""
+    """What is empty is left to the kubeconfig. With a `snapshot` no server is asked."""
 
     kubeconfig: Path | None
     context: str
     namespace: str
+    snapshot: Path | None = None
 
 
 def located(command: Command) -> Command:
@@ -69,6 +71,20 @@ def reaching(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def sourced(command: Command) -> Command:
+    """Gives a command the options that say which server, or which snapshot."""
+    return reaching(snapshot_option(command))
+
+
+def snapshot_option(command: Command) -> Command:
+    return click.option(
+        "--snapshot",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Read this file of `dray snapshot` instead of a cluster.",
+    )(command)
 
 
 class Accepting:
@@ -103,10 +119,16 @@ class Accepting:
 
 
 class Cluster:
-    """`namespace` is where things are that do not say so themselves; `insists` if the command line named it."""
+    """`namespace` is where things are that do not say so themselves; `insists` if the command line named it.
 
-    def __init__(self, transport: Transport, namespace: str, *, insists: bool) -> None:
+    `now` gives the time in seconds since 1970; with a snapshot, that at which it was taken.
+    """
+
+    def __init__(
+        self, transport: Transport, namespace: str, *, insists: bool, now: Callable[[], float] = time.time
+    ) -> None:
         self._transport = transport
+        self.now = now
         self._catalog: Catalog | None = None
         self.namespace = namespace
         self.insists = insists
@@ -151,7 +173,41 @@ class Cluster:
 
 def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
     """Ends the command with the status that the work gives, or with what kept it from being done."""
+    if where.snapshot is not None:
+        _ask_snapshot(where, where.snapshot, work)
     ending(where, lambda endpoint: asyncio.run(_work(endpoint, where, work)))
+
+
+def _ask_snapshot(where: Where, path: Path, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
+    from dray.client.errors import ApiError
+
+    if where.kubeconfig or where.context:
+        raise click.UsageError("--snapshot reads a file: leave --kubeconfig and --context out")
+    cluster = snapshot_cluster(path, where.namespace)
+    try:
+        sys.exit(asyncio.run(_awaited(work(cluster))))
+    except ApiError as error:
+        complain(error)
+        sys.exit(1)
+
+
+def snapshot_cluster(path: Path, namespace: str = "") -> Cluster:
+    """Returns the cluster of a snapshot; leaves with status 2 if the file cannot be read."""
+    from dray.snapshot.files import SnapshotError, read
+    from dray.snapshot.transport import SnapshotTransport
+
+    try:
+        snapshot = read(path)
+    except SnapshotError as error:
+        click.echo(one_line(f"error: {error}"), err=True)
+        sys.exit(2)
+    header = snapshot.header
+    transport = SnapshotTransport(snapshot)
+    return Cluster(transport, namespace or header.namespace, insists=bool(namespace), now=lambda: header.taken_at)
+
+
+async def _awaited(status: Awaitable[int]) -> int:
+    return await status
 
 
 def ending(where: Where, work: Callable[[Endpoint], int]) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,12 +9,12 @@ import click
 
 from dray.allocation import KUBERNETES
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.listing import listed
 from dray.cli.live import World
 from dray.cli.moving import Mover
 from dray.cli.output_formats import output_option, structured
 from dray.cli.plugins import plugin_option
 from dray.scheduling.explain.consolidation import Consolidation, Consolidator, Waiting
+from dray.snapshot.listing import listed
 
 _MOST_TRIED: Final = 50
 
@@ -91,8 +90,8 @@ def defrag(
 async def _consolidation(
     cluster: Cluster, target: str, scheduler_name: str, plugins: tuple[str, ...]
 ) -> Consolidation | None:
-    world = World(await listed(cluster), cluster.namespace, KUBERNETES, plugins)
-    consolidator = Consolidator(world.scheduler(scheduler_name), time.time())
+    world = World(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins)
+    consolidator = Consolidator(world.scheduler(scheduler_name), cluster.now())
     waiting = [each for each in consolidator.waiting() if _is_meant(each, target, cluster.namespace)]
     first: Consolidation | None = None
     for each in waiting[:_MOST_TRIED]:

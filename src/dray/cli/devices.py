@@ -14,7 +14,7 @@ from dray.allocation.device_states import STATES, DeviceState, device_states
 from dray.api.catalogue import built_in
 from dray.api.objects import Object
 from dray.api.suggestions import suggestion
-from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.cluster import Cluster, Where, ask, sourced
 from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.device_sources import PODS, as_v1, device_sources
 from dray.cli.output_formats import output_option, structured
@@ -30,7 +30,7 @@ from dray.cli.utilization_text import busy, idle, memory_used
     "--state", "states", multiple=True, type=click.Choice(STATES), help="Show devices in this state only; repeatable."
 )
 @output_option("table", "wide", "json", "yaml", "name")
-@reaching
+@sourced
 def devices(
     nodes: tuple[str, ...],
     drivers: tuple[str, ...],
@@ -38,6 +38,7 @@ def devices(
     output: str,
     kubeconfig: Path | None,
     context: str,
+    snapshot: Path | None,
 ) -> None:
     """List devices, their state, and the claims and pods that use them.
 
@@ -47,6 +48,7 @@ def devices(
       dray devices --state free --node p4d-24xlarge-0
       dray devices -o wide
       dray devices --state free -o name
+      dray devices --snapshot monday.snapshot
 
     Exit status: 0 printed, 1 the server refused or there is no such node or driver, 2 the server cannot be reached.
     """
@@ -73,7 +75,7 @@ def devices(
         click.echo(summary(found), err=True)
         return 0
 
-    ask(Where(kubeconfig, context, ""), work)
+    ask(Where(kubeconfig, context, "", snapshot), work)
 
 
 async def _check_nodes(cluster: Cluster, wanted: Iterable[str], known: set[str]) -> None:
@@ -120,6 +122,7 @@ async def listed(cluster: Cluster) -> list[DeviceState]:
         [as_v1(each, sources.claims, "ResourceClaim") for each in claims],
         pods,
         rules,
+        seen_at=cluster.now(),
     )
 
 
@@ -149,7 +152,8 @@ def described(state: DeviceState) -> str:
     if state.taints:
         taints = ", ".join(f"{each['key']}:{each['effect']}" for each in state.taints)
         text += f" ({taints})" if text.startswith("tainted") else f", tainted ({taints})"
-    if since := idle(state.utilization, datetime.now(UTC)):
+    now = datetime.now(UTC) if state.seen_at is None else datetime.fromtimestamp(state.seen_at, UTC)
+    if since := idle(state.utilization, now):
         text += f", idle for {since}"
     return text
 

@@ -12,7 +12,7 @@ import click
 
 from dray.allocation import POLICIES
 from dray.cli.allocate import load, policy_option
-from dray.cli.cluster import Where, ask, located
+from dray.cli.cluster import Where, ask, located, snapshot_option
 from dray.cli.explanations import Explanation, write
 from dray.cli.output_formats import output_option
 from dray.cli.placement import Cluster
@@ -36,6 +36,7 @@ _KINDS: Final = {
 @policy_option
 @output_option("text", "json", "yaml")
 @plugin_option
+@snapshot_option
 @located
 def explain(
     target: str,
@@ -47,6 +48,7 @@ def explain(
     kubeconfig: Path | None,
     context: str,
     namespace: str,
+    snapshot: Path | None,
 ) -> None:
     """Explain why a pod or claim got its devices, or why it is pending.
 
@@ -59,7 +61,7 @@ def explain(
 
     Without PATH the target is looked up in the running cluster. If its scheduler uses plugins, name them with --plugin.
     With PATH, as in `dray allocate`, the target is looked up in files, and everything before it in the files is placed
-    first.
+    first. With --snapshot the cluster is read from a file of `dray snapshot`.
 
     A group is always looked up in the running cluster. The output says how many pods it has, whether its queue admits
     them, which domain is best, how many pods fit there, and what the next pod lacks.
@@ -69,6 +71,7 @@ def explain(
       dray explain pod/training
       dray explain claim training-gpus -n team-a
       dray explain training examples/lab examples/claims -o json
+      dray explain pod/training --snapshot monday.snapshot
 
     Exit status: 0 it fits, 1 it does not fit, 2 a file cannot be read, the server cannot be reached, or the target does
     not exist.
@@ -79,10 +82,10 @@ def explain(
 
         show = partial(write, output=output)
         ask(
-            Where(kubeconfig, context, namespace),
+            Where(kubeconfig, context, namespace, snapshot),
             lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], plugins, show),
         )
-    cluster = load(paths, POLICIES[policy], node, plugins)
+    cluster = load(paths, POLICIES[policy], node, plugins, snapshot)
     wanted = _find(cluster, target)
     for before in cluster.wanted:
         if before is wanted:

@@ -5,7 +5,6 @@ Everything the scheduler would look at is listed once and given to the scheduler
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -30,19 +29,20 @@ from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
-from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
 from dray.cli.plugins import asked_scheduler
 from dray.cli.queue_explainer import QueueExplainer
 from dray.cli.queue_texts import queue_text
-from dray.cli.readable_objects import put_readable
+from dray.cli.readable_objects import warn_unreadable
 from dray.cli.reports import one_line
+from dray.cli.unread_kinds import REMEDY, cannot_tell
 from dray.cli.wanted import claim as wanted_claim
 from dray.cli.workload_explanations import WORKLOADS
 from dray.scheduling.core.pods import read
 from dray.scheduling.explain.group_explainer import GroupExplainer
-from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, group_of
+from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
 from dray.scheduling.model.messages import reason_text
 from dray.scheduling.scheduler import Options, Scheduler
+from dray.snapshot.listing import Listed, fill, listed
 
 GROUP: Final = "podgroup"
 _MOST_EXPLAINED: Final = 5
@@ -67,7 +67,7 @@ async def explain_live(
 ) -> int:
     """`kind` is empty where it is to be found out. 0 if it has what it needs or could have it."""
     namespace, _, name = target.rpartition("/")
-    world = World(await listed(cluster), namespace or cluster.namespace, policy, plugins)
+    world = World(await listed(cluster.client), namespace or cluster.namespace, policy, cluster.now(), plugins)
     if kind.startswith(GROUP):
         explanation = world.group(name, kind.removeprefix(GROUP).removeprefix("."))
         show(explanation)
@@ -123,13 +123,15 @@ def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
 class World:
     """What was listed, and the scheduler's core that knows it."""
 
-    def __init__(self, found: Listed, namespace: str, policy: Policy, plugins: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, found: Listed, namespace: str, policy: Policy, now: float, plugins: tuple[str, ...] = ()
+    ) -> None:
         self.namespace = namespace
         self._found = found
         self._listed = found.objects
         self._policy = policy
         self._plugins = plugins
-        self._now = time.time()
+        self._now = now
 
     def get(self, kind: str, name: str) -> Object | None:
         listed = self._listed["Pod" if kind == "pod" else "ResourceClaim"]
@@ -143,21 +145,7 @@ class World:
     def scheduler(self, name: str, *, adopting: bool = False) -> Scheduler:
         """The core of the scheduler of that name; `adopting` if pods of all schedulers count as its own."""
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
-        listed, state = self._listed, scheduler.state
-        apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | dict(TOPOLOGIES)
-        state.groups.served.update(api for kind, api in apis.items() if kind in listed)
-        state.groups.topologies.served.update(api for kind, api in TOPOLOGIES.items() if kind in listed)
-        state.volumes.known = "PersistentVolumeClaim" in listed
-        state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
-        for kind in listed.keys() & state.queues.kinds.keys():
-            # Also where there is no object of it: then a pod waits that names one.
-            state.queues.serve(kind)
-        last = ("ResourceClaim", "Pod")
-        for kind in (*sorted(listed.keys() - {"ResourceClaimTemplate", *last}), *last):
-            objects = listed[kind]
-            if adopting and kind == "Pod":
-                objects = [{**pod, "spec": {**pod["spec"], "schedulerName": name}} for pod in objects]
-            put_readable(scheduler, kind, objects, self._now)
+        fill(scheduler, self._listed, self._now, warn_unreadable, adopting=adopting)
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:

@@ -8,17 +8,17 @@ is chosen, and what a pod or claim got is in use for those after it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dray.allocation import Policy, Work
 from dray.api.objects import Key, Object, key_of, status_of
-from dray.api.pods import claims_used
+from dray.api.pods import claims_used, node_of
 from dray.api.resource_claims import allocation_of, reserved_for
 from dray.cli.explanation_trees import NodeAnswers
 from dray.cli.manifests import Manifest
 from dray.cli.plugins import asked_scheduler
-from dray.cli.readable_objects import put_readable
+from dray.cli.readable_objects import warn_unreadable
 from dray.cli.stored import read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.cluster.extended import ResourceMap
@@ -26,8 +26,10 @@ from dray.scheduling.core.pods import read
 from dray.scheduling.model.actions import Bind, ClaimWrite
 from dray.scheduling.model.node import DEFAULT_CAPACITY
 from dray.scheduling.scheduler import Options, Scheduler
+from dray.snapshot.listing import fill, put_readable
 
 _PLENTY = "1000000"
+_EMPTY: Mapping[str, Sequence[Object]] = {}
 
 
 @dataclass(slots=True)
@@ -108,25 +110,39 @@ def _written(wanted: Wanted, write: ClaimWrite) -> Object:
 
 
 def read_cluster(
-    manifests: Sequence[Manifest], policy: Policy, node: str = "", plugins: tuple[str, ...] = ()
+    manifests: Sequence[Manifest],
+    policy: Policy,
+    node: str = "",
+    plugins: tuple[str, ...] = (),
+    base: Mapping[str, Sequence[Object]] = _EMPTY,
 ) -> Cluster:
-    """The cluster that the manifests describe, or only `node` of it; raises Unusable."""
+    """The cluster that the manifests describe, or only `node` of it; raises Unusable.
+
+    `base` has the objects of a cluster that the manifests are added to, by kind. Its pods that wait are left out.
+    """
     stored = read_objects(manifests)
     scheduler = asked_scheduler(Options(policy=policy), plugins)
     state, now = scheduler.state, time.time()
+    if base:
+        known = [each for each in base.get("Node", ()) if node in ("", each["metadata"]["name"])]
+        fill(scheduler, {**base, "Node": known, "Pod": list(filter(node_of, base["Pod"]))}, now, warn_unreadable)
     for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
-        put_readable(scheduler, kind, stored.of(kind), now)
+        put_readable(scheduler, kind, stored.of(kind), now, warn_unreadable)
     not_looked_at = {name for each in stored.workloads for name in unserved(each, state.resources)}
     capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(not_looked_at, _PLENTY)}
-    nodes = stored.of("Node") or [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
+    nodes = stored.of("Node")
+    if not nodes and not base:
+        nodes = [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
     for position, each in enumerate(nodes):
         name = each["metadata"]["name"]
         if node in ("", name):
             scheduler.put("Node", _with_room(each, capacity), now)
             state.ties[state.nodes[name].number] = position
     claims = {key_of(each): each for each in stored.of("ResourceClaim")}
-    templates = {key_of(each): each for each in stored.of("ResourceClaimTemplate")}
-    wanted = list(pods(stored.workloads, claims, templates, state.resources))
+    known_claims = {key_of(each): each for each in base.get("ResourceClaim", ())} | claims
+    both = (*base.get("ResourceClaimTemplate", ()), *stored.of("ResourceClaimTemplate"))
+    templates = {key_of(each): each for each in both}
+    wanted = list(pods(stored.workloads, known_claims, templates, state.resources))
     for generated in [made for each in wanted for made in each.claims]:
         scheduler.put("ResourceClaim", generated, now)
     used = {(each.namespace, name) for each in wanted for _, name in claims_used(each.pod)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -13,8 +12,7 @@ from dray.allocation import KUBERNETES
 from dray.api.objects import condition_of, mapping, text
 from dray.api.suggestions import suggestion
 from dray.api.times import text_of
-from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.listing import REMEDY, Listed, cannot_tell, listed
+from dray.cli.cluster import Cluster, Where, ask, sourced
 from dray.cli.live import World
 from dray.cli.output_formats import output_option, structured
 from dray.cli.queue_explainer import QueueExplainer
@@ -22,11 +20,13 @@ from dray.cli.queue_tables import detail_lines, tree_lines
 from dray.cli.queue_texts import cause_text, queue_text
 from dray.cli.queue_view import QueueView, Waiter, find, row, views
 from dray.cli.reports import one_line
+from dray.cli.unread_kinds import REMEDY, cannot_tell
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop.optional_kinds import QUEUE_KINDS, QUEUES
 from dray.scheduling_loop.queues_left import REASON
+from dray.snapshot.listing import Listed, listed
 
 _MOST_SHOWN: Final = 20
 # How events about queues begin that a scheduler does not act on.
@@ -36,8 +36,8 @@ _LEFT: Final = ("quota is ", "both enforce the quota ")
 @click.command()
 @click.argument("name", default="", metavar="[NAME]")
 @output_option("table", "json", "yaml", "name")
-@reaching
-def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None:
+@sourced
+def queue(name: str, output: str, kubeconfig: Path | None, context: str, snapshot: Path | None) -> None:
     """Show queues as a tree: what each uses of its quota, what is left, its share, and the number of pending pods.
 
     Each queue has one row, and each resource a column with USED/QUOTA, as in `2/8, 4+1 left, 2 lent`: of the quota of
@@ -52,13 +52,14 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
       dray queue
       dray queue team-a
       dray queue -o json
+      dray queue team-a --snapshot monday.snapshot
 
     Exit status: 0 printed, 1 the server refused or the queue does not exist, 2 the server cannot be reached.
     """
 
     async def work(cluster: Cluster) -> int:
-        found = await listed(cluster, with_left=True)
-        scheduler = World(found, "default", KUBERNETES).scheduler(Options().name, adopting=True)
+        found = await listed(cluster.client, with_left=True)
+        scheduler = World(found, "default", KUBERNETES, cluster.now()).scheduler(Options().name, adopting=True)
         forest = views(scheduler)
         notes = _notes(found)
         notes += [each for each in await _said_by_schedulers(cluster) if not each.startswith(tuple(notes))]
@@ -76,13 +77,13 @@ def queue(name: str, output: str, kubeconfig: Path | None, context: str) -> None
             return 0
         for line in tree_lines(shown):
             click.echo(line)
-        for line in _details(found, scheduler, shown) if name else ():
+        for line in _details(found, scheduler, shown, cluster.now()) if name else ():
             click.echo(one_line(line))
         for line in notes:
             click.echo(one_line(f"note: {line}"))
         return 0
 
-    ask(Where(kubeconfig, context, ""), work)
+    ask(Where(kubeconfig, context, "", snapshot), work)
 
 
 def _missing(found: Listed, name: str, known: list[str]) -> list[str]:
@@ -106,12 +107,12 @@ def _unread_notes(found: Listed) -> list[str]:
     return [*unread, REMEDY] if unread else []
 
 
-def _details(found: Listed, scheduler: Scheduler, shown: list[QueueView]) -> Iterator[str]:
+def _details(found: Listed, scheduler: Scheduler, shown: list[QueueView], now: float) -> Iterator[str]:
     def explain(unit: list[Waiter], said: str) -> str:
         # If Kueue or KAI itself enforces the quota, it may have other reasons.
         return said if found.left else _current_reason(scheduler, unit, said)
 
-    yield from detail_lines(shown, text_of(time.time()))
+    yield from detail_lines(shown, text_of(now))
     yield from _waiting_lines(shown, explain)
 
 

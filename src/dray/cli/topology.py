@@ -11,7 +11,7 @@ import click
 from dray.allocation.device_states import DeviceState, device_states
 from dray.api.objects import Object, key_of
 from dray.api.suggestions import suggestion
-from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.cluster import Cluster, Where, ask, sourced
 from dray.cli.devices import listed
 from dray.cli.output_formats import output_option, structured
 from dray.cli.topology_model import Spot, node_spots
@@ -23,8 +23,10 @@ from dray.cli.topology_model import Spot, node_spots
     "--filename", "-f", "paths", multiple=True, metavar="PATH", help="Read manifests instead of a cluster; repeatable."
 )
 @output_option("text", "json", "yaml", "svg")
-@reaching
-def topology(node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
+@sourced
+def topology(
+    node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | None, context: str, snapshot: Path | None
+) -> None:
     """Draw the sockets, NUMA nodes and PCIe roots of NODE or of all nodes, with their devices.
 
     The devices come from a cluster, or with -f from manifests. Devices that the pods and claims in manifests would get
@@ -35,6 +37,7 @@ def topology(node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | 
       dray topology
       dray topology p4d-24xlarge-0
       dray topology -f examples/lab -o svg > lab.svg
+      dray topology --snapshot monday.snapshot
 
     Exit status: 0 drawn, 1 the server refused, 2 the node does not exist, or the server cannot be reached.
     """
@@ -44,7 +47,7 @@ def topology(node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | 
     async def work(cluster: Cluster) -> int:
         return _show(await listed(cluster), node, output)
 
-    ask(Where(kubeconfig, context, ""), work)
+    ask(Where(kubeconfig, context, "", snapshot), work)
 
 
 def _show(states: list[DeviceState], node: str, output: str) -> int:

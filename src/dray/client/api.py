@@ -58,8 +58,9 @@ class ApiClient:
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
+        exact: bool = False,
     ) -> Object:
-        """One page, as the server gives it."""
+        """One page, as the server gives it; `exact` if it must be of that resource version, and no newer one."""
         query = _selecting(selection)
         if limit:
             query["limit"] = str(limit)
@@ -67,13 +68,23 @@ class ApiClient:
             query["continue"] = continue_token
         elif resource_version:
             query["resourceVersion"] = resource_version
+            if exact:
+                query["resourceVersionMatch"] = "Exact"
         return await self._call("GET", interface.collection(resource, namespace), query)
 
     async def list_all(
-        self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, limit: int = 500
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        limit: int = 500,
+        at: str = "",
     ) -> Object:
-        """All pages in one list; `limit` is the size of a page."""
-        first = await self.list(resource, namespace=namespace, selection=selection, limit=limit)
+        """All pages in one list; `limit` is the size of a page, `at` the resource version that the list must have."""
+        first = await self.list(
+            resource, namespace=namespace, selection=selection, limit=limit, resource_version=at, exact=bool(at)
+        )
         items, page = list(first.get("items") or ()), first
         while token := page.get("metadata", {}).get("continue"):
             try:

@@ -1,17 +1,16 @@
-"""What a cluster has of everything that matters to the scheduler, listed once; and what of it could not be read.
+"""Lists what a cluster has of everything that matters to the scheduler, and notes what could not be read.
 
-Queues that are left to another system are listed too where somebody wants to see them.
+Queues that are left to another system are listed too where somebody wants to see them. `fill` gives what was listed to
+a scheduler's core, as the watches of a running scheduler would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object
-from dray.cli.cluster import Cluster
-from dray.cli.user_objects import VIEWER
 from dray.scheduling.attempts.group_events import PRIORITY_CLASS
 from dray.scheduling.cluster import node_classes
 from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES
@@ -20,7 +19,9 @@ from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kueue import kinds as kueue
 
 if TYPE_CHECKING:
+    from dray.client.api import ApiClient
     from dray.client.interface import Resource
+    from dray.scheduling.scheduler import Scheduler
 
 _DEVICES: Final = "resource.k8s.io/v1"
 _KINDS: Final = {
@@ -34,6 +35,8 @@ _KINDS: Final = {
     "Pod": "v1",
 }
 """Kinds that every server has, with their versions."""
+_LAST: Final = ("ResourceClaim", "Pod")
+"""Kinds that are given to a scheduler after all others, in this order."""
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",
     "PersistentVolume",
@@ -50,7 +53,8 @@ _DISPENSABLE: Final = (
 )
 
 
-REMEDY: Final = f"ask for the role {VIEWER}, which may read these kinds"
+Unreadable = Callable[[str, Object, Exception], None]
+"""Is told of an object that a scheduler cannot read: its kind, the object, and what went wrong."""
 
 
 @dataclass(slots=True)
@@ -80,25 +84,20 @@ class Listed:
         return list(found)
 
 
-def cannot_tell(question: str, unread: Mapping[str, str]) -> list[str]:
-    """Returns the lines of an error: the kinds that may not be read, what the server said about each, the remedy."""
-    return [f"cannot tell {question}: may not read {', '.join(unread)}", *unread.values(), f"hint: {REMEDY}"]
-
-
 def _needed_by(pod: Object) -> Iterator[str]:
     """The kinds that decide on the queue, the group and the class of a pod."""
     for kind in named_kinds(pod):
         yield from kueue.KINDS if kind == "LocalQueue" else (kind,)
 
 
-async def listed(cluster: Cluster, *, with_left: bool = False) -> Listed:
+async def listed(client: ApiClient, *, with_left: bool = False) -> Listed:
     """`with_left` if kinds are listed too that the scheduler leaves to another system."""
     from dray.client.errors import ApiError
 
     found = Listed()
-    for name, served in (await _wanted(cluster, found, with_left=with_left)).items():
+    for name, served in (await wanted_kinds(client, found, with_left=with_left)).items():
         try:
-            found.objects[name] = (await cluster.client.list_all(served)).get("items") or []
+            found.objects[name] = (await client.list_all(served)).get("items") or []
         except ApiError as error:
             # Those who may look at pods and claims are often not allowed to look at these.
             if not (error.is_forbidden and name in _DISPENSABLE):
@@ -107,7 +106,8 @@ async def listed(cluster: Cluster, *, with_left: bool = False) -> Listed:
     return found
 
 
-async def _wanted(cluster: Cluster, found: Listed, *, with_left: bool) -> dict[str, Resource]:
+async def wanted_kinds(client: ApiClient, found: Listed, *, with_left: bool) -> dict[str, Resource]:
+    """Returns what to list, by the kind under which the scheduler receives the objects; notes in `found` why not."""
     from dray.api.catalogue import built_in
     from dray.client.discovery import serves
     from dray.scheduling.core.options import QueueMode
@@ -118,9 +118,9 @@ async def _wanted(cluster: Cluster, found: Listed, *, with_left: bool) -> dict[s
     wanted: dict[str, Resource] = {name: built_in(version, name) for name, version in _KINDS.items()}
 
     async def configurations() -> Iterable[Object]:
-        return await _webhooks(cluster, found)
+        return await _webhooks(client, found)
 
-    owners = KindOwners(cluster.client, QueueMode.AUTO, configurations)
+    owners = KindOwners(client, QueueMode.AUTO, configurations)
     for name, kind in KINDS.items():
         readable, why_not = await owners.readable(name, kind)
         if why_not:
@@ -134,19 +134,19 @@ async def _wanted(cluster: Cluster, found: Listed, *, with_left: bool) -> dict[s
         "PersistentVolume": volumes.PERSISTENT_VOLUMES,
         "StorageClass": volumes.STORAGE_CLASSES,
     }
-    return wanted | {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
+    return wanted | {name: kind for name, kind in optional.items() if await serves(client, kind)}
 
 
-async def _webhooks(cluster: Cluster, found: Listed) -> list[Object]:
+async def _webhooks(client: ApiClient, found: Listed) -> list[Object]:
     """Empty also where they may not be read, which is noted."""
     from dray.client.discovery import serves
     from dray.client.errors import ApiError
     from dray.scheduling_loop.kind_owners import WEBHOOKS
 
-    if not await serves(cluster.client, WEBHOOKS):
+    if not await serves(client, WEBHOOKS):
         return []
     try:
-        return (await cluster.client.list_all(WEBHOOKS)).get("items") or []
+        return (await client.list_all(WEBHOOKS)).get("items") or []
     except ApiError as error:
         if not error.is_forbidden:
             raise
@@ -154,3 +154,42 @@ async def _webhooks(cluster: Cluster, found: Listed) -> list[Object]:
         if doubt not in found.doubts:
             found.doubts.append(doubt)
         return []
+
+
+def fill(
+    scheduler: Scheduler,
+    objects: Mapping[str, Sequence[Object]],
+    now: float,
+    unreadable: Unreadable,
+    *,
+    adopting: bool = False,
+) -> None:
+    """Gives the objects of each kind to the scheduler; `adopting` if pods of all schedulers count as its own."""
+    state = scheduler.state
+    apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | dict(TOPOLOGIES)
+    state.groups.served.update(api for kind, api in apis.items() if kind in objects)
+    state.groups.topologies.served.update(api for kind, api in TOPOLOGIES.items() if kind in objects)
+    state.volumes.known = "PersistentVolumeClaim" in objects
+    state.volumes.volumes_known = "PersistentVolume" in objects and "StorageClass" in objects
+    for kind in objects.keys() & state.queues.kinds.keys():
+        # Also where there is no object of it: then a pod waits that names one.
+        state.queues.serve(kind)
+    for kind in (
+        *sorted(objects.keys() - {"ResourceClaimTemplate", *_LAST}),
+        *(each for each in _LAST if each in objects),
+    ):
+        given = objects[kind]
+        if adopting and kind == "Pod":
+            given = [{**each, "spec": {**each["spec"], "schedulerName": scheduler.options.name}} for each in given]
+        put_readable(scheduler, kind, given, now, unreadable)
+
+
+def put_readable(
+    scheduler: Scheduler, kind: str, objects: Iterable[Object], now: float, unreadable: Unreadable
+) -> None:
+    """Gives objects to a scheduler; an object that it cannot read is left out, as a running scheduler does."""
+    for each in objects:
+        try:
+            scheduler.put(kind, each, now)
+        except Exception as error:
+            unreadable(kind, each, error)

@@ -1,0 +1,167 @@
+"""The file of a snapshot: JSON lines, compressed with gzip.
+
+The first line is the header: format and version, when the snapshot was taken, and the kinds that the server has, each
+with its number of objects or with what the server said when it refused to list them. Each line after it is an object.
+A file that is damaged, cut short, too large or of another version is refused with a `SnapshotError` of one line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dray.api.objects import Object
+
+FORMAT: Final = "snapshot.dray.dev"
+VERSION: Final = 1
+MOST_BYTES: Final = 2 * 1024**3
+"""The most bytes of a file once it is decompressed."""
+MOST_OBJECTS: Final = 5_000_000
+_LONGEST_LINE: Final = 32 * 1024**2
+_LEVEL: Final = 3
+
+
+class SnapshotError(Exception):
+    """A file that cannot be read or written: one line that says why."""
+
+
+class Refusal(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of the server that did not let somebody list a kind."""
+
+    status: int
+    reason: str
+    message: str
+
+
+class ListedKind(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A kind that the server has. Without a `refusal` the file has all of its objects, `objects` in number."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    objects: int = 0
+    resource_version: str = ""
+    refusal: Refusal | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    format: str = FORMAT
+    version: int = VERSION
+    taken_at: float
+    """Seconds since 1970."""
+    namespace: str
+    """The namespace of whoever took it."""
+    kinds: tuple[ListedKind, ...]
+    consistent: bool = True
+    """Whether all lists are of the same moment."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    header: Header
+    objects: dict[tuple[str, str], list[Object]]
+    """By apiVersion and kind, which the objects themselves do not have, as in a list of an API server."""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    format: str = ""
+    version: Any = None
+
+
+_header: Final = msgspec.json.Decoder(Header)
+_version: Final = msgspec.json.Decoder(_Version)
+_object: Final = msgspec.json.Decoder(dict[str, Any])
+_encoder: Final = msgspec.json.Encoder()
+
+
+def write(snapshot: Snapshot, path: Path) -> int:
+    """Returns the size of the file in bytes. It appears under its name only when it is whole."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+            file.write(_encoder.encode(snapshot.header) + b"\n")
+            for (api_version, kind), objects in snapshot.objects.items():
+                named = {"apiVersion": api_version, "kind": kind}
+                file.writelines(_encoder.encode({**named, **each}) + b"\n" for each in objects)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise SnapshotError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    return path.stat().st_size
+
+
+def read(path: Path) -> Snapshot:
+    """Raises SnapshotError."""
+    try:
+        with gzip.open(path, "rb") as file:
+            lines = _lines(file)
+            header = _read_header(next(lines, b""))
+            return Snapshot(header, _read_objects(header, lines))
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}") from None
+    except gzip.BadGzipFile as error:
+        cause = "not a snapshot" if "Not a gzipped file" in str(error) else "damaged"
+        raise SnapshotError(f"{path}: {cause}; `dray snapshot -o FILE` writes one") from None
+    except (EOFError, zlib.error):
+        raise SnapshotError(f"{path}: damaged or cut short; take the snapshot again") from None
+    except OSError as error:
+        raise SnapshotError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _lines(file: gzip.GzipFile) -> Iterator[bytes]:
+    total = 0
+    while line := file.readline(_LONGEST_LINE + 1):
+        total += len(line)
+        if len(line) > _LONGEST_LINE or total > MOST_BYTES:
+            raise SnapshotError(f"larger than a snapshot can be ({MOST_BYTES // 1024**3} GiB, 32 MiB a line)")
+        yield line
+
+
+def _read_header(line: bytes) -> Header:
+    try:
+        found = _version.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise SnapshotError("not a snapshot; `dray snapshot -o FILE` writes one") from None
+    if found.format != FORMAT:
+        raise SnapshotError("not a snapshot; `dray snapshot -o FILE` writes one")
+    if found.version != VERSION:
+        raise SnapshotError(f"version {found.version!r} of the format; this dray reads version {VERSION}")
+    try:
+        return _header.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SnapshotError(f"damaged header: {error}") from None
+
+
+def _read_objects(header: Header, lines: Iterator[bytes]) -> dict[tuple[str, str], list[Object]]:
+    found: dict[tuple[str, str], list[Object]] = {
+        (kind.api_version, kind.kind): [] for kind in header.kinds if kind.refusal is None
+    }
+    for number, line in enumerate(lines, 2):
+        try:
+            obj = _object.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SnapshotError(f"line {number} is damaged: {error or 'nested too deep'}") from None
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise SnapshotError(f"line {number} is damaged: an object without metadata.name")
+        key = (str(obj.pop("apiVersion", "")), str(obj.pop("kind", "")))
+        objects = found.get(key)
+        if objects is None or number > MOST_OBJECTS:
+            raise SnapshotError(f"line {number} is damaged: {key[1][:40]!r} is not in the header")
+        objects.append(obj)
+    expected = Counter({(kind.api_version, kind.kind): kind.objects for kind in header.kinds})
+    for key, objects in found.items():
+        if len(objects) != expected[key]:
+            raise SnapshotError(f"cut short: {len(objects)} of {expected[key]} objects of kind {key[1]}")
+    return found

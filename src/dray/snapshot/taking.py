@@ -1,0 +1,100 @@
+"""Takes a snapshot of a live cluster: the lists that the scheduler and the explanations read, with allowed fields only.
+
+All lists are of one moment where the API server still has it: the first list gives a resource version, and the others
+are asked for at exactly this version. A server that no longer has it gives its newest list, and the header says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.objects import Object
+from dray.client.api import ApiClient
+from dray.client.discovery import ServedResource, discover
+from dray.client.errors import ApiError
+from dray.scheduling_loop.kind_owners import WEBHOOKS
+from dray.snapshot.fields import EVENT_REASONS, kept
+from dray.snapshot.files import Header, ListedKind, Refusal, Snapshot
+from dray.snapshot.listing import Listed, wanted_kinds
+
+_Name = tuple[str, str, str]
+"""API group, version and plural of a resource."""
+_PODS: Final[_Name] = ("", "v1", "pods")
+_EVENTS: Final[_Name] = ("", "v1", "events")
+_BESIDE: Final[tuple[_Name, ...]] = (
+    (WEBHOOKS.group, WEBHOOKS.version, WEBHOOKS.plural),
+    ("apps", "v1", "deployments"),
+    ("apps", "v1", "replicasets"),
+    ("apps", "v1", "statefulsets"),
+    ("apps", "v1", "daemonsets"),
+    ("batch", "v1", "jobs"),
+    ("batch", "v1", "cronjobs"),
+    ("scheduling.k8s.io", "v1", "priorityclasses"),
+    _EVENTS,
+)
+"""What explanations and plans read beside the kinds that the scheduler reads."""
+# The resource version is gone, or unknown to the store of this kind.
+_NOT_THERE: Final = (400, 410, 422, 500, 504)
+
+
+async def take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
+    """Raises ClientError. A kind that may not be read is noted in the header with what the server said."""
+    kinds: list[ListedKind] = []
+    objects: dict[tuple[str, str], list[Object]] = {}
+    consistent, at = True, ""
+    for resource in await _resources(client):
+        name = (resource.group, resource.version, resource.plural)
+        try:
+            # Events may be in a store of their own, with other versions.
+            wanted = "" if name == _EVENTS else at
+            listed, exact = await _list(client, resource, wanted)
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            kinds.append(_kind(resource, refusal=Refusal(error.status, error.reason, error.message)))
+            continue
+        version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
+        at = at or version
+        consistent = consistent and exact
+        found = [kept(resource.kind, each) for each in listed.get("items") or () if _is_wanted(name, each)]
+        kinds.append(_kind(resource, objects=len(found), resource_version=version))
+        objects[resource.api_version, resource.kind] = found
+    header = Header(taken_at=taken_at, namespace=namespace, kinds=tuple(kinds), consistent=consistent)
+    return Snapshot(header, objects)
+
+
+async def _resources(client: ApiClient) -> list[ServedResource]:
+    """Returns what to list, pods first."""
+    served = {(each.group, each.version, each.plural): each for each in (await discover(client)).resources}
+    wanted = (await wanted_kinds(client, Listed(), with_left=True)).values()
+    names = [_PODS, *((each.group, each.version, each.plural) for each in wanted), *_BESIDE]
+    return [served[name] for name in dict.fromkeys(names) if name in served]
+
+
+async def _list(client: ApiClient, resource: ServedResource, at: str) -> tuple[Object, bool]:
+    """Returns the list, and whether it is of the wanted resource version."""
+    try:
+        return await client.list_all(resource, at=at), True
+    except ApiError as error:
+        if not at or error.status not in _NOT_THERE:
+            raise
+    return await client.list_all(resource), False
+
+
+def _is_wanted(name: _Name, obj: Object) -> bool:
+    return name != _EVENTS or obj.get("reason") in EVENT_REASONS
+
+
+def _kind(
+    resource: ServedResource, *, objects: int = 0, resource_version: str = "", refusal: Refusal | None = None
+) -> ListedKind:
+    return ListedKind(
+        resource.group,
+        resource.version,
+        resource.plural,
+        resource.kind,
+        resource.namespaced,
+        objects,
+        resource_version,
+        refusal,
+    )

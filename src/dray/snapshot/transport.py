@@ -1,0 +1,111 @@
+"""Answers GET requests from a snapshot as the API server of the cluster would have, so that commands read it unchanged.
+
+Discovery, lists (with namespaces and field selectors) and single objects are there. What the server refused when the
+snapshot was taken is refused in the same words. There are no watches, logs or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from dray.api.objects import Object, key_of, mapping
+from dray.client.errors import ConnectionFailed
+from dray.client.transport import Answer, Request, Stream
+from dray.snapshot.files import ListedKind, Snapshot
+
+_JSON: Final = {"content-type": "application/json"}
+
+
+class SnapshotTransport:
+    watch_seconds = 0.0
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._kinds = {(each.group, each.version, each.plural): each for each in snapshot.header.kinds}
+
+    async def send(self, request: Request) -> Answer:
+        if request.method != "GET":
+            return _status(405, "MethodNotAllowed", "a snapshot cannot be changed")
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        if parts[0] == "api":
+            parts = ["apis", "", *parts[1:]]
+        match parts:
+            case ["apis", group, version]:
+                return self._resources(group, version)
+            case ["apis", group, version, "namespaces", namespace, plural]:
+                return self._list(group, version, plural, namespace, request.query)
+            case ["apis", group, version, "namespaces", namespace, plural, name]:
+                return self._get(group, version, plural, (namespace, name))
+            case ["apis", group, version, plural]:
+                return self._list(group, version, plural, "", request.query)
+            case ["apis", group, version, plural, name]:
+                return self._get(group, version, plural, ("", name))
+        return _status(404, "NotFound", f"the snapshot has no {request.path}")
+
+    async def stream(self, request: Request) -> Stream:
+        raise ConnectionFailed("a snapshot has no logs and no watches", sent=False)
+
+    async def close(self) -> None:
+        pass
+
+    def _resources(self, group: str, version: str) -> Answer:
+        found = [each for each in self._snapshot.header.kinds if (each.group, each.version) == (group, version)]
+        if not found:
+            return _status(404, "NotFound", "the server could not find the requested resource")
+        resources = [
+            {"name": each.plural, "kind": each.kind, "namespaced": each.namespaced, "verbs": ["get", "list"]}
+            for each in found
+        ]
+        return _answer(200, {"kind": "APIResourceList", "groupVersion": found[0].api_version, "resources": resources})
+
+    def _list(self, group: str, version: str, plural: str, namespace: str, query: Mapping[str, str]) -> Answer:
+        kind = self._kinds.get((group, version, plural))
+        if kind is None or kind.refusal is not None:
+            return _missing(kind)
+        objects = self._objects(kind)
+        if namespace:
+            objects = [each for each in objects if key_of(each)[0] == namespace]
+        if selector := query.get("fieldSelector", ""):
+            wanted = [part.partition("=") for part in selector.split(",")]
+            objects = [each for each in objects if all(_field(each, path) == value for path, _, value in wanted)]
+        metadata = {"resourceVersion": kind.resource_version}
+        listed = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": metadata, "items": objects}
+        return _answer(200, listed)
+
+    def _get(self, group: str, version: str, plural: str, key: tuple[str, str]) -> Answer:
+        kind = self._kinds.get((group, version, plural))
+        if kind is None or kind.refusal is not None:
+            return _missing(kind)
+        found = next((each for each in self._objects(kind) if key_of(each) == key), None)
+        if found is None:
+            qualified = f"{plural}.{group}" if group else plural
+            return _status(404, "NotFound", f'{qualified} "{key[1]}" not found')
+        return _answer(200, {"apiVersion": kind.api_version, "kind": kind.kind, **found})
+
+    def _objects(self, kind: ListedKind) -> list[Object]:
+        return self._snapshot.objects[kind.api_version, kind.kind]
+
+
+def _field(obj: Object, path: str) -> str:
+    value: object = obj
+    for part in path.split("."):
+        value = mapping(value).get(part)
+    return str(value or "")
+
+
+def _missing(kind: ListedKind | None) -> Answer:
+    if kind is not None and kind.refusal is not None:
+        return _status(kind.refusal.status, kind.refusal.reason, kind.refusal.message)
+    return _status(404, "NotFound", "the server could not find the requested resource")
+
+
+def _status(code: int, reason: str, message: str) -> Answer:
+    return _answer(code, {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message})
+
+
+def _answer(code: int, document: Object) -> Answer:
+    return Answer(code, _JSON, msgspec.json.encode(document))

@@ -1,0 +1,28 @@
+"""Fields of a snapshot: annotations that a front end of groups reads are kept."""
+
+from dray.scheduling.groups.front_ends import APIS
+from dray.snapshot.fields import ANNOTATIONS, kept
+
+
+def test_marks_of_groups_are_kept_as_labels_or_annotations():
+    for api in APIS.values():
+        for mark in (*api.pod_marks, *api.unsupported_annotations):
+            obj = {"metadata": {"name": "p", "labels": {mark: "x"}}}
+            assert kept("Pod", obj)["metadata"]["labels"] == {mark: "x"}
+        assert set(api.unsupported_annotations) <= ANNOTATIONS
+
+
+def test_annotations_of_others_are_left_out_and_of_kai_kept_by_name():
+    annotations = {"kai.scheduler/topology": "t", "kai.scheduler/new": "secret", "example.com/a": "secret"}
+    made = kept("Pod", {"metadata": {"name": "p", "annotations": annotations}})
+    assert made["metadata"]["annotations"] == {"kai.scheduler/topology": "t", "kai.scheduler/new": ""}
+
+
+def test_messages_of_foreign_conditions_are_left_out():
+    conditions = [{"type": each, "status": "False", "message": each} for each in ("PodScheduled", "example.com/ready")]
+    made = kept("Pod", {"metadata": {"name": "p"}, "status": {"conditions": conditions}})
+    assert [each.get("message") for each in made["status"]["conditions"]] == ["PodScheduled", None]
+
+
+def test_values_of_the_wrong_type_do_not_matter():
+    assert kept("Pod", {"metadata": None, "spec": [1], "status": "x"})["spec"] == []
