@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from dray.planning.player import Player
 from dray.testing import objects
-from dray.testing.conformance.groups.player import Player
 from tests import gpus
 from tests.scheduling.test_queues import GPU, QUEUE, cluster_queue, flavor, local_queue, nominal
 from tests.scheduling.test_share_tree import queue

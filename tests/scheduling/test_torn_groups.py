@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from dray.api.times import text_of
+from dray.planning.player import Endless, Player
 from dray.testing import objects
-from dray.testing.conformance.groups.player import Endless, Player
 from tests import gpus
 from tests.scheduling.test_kai_groups import job, kai_group
 from tests.scheduling.test_queued_groups import EXTENDED, PREFIX, hosts, kai_queue, members

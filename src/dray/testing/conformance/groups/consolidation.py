@@ -6,11 +6,11 @@ KAI moves pods by itself, dray only plans it. Compared is which groups are helpe
 from __future__ import annotations
 
 from dray.api.objects import key_of, spec_of
+from dray.planning.player import Player
 from dray.scheduling.explain.consolidation import Consolidation, Consolidator
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
 from dray.testing.conformance.groups.kai import group_of
-from dray.testing.conformance.groups.player import Player
 
 
 def play(case: Case) -> tuple[Player, Comparison]:

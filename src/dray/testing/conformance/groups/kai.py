@@ -12,9 +12,9 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import Final
 
 from dray.api.objects import Object, annotations_of, is_deleting, key_of, labels_of, spec_of
+from dray.planning.player import Player
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
-from dray.testing.conformance.groups.player import Player
 
 RUNS: Final = "runs"
 RUNS_LATER: Final = "runs later"

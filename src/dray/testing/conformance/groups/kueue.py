@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dray.planning.player import Player
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
-from dray.testing.conformance.groups.player import Player
 
 Workload = dict[str, Any]
 

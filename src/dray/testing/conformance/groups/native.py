@@ -6,9 +6,9 @@ from typing import Any
 
 from dray.api.objects import labels_of
 from dray.api.times import text_of
+from dray.planning.player import Player
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
-from dray.testing.conformance.groups.player import Player
 
 Step = dict[str, Any]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from dray.planning.player import Endless, Player
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.groups import consolidation, kai, kueue, native, topology
 from dray.testing.conformance.groups.comparison import Comparison
-from dray.testing.conformance.groups.player import Endless, Player
 
 Play = Callable[[Case], tuple[Player, Comparison]]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 from dray.api.objects import key_of, labels_of
+from dray.planning.player import Player
 from dray.testing.conformance.corpus import Case
 from dray.testing.conformance.groups.comparison import Comparison
 from dray.testing.conformance.groups.kueue import Workload, nodes_of, refusal_of
-from dray.testing.conformance.groups.player import Player
 
 
 def play(case: Case) -> tuple[Player, Comparison]:

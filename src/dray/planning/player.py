@@ -1,4 +1,4 @@
-"""Player: runs dray's scheduler on the objects of a case, in virtual time, until nothing happens any more.
+"""Player: runs the scheduler on the objects of a cluster, in virtual time, until nothing happens any more.
 
 It does what the scheduling loop and the controllers do on a cluster: it binds pods, writes claims, evicts pods and
 creates them again. Nothing fails, and a pod that is bound runs at once.
@@ -6,21 +6,23 @@ creates them again. Nothing fails, and a pod that is bound runs at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from dray.api.objects import Key, Object, is_deleting, key_of, owners_of, spec_of, status_of, uid_of
 from dray.api.times import text_of
+from dray.planning.stored_objects import StoredObjects, in_order, kind_of
 from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.kueue.policy import KueueQueues
 from dray.scheduling.scheduler import Options, Scheduler
-from dray.testing.conformance.groups.stored_objects import StoredObjects, in_order, kind_of
+from dray.scheduling_loop.preemption_reasons import preemption_reason
 
 START: Final = 1893456000.0
-"""The first of January 2030, when every case begins."""
+"""The first of January 2030."""
 _MOST_DECISIONS: Final = 20_000
 _MOST_ROUNDS: Final = 80
 _KUEUE: Final = "kueue.x-k8s.io"
@@ -31,19 +33,32 @@ class Endless(Exception):
     """The scheduler goes on deciding and never comes to rest."""
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    pod: Pod
+    title: str = ""
+    """The pod or group that the pod makes room for; empty if controllers evict it."""
+    reason: str = ""
+    reclaims: bool = False
+    """Whether quota is reclaimed."""
+
+
 class Player:
     def __init__(
         self,
         objects: Iterable[Object] = (),
         *,
-        recreate: bool = False,
+        listed: Mapping[str, Sequence[Object]] | None = None,
+        start: float = START,
+        recreate: bool | Callable[[Object], bool] = False,
         evict: bool = True,
         linger: Collection[str] = (),
         stale_gangs: bool = False,
         options: Options | None = None,
     ) -> None:
-        """With `recreate` an evicted pod is created again at once. Without `evict` evictions are only recorded.
+        """`listed` are the lists of a cluster, by kind. `start` is the time, in seconds since 1970.
 
+        With `recreate` an evicted pod is created again at once. Without `evict` evictions are only recorded.
         Pods named in `linger` stay in deletion when they are evicted. With `stale_gangs` gangs that have lost too many
         pods are evicted.
         """
@@ -52,13 +67,21 @@ class Player:
         """Evicted pods in order; a pod that was evicted twice is there twice."""
         self.refusals: dict[str, str] = {}
         """The last message about each pod or group that found no place, by name."""
-        self.now = START
+        self.evictions: list[Eviction] = []
+        """The same in full, with the preemptor and why."""
+        self.reasons: dict[str, str] = {}
+        """The last message about each pod that found no place, by uid."""
+        self.recreated: dict[str, str] = {}
+        """The uid of the pod that was created again, by the uid of the one that was evicted."""
+        self.now = start
         self.scheduler = Scheduler(options, report=lambda what, error: self.errors.append(f"{what}: {error!r}"))
         self.stored = StoredObjects(self.scheduler)
-        self._recreate = recreate
+        self._recreate = recreate if callable(recreate) else lambda _: recreate
         self._evict = evict
         self._linger = frozenset(linger)
         self._stale = StaleGangs(self.scheduler.state) if stale_gangs else None
+        if listed is not None:
+            self.stored.load(listed, self.now, self._unreadable)
         documents = in_order(objects)
         self._serve({kind_of(document) for document in documents})
         for document in documents:
@@ -71,6 +94,9 @@ class Player:
             state.queues.serve("ClusterQueue")
             state.groups.served.add(_KUEUE)
             state.groups.topologies.served.add(_KUEUE)
+
+    def _unreadable(self, kind: str, obj: Object, error: Exception) -> None:
+        self.errors.append(f"{kind} {'/'.join(filter(None, key_of(obj)))} cannot be read and is left out: {error}")
 
     # Objects
 
@@ -157,10 +183,23 @@ class Player:
         else:
             self.refusals[action.pod.key[1]] = action.message
             claims = _claims_to_release(action)
+        self.reasons |= dict.fromkeys((each.uid for each in _pods(action)), action.message)
         changed = [self._release(claim) for claim in claims]
-        if action.preemption is not None:
-            changed += [self._evict_pod(victim) for victim in action.preemption.victims]
-        return any(changed)
+        # Before the first pod is gone: then its queue is not known any more.
+        evictions = self._evictions(action)
+        return any([*changed, *[self._evict_pod(each.pod, each) for each in evictions]])
+
+    def _evictions(self, action: Refuse | RefuseGroup) -> list[Eviction]:
+        preemption, preemptor = action.preemption, _pods(action)[0]
+        if preemption is None:
+            return []
+        group = f"{action.group.key.kind} {action.group.key.title}" if isinstance(action, RefuseGroup) else ""
+        title, queues = group or f"pod {'/'.join(preemptor.key)}", self.scheduler.state.queues
+        found = []
+        for victim in preemption.victims:
+            reason = preemption_reason(queues, preemptor, victim, reclaims=preemption.reclaims)
+            found.append(Eviction(victim, title, reason, preemption.reclaims))
+        return found
 
     def _bind(self, binds: Iterable[Bind]) -> bool:
         for bind in binds:
@@ -209,24 +248,41 @@ class Player:
 
     # Evictions
 
-    def _evict_pod(self, victim: Pod) -> bool:
+    def evict(self, victim: Pod, reason: str) -> bool:
+        """Evicts a pod for a reason that is not the scheduler's; returns True if it was there."""
+        return self._evict_pod(victim, Eviction(victim, reason=reason))
+
+    def _evict_pod(self, victim: Pod, eviction: Eviction | None = None) -> bool:
         pod = self.stored.get("Pod", *victim.key)
         if pod is None or uid_of(pod) != victim.uid or is_deleting(pod):
             return False
         namespace, name = victim.key
         self.evicted.append(victim.key)
+        self.evictions.append(eviction or Eviction(victim))
         if not self._evict:
             return False
         if name in self._linger:
             self.put({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": text_of(self.now)}})
             return True
+        claims = [each for each in self.stored.of_kind("ResourceClaim") if _is_owned(each, pod)]
         self.delete_pod(name, namespace)
-        if self._recreate:
-            metadata = {key: value for key, value in pod["metadata"].items() if key in _KEPT_METADATA}
-            spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-            metadata["creationTimestamp"] = text_of(self.now)
-            self.put({**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        if self._recreate(pod):
+            self._create_again(pod, claims)
         return True
+
+    def _create_again(self, pod: Object, claims: Iterable[Object]) -> None:
+        """Creates an evicted pod and the claims that were made for it, as their controllers do."""
+        uid = self.stored.new_uid("pod")
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": key_of(pod)[1], "uid": uid, "controller": True}
+        for claim in claims:
+            metadata = {**_kept(claim), "uid": self.stored.new_uid("claim"), "ownerReferences": [owner]}
+            self.put({**claim, "metadata": metadata, "status": {}})
+        metadata = {**_kept(pod), "uid": uid, "creationTimestamp": text_of(self.now)}
+        spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+        statuses = status_of(pod).get("resourceClaimStatuses")
+        status = {"phase": "Pending", **({"resourceClaimStatuses": statuses} if statuses else {})}
+        self.recreated[uid_of(pod)] = uid
+        self.put({**pod, "metadata": metadata, "spec": spec, "status": status})
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Deletes the pod with the claims that it owns, and removes it from the claims that it uses."""
@@ -239,6 +295,18 @@ class Player:
             elif len(left) < len(users):
                 status = {**status_of(claim), "reservedFor": left} if left else {}
                 self.put({**claim, "status": status})
+
+
+def _kept(obj: Object) -> Object:
+    return {key: value for key, value in obj["metadata"].items() if key in _KEPT_METADATA}
+
+
+def _is_owned(claim: Object, pod: Object) -> bool:
+    return any(owner.get("uid") == uid_of(pod) for owner in owners_of(claim))
+
+
+def _pods(action: Refuse | RefuseGroup) -> tuple[Pod, ...]:
+    return action.pods if isinstance(action, RefuseGroup) else (action.pod,)
 
 
 def _claims_to_release(action: Refuse) -> list[Object]:

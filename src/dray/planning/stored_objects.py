@@ -1,15 +1,16 @@
-"""StoredObjects: the objects of a case as an API server would store them; the scheduler is told of every change."""
+"""StoredObjects: objects as an API server would store them; the scheduler is told of every change."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, key_of
 from dray.api.times import text_of
 from dray.scheduling.scheduler import Scheduler
+from dray.snapshot.listing import Unreadable, fill
 
 # The scheduler's names of kinds that exist in several API groups.
 _NAMES: Final = {
@@ -44,6 +45,8 @@ _ORDER: Final = (
 )
 _NAMESPACED: Final = frozenset(_ORDER[_ORDER.index("PodDisruptionBudget") :]) | {"LocalQueue"}
 _NOT_WATCHED: Final = frozenset({"Job"})
+_CHANGED: Final = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
+"""Kinds that decisions change, with their versions."""
 
 StoredKey = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -84,6 +87,14 @@ class StoredObjects:
         self._objects[key] = document
         if kind not in _NOT_WATCHED:
             self._scheduler.put(kind, document, now)
+
+    def load(self, objects: Mapping[str, Sequence[Object]], now: float, unreadable: Unreadable) -> None:
+        """Takes over the lists of a cluster, by the kind under which the scheduler receives them."""
+        for kind, api_version in _CHANGED.items():
+            named = {"apiVersion": api_version, "kind": kind}
+            for each in objects.get(kind, ()):
+                self._objects[_key(kind, *key_of(each))] = {**each, **named}
+        fill(self._scheduler, objects, now, unreadable)
 
     def remove(self, kind: str, namespace: str, name: str, now: float) -> Object:
         document = self._objects.pop(_key(kind, namespace, name))
