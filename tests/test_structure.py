@@ -26,7 +26,6 @@ LONG_MODULES = {
     "quota/queue_charges.py": 410,
     "quota/queues.py": 436,
     "scheduler.py": 426,
-    "waiting/queue.py": 433,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 
@@ -35,7 +34,7 @@ LONG_FUNCTIONS = {
 }
 """Functions with more than MOST_FUNCTION_LINES lines, and how many they may have at most."""
 
-_QUEUE_RECORD = "QueuedPod and SignatureGroup are records of the queue; nobody reads these as the result of a call."
+_QUEUE_RECORD = "QueuedPod and WaitEntry are records of the queue; nobody reads these as the result of a call."
 _OUTCOME = "The outcome of an attempt, left on the record of the pod; an Outcome value is to carry it."
 _FLAG = "A flag that is reset before a call and read after it; the call is to return it."
 _CYCLE = "The cycle carries results from one extension point of an attempt to the next, like Kubernetes' CycleState."
@@ -46,10 +45,6 @@ _DOCUMENT = "The record of a pod follows the newest document."
 SETS_ATTRIBUTES = {
     "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
     "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT, "pod_bound": _FLAG},
-    "attempts/queueing_hints.py": {
-        "binding_may_help": _OUTCOME,
-        "turned": "Takes over a list of the queue and leaves an empty one; the queue is to hand it out.",
-    },
     "cluster/cluster_capacity.py": {"work": _WORK},
     "cluster/device_demand.py": {"_missing": "DeviceDemands owns the demands and drops what depends on classes."},
     "cluster/share_sizes.py": {"work": _WORK},
@@ -100,16 +95,17 @@ SETS_ATTRIBUTES = {
         "renewed shadow since uids until": "Records of reservations.",
     },
     "scheduler.py": {
-        "changed freed moved woken": "Takes over lists of queue and quota; a wait index is to replace them.",
-        "diagnosis turn": _OUTCOME,
+        "changed freed woken": "Takes over lists of queue and quota; a wait index is to replace them.",
+        "turn": _OUTCOME,
         "requirements": _DOCUMENT,
         "work": _WORK,
     },
     "waiting/queue.py": {
-        "arrival attempts cluster_wide diagnosis errors failures group nodes not_before": _QUEUE_RECORD,
-        "added binding_may_help preemption_futile subqueue timer trying turn waits_for": _QUEUE_RECORD,
+        "added arrival attempts entry errors subqueue turn": _QUEUE_RECORD,
     },
     "waiting/reported_reasons.py": {"reported": _QUEUE_RECORD},
+    "waiting/timers.py": {"timer": _QUEUE_RECORD},
+    "waiting/wait_entries.py": {"diagnosis entry failures not_before timer trying wait": _QUEUE_RECORD},
 }
 """By module: attributes that are set on objects which the function did not create, and why."""
 

@@ -11,7 +11,7 @@ from dray.scheduling.explain.explainer import Explainer
 from dray.scheduling.plugin import SKIP, Depends, Plugin
 from dray.scheduling.quota.kueue.waiting import KueueWaiting
 from dray.scheduling.quota.turns import Turns
-from dray.scheduling.waiting.queue import SubQueue
+from dray.scheduling.waiting.queued_pods import SubQueue
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused

@@ -3,7 +3,9 @@
 import pytest
 
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.waiting.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import SubQueue
+from dray.scheduling.waiting.wait_entries import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, backoff
 from dray.scheduling.waiting.waits import Wait
 from tests.scheduling import models
 
@@ -114,21 +116,21 @@ def grouped(*names):
     for each in made:
         queue.pop(0.0)
         park(queue, each)
-    (group,) = queue.groups()
+    (group,) = queue.entries
     return queue, group, made
 
 
 def test_only_the_first_of_a_group_is_woken():
     queue, group, (a, _, _) = grouped("a", "b", "c")
-    queue.move_to_active(group, 1.0)
-    queue.move_to_active(group, 1.0)
+    queue.entries.move_to_active(group, 1.0)
+    queue.entries.move_to_active(group, 1.0)
     assert queue.pop(1.0) is a
     assert queue.pop(1.0) is None
 
 
 def test_if_the_first_finds_a_place_the_next_is_tried_at_once():
     queue, group, (a, b, c) = grouped("a", "b", "c")
-    queue.move_to_active(group, 1.0)
+    queue.entries.move_to_active(group, 1.0)
     assert queue.pop(1.0) is a
     queue.start_binding(a, 1.0)
     assert queue.pop(1.0) is b
@@ -139,21 +141,21 @@ def test_if_the_first_finds_a_place_the_next_is_tried_at_once():
 
 def test_if_the_first_is_gone_the_next_is_tried():
     queue, group, (a, b) = grouped("a", "b")
-    queue.move_to_active(group, 1.0)
+    queue.entries.move_to_active(group, 1.0)
     queue.remove("uid-a", 1.0)
     assert queue.pop(1.0) is b
-    assert a.group is None
+    assert a.entry is None
 
 
 def test_a_group_that_was_tried_in_vain_waits_before_it_is_tried_again():
     queue, group, (a, _) = grouped("a", "b")
     for failures in (2, 3, 4):
         now = group.not_before
-        queue.move_to_active(group, now)
+        queue.entries.move_to_active(group, now)
         assert queue.pop(now) is a
         park(queue, a, now=now)
         assert group.not_before == now + backoff(failures)
-        queue.move_to_active(group, now)
+        queue.entries.move_to_active(group, now)
         assert queue.pop(now) is None
         # It was not forgotten that something changed.
         assert queue.due() == group.not_before
@@ -165,9 +167,9 @@ def test_one_in_haste_goes_before_those_that_are_less_urgent_and_only_then(prior
     (a,) = active(queue, "a", priority=5)
     assert queue.pop(0.0) is a
     park(queue, a)
-    (group,) = queue.groups()
-    queue.let_ahead(group)
-    queue.move_to_active(group, 0.0)
+    (group,) = queue.entries
+    queue.entries.let_ahead(group)
+    queue.entries.move_to_active(group, 0.0)
     assert queue.pop(0.0) is None
     active(queue, "low", priority=priority)
     assert queue.pop(0.0).pod.key[1] == first
@@ -179,7 +181,7 @@ def test_one_in_haste_goes_before_those_that_are_less_urgent_and_only_then(prior
 
 def test_haste_ends_with_who_was_in_haste():
     queue, group, _ = grouped("a")
-    queue.let_ahead(group)
+    queue.entries.let_ahead(group)
     queue.remove("uid-a", 0.0)
     (low,) = active(queue, "low", priority=-1)
     assert queue.pop(0.0) is low
@@ -210,16 +212,16 @@ def test_an_empty_group_is_forgotten():
     queue, _, (a, b) = grouped("a", "b")
     queue.remove("uid-a", 0.0)
     queue.gate(b, 0.0)
-    assert queue.groups() == []
-    assert a.group is b.group is None
+    assert list(queue.entries) == []
+    assert a.entry is b.entry is None
 
 
 def test_one_that_changes_its_kind_changes_its_group():
     queue, group, (a, b) = grouped("a", "b")
-    queue.move_to_active(group, 1.0)
+    queue.entries.move_to_active(group, 1.0)
     queue.pop(1.0)
     park(queue, a, key="other", now=1.0)
-    assert {each.key for each in queue.groups()} == {"k", "other"}
+    assert {each.wait.key for each in queue.entries} == {"k", "other"}
     # The next of those it left is tried, for it did not answer for them.
     assert queue.pop(1.0) is b
 

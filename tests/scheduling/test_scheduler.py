@@ -3,7 +3,7 @@
 import pytest
 
 from dray.scheduling.model.actions import Bind
-from dray.scheduling.waiting.queue import SubQueue
+from dray.scheduling.waiting.queued_pods import SubQueue
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused

@@ -168,7 +168,7 @@ def keep_reserved(live, fresh):
 def told(live, problems):
     """What those that are named in the problems were told last, and what became of them."""
     return [
-        f"{each.pod.key[1]} is {each.subqueue.value}: {each.reported}, {each.group}"
+        f"{each.pod.key[1]} is {each.subqueue.value}: {each.reported}, {each.entry}"
         for each in live.queue.all()
         for names in [(each.pod.key[1], _group_name(live, each.pod))]
         if any(f" {name} " in problem for problem in problems for name in names if name)

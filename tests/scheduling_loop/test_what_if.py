@@ -57,7 +57,9 @@ def fingerprint(walk):
         ],
         "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.reserved_places()),
         "waiters": picture(scheduler.waiters),
-        "queue": {each.pod.uid: (each.subqueue, each.group and str(each.group.key)) for each in scheduler.queue.all()},
+        "queue": {
+            each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()
+        },
         "woken": (state.queues.waiters.woken, state.queues.waiters.freed, state.helped.end, state.pods_revision),
     }
 

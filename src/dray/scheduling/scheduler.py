@@ -47,7 +47,8 @@ from dray.scheduling.placement.algorithm import SchedulingAlgorithm
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.reservations.reserved_places import ReservedPlaces
-from dray.scheduling.waiting.queue import Queue, QueuedPod, SignatureGroup, SubQueue
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
 from dray.scheduling.waiting.reported_reasons import ReportedReasons
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
@@ -260,14 +261,14 @@ class Scheduler:
     def _refresh_reasons(self, now: float) -> None:
         """Pods whose reason names claims that hold nothing any more are tried again."""
         for queued in self.reasons.pop(now):
-            if queued.group is not None:
-                queued.group.diagnosis = None
+            if queued.entry is not None:
+                self.queue.entries.outdate(queued.entry)
             self.enqueue(queued, now)
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
         waiters, reclaim_waiters = self.state.queues.waiters, self.state.queues.reclaim_waiters
-        if self.state.queues.changed or self.queue.moved:
+        if self.state.queues.changed or self.queue.has_moved:
             self._take_turns()
         if not reclaim_waiters.is_checked:
             waiters.woken += reclaim_waiters.pop()
@@ -277,22 +278,23 @@ class Scheduler:
             for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
                 if (queued := self.queue.get(uid)) is not None:
                     self.enqueue(queued, now)
-            for group in self.queue.groups() if freed else ():
-                if group.waits_for and not freed.isdisjoint(group.waits_for):
-                    self.queue.move_to_active(group, now)
+            for entry in self.queue.entries if freed else ():
+                if entry.wait.quota and not freed.isdisjoint(entry.wait.quota):
+                    self.queue.entries.move_to_active(entry, now)
         for policy in self.state.queues.newly_entitled():
-            for group in self.queue.groups():
-                first = group.first()
+            for entry in self.queue.entries:
+                first = entry.first()
                 if first is None or policy.order is None or policy.member(first.pod) is None:
                     continue
                 if policy.order.is_entitled(first.pod):
-                    self.queue.move_to_active(group, now)
+                    self.queue.entries.move_to_active(entry, now)
 
     def _take_turns(self) -> None:
         """Pods wait in the queues as these are now, which may have come after them, and by their own arrival."""
         queues = self.state.queues
-        changed = self.queue.all() if queues.changed else self.queue.moved
-        queues.changed, self.queue.moved = False, []
+        moved = self.queue.pop_moved()
+        changed = self.queue.all() if queues.changed else moved
+        queues.changed = False
         # Those are woken for whom there is more than before.
         queues.refresh()
         for queued in changed:
@@ -330,9 +332,9 @@ class Scheduler:
     def _is_waited_for(self, uid: str, demand: DeviceDemand) -> bool:
         return self.queue.get(uid) is not None or any(self._waiting_for(demand))
 
-    def _waiting_for(self, demand: DeviceDemand) -> Iterator[SignatureGroup]:
-        groups = self.queue.groups()
-        return (each for each in groups if each.signature is not None and each.signature.demand is demand)
+    def _waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
+        signed = ((entry, entry.wait.signature) for entry in self.queue.entries)
+        return (entry for entry, signature in signed if signature is not None and signature.demand is demand)
 
     def searched(self, search: FurtherSearch, outcome: Outcome, now: float) -> None:
         """A search is over. Those who wait for it are tried, if it found something or was the last."""
@@ -340,11 +342,10 @@ class Scheduler:
         searches.found(search, outcome)
         if outcome.results is None and searches.pending(search.demand):
             return
-        for group in self._waiting_for(search.demand):
-            # What was said of them no longer holds.
-            group.diagnosis = None
-            first = group.first()
-            if first is not None and group.trying is None:
+        for entry in self._waiting_for(search.demand):
+            self.queue.entries.outdate(entry)
+            first = entry.first()
+            if first is not None and entry.trying is None:
                 self.enqueue(first, now)
 
     # Outcomes

@@ -6,7 +6,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dray.scheduling.waiting.queue import Queue, SubQueue
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import SubQueue
 
 _SECONDS = tuple(0.001 * 2**step for step in range(15))
 _LONG = tuple(0.01 * 2**step for step in range(20))

@@ -35,7 +35,7 @@ from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.reservations.group_reservations import GroupReservations
-from dray.scheduling.waiting.queue import QueuedPod, SubQueue
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 from dray.scheduling.waiting.waits import Wait
 
 if TYPE_CHECKING:
@@ -377,7 +377,8 @@ class GroupAttempts:
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(each, None, replace(wait, error=diagnosis.error), now)
-            self._queue.note_binding(each, may_help=binding)
+            if each.entry is not None:
+                self._queue.entries.await_binding(each.entry, binding=binding)
         if not (news or to_do):
             return None
         return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption, news)

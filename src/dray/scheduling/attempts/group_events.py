@@ -11,7 +11,7 @@ from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
-from dray.scheduling.waiting.queue import SubQueue
+from dray.scheduling.waiting.queued_pods import SubQueue
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

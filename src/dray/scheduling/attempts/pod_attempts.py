@@ -26,7 +26,7 @@ from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins import queue_quota
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
-from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.queued_pods import QueuedPod
 from dray.scheduling.waiting.waits import Wait
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Attempts:
             return self._rejected(cycle, status)
         # Then the nodes. Pods that wait together got the same answer before, unless nodes have changed since.
         alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
-        group = None if alone else self._queue.known(_group_key(cycle), queued)
-        known = group.diagnosis if group is not None else None
+        entry = None if alone else self._queue.entries.known(_wait_key(cycle), queued)
+        known = entry.diagnosis if entry is not None else None
         answer = self._algorithm.schedule(cycle, known)
         # Places that are reserved for groups look taken. Pods that end in time may have them all the same.
         if isinstance(answer, Diagnosis) and self._scheduler.reservations.active:
@@ -158,7 +158,7 @@ class Attempts:
         if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
             nodes = None
         return Wait(
-            _group_key(cycle, pod.uid if alone else "backfill" if passes else ""),
+            _wait_key(cycle, pod.uid if alone else "backfill" if passes else ""),
             signature_of(cycle),
             nodes,
             # A reserved place looks taken, but not to pods that end in time.
@@ -171,8 +171,8 @@ class Attempts:
         )
 
     def _is_futile(self, cycle: Cycle) -> bool:
-        group = self._queue.known(_group_key(cycle))
-        return group is not None and group.preemption_futile
+        entry = self._queue.entries.known(_wait_key(cycle))
+        return entry is not None and bool(entry.wait.futile)
 
     def _beside_reservation(self, cycle: Cycle, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
         """Once more with what is kept for a group: those may have it that end in time, and others are told."""
@@ -307,7 +307,7 @@ def _if_asked(cycle: Cycle) -> bool | None:
     return False if isinstance(cycle.data.get(QueueQuota.name), QueuedAsk) else None
 
 
-def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
+def _wait_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
     """Pods wait together whose answer depends on nothing but their signature: no claims of their own, no terms about
     other pods."""
     pod, asked = cycle.pod, cycle.data.get(QueueQuota.name)

@@ -12,7 +12,7 @@ from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
-from dray.scheduling.waiting.queue import SubQueue
+from dray.scheduling.waiting.queued_pods import SubQueue
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler

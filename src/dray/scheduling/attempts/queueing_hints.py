@@ -1,8 +1,8 @@
 """Queueing hints: which unschedulable pods are tried again, since something changed that a plugin's answer depends on.
 
-Groups of pods are asked, not pods. A node that changed is asked again by the filters whose answers are kept; where they
-let it pass, or pods on it could be preempted, the group is moved to the active queue. `Waiters` has the pods that wait
-for a single object of any kind.
+Pods that wait for the same are looked at once, by their entry. A node that changed is asked again by the filters whose
+answers are kept; where they let it pass, or pods on it could be preempted, the first pod of the entry is tried.
+`Waiters` has the pods that wait for a single object of any kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import UNSURE
-from dray.scheduling.waiting.queue import Queue, SignatureGroup, SubQueue
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import SubQueue, WaitEntry
 
 
 class Waiters:
@@ -75,37 +76,37 @@ class QueueingHints:
         self._seen_helped = 0
         self._seen_pods = 0
         self._seen_nodes = 0
-        self._in_turn: dict[Hashable, tuple[SignatureGroup, set[int] | None]] = {}
-        """Groups that a change may help, whose queues take turns: by key, with the nodes that changed; None for any."""
+        self._in_turn: dict[Hashable, tuple[WaitEntry, set[int] | None]] = {}
+        """Entries that a change may help, whose queues take turns: by key, with the changed nodes; None for any."""
         self._helped_by: dict[Hashable, set[int] | None] = {}
         """By key of those that were tried of them."""
-        self._trying: SignatureGroup | None = None
+        self._trying: WaitEntry | None = None
         self.pod_bound = False
-        """Whether a pod was bound since groups were last moved."""
+        """Whether a pod was bound since entries were last moved."""
 
     def move(self, now: float, work: Work) -> None:
-        """Moves the groups to the active queue that a change since the last time may help."""
+        """Moves the entries to the active queue that a change since the last time may help."""
         self._move(now, work)
-        if self._in_turn or self._queue.turned:
-            self._take_turns(now, work)
+        turned = self._queue.entries.pop_turned()
+        if self._in_turn or turned:
+            self._take_turns(turned, now, work)
 
-    def _take_turns(self, now: float, work: Work) -> None:
-        """Of groups whose queues take turns one is tried after the other, for as long as what changed may help."""
-        turned, self._queue.turned = self._queue.turned, []
-        for group in turned:
-            self._in_turn.setdefault(group.key, (group, self._helped_by.get(group.key)))
+    def _take_turns(self, turned: Iterable[WaitEntry], now: float, work: Work) -> None:
+        """Of entries whose queues take turns one is tried after the other, for as long as what changed may help."""
+        for entry in turned:
+            self._in_turn.setdefault(entry.wait.key, (entry, self._helped_by.get(entry.wait.key)))
         if self._trying is not None and self._trying.trying is not None:
             return
         self._in_turn = {
-            key: (group, changed)
-            for key, (group, changed) in self._in_turn.items()
-            if group.members and self._may_help(group, changed, now, work, pods=False, nodes=False)
+            key: (entry, changed)
+            for key, (entry, changed) in self._in_turn.items()
+            if entry.members and self._may_help(entry, changed, now, work, pods=False, nodes=False)
         }
         if self._in_turn:
-            group, changed = self._in_turn.pop(self._first_in_turn())
-            self._trying = group
-            self._helped_by[group.key] = changed
-            self._queue.try_now(group)
+            entry, changed = self._in_turn.pop(self._first_in_turn())
+            self._trying = entry
+            self._helped_by[entry.wait.key] = changed
+            self._queue.entries.try_now(entry)
         else:
             self._trying = None
             self._helped_by.clear()
@@ -114,8 +115,8 @@ class QueueingHints:
         keys: dict[str, Hashable] = {}
         heads: dict[str, Pod] = {}
         turns = None
-        for key, (group, _) in list(self._in_turn.items()):
-            first = group.first()
+        for key, (entry, _) in list(self._in_turn.items()):
+            first = entry.first()
             if first is None or first.turn is None:
                 return key
             turns = turns or first.turn.turns
@@ -141,17 +142,17 @@ class QueueingHints:
         if self._nominations:
             self._move_nominated(since, changed is None, now)
             kept = self._kept(changed)
-        for group in self._queue.groups():
-            if group.trying is not None:
+        for entry in self._queue.entries:
+            if entry.trying is not None:
                 continue
-            removable = bound and group.binding_may_help
+            removable = bound and entry.wait.binding
             try:
-                helps = removable or self._may_help(group, changed, now, work, pods, nodes)
-                ahead = helps and now < group.not_before and changed and self._fits(group, changed, now, work)
+                helps = removable or self._may_help(entry, changed, now, work, pods, nodes)
+                ahead = helps and now < entry.not_before and changed and self._fits(entry, changed, now, work)
                 if (
                     not ahead
                     and kept is not None
-                    and (first := group.first()) is not None
+                    and (first := entry.first()) is not None
                     and first.pod.priority > kept
                 ):
                     # What is kept for the less urgent looks taken, and is not for it.
@@ -160,18 +161,18 @@ class QueueingHints:
                 # Trying it tells what is wrong with it.
                 state.report("asking whether a change helps unschedulable pods", error)
                 helps, ahead = True, False
-            first = group.first() if helps else None
+            first = entry.first() if helps else None
             if first is not None and first.turn is not None and changed is not None and not removable:
-                if group.cluster_wide and (pods or nodes):
+                if entry.wait.cluster_wide and (pods or nodes):
                     # What helps it may be elsewhere than where its turn is looked for.
-                    self._queue.move_to_active(group, now)
-                known = self._in_turn.get(group.key, (group, set()))[1]
-                self._in_turn[group.key] = group, known | changed if known is not None else None
+                    self._queue.entries.move_to_active(entry, now)
+                known = self._in_turn.get(entry.wait.key, (entry, set()))[1]
+                self._in_turn[entry.wait.key] = entry, known | changed if known is not None else None
                 continue
             if ahead:
-                self._queue.let_ahead(group)
+                self._queue.entries.let_ahead(entry)
             if helps:
-                self._queue.move_to_active(group, now)
+                self._queue.entries.move_to_active(entry, now)
 
     def _move_nominated(self, since: int, everywhere: bool, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
@@ -193,27 +194,25 @@ class QueueingHints:
         return min(found, default=None)
 
     def _may_help(
-        self, group: SignatureGroup, changed: set[int] | None, now: float, work: Work, pods: bool, nodes: bool
+        self, entry: WaitEntry, changed: set[int] | None, now: float, work: Work, pods: bool, nodes: bool
     ) -> bool:
-        if changed is None or (group.cluster_wide and (pods or nodes)):
+        if changed is None or (entry.wait.cluster_wide and (pods or nodes)):
             return True
-        if group.nodes is not None:
+        if entry.wait.nodes is not None:
             # Which nodes those are depends on which there are.
-            return nodes or not group.nodes.isdisjoint(changed)
-        if group.signature is None:
+            return nodes or not entry.wait.nodes.isdisjoint(changed)
+        if entry.wait.signature is None:
             return bool(changed)
-        return self._fits(group, changed, now, work, preempting=True)
+        return self._fits(entry, changed, now, work, preempting=True)
 
-    def _fits(
-        self, group: SignatureGroup, changed: set[int], now: float, work: Work, *, preempting: bool = False
-    ) -> bool:
-        """Whether a pod of the group fits on one of the nodes that changed, as far as can be told cheaply; or could, if
+    def _fits(self, entry: WaitEntry, changed: set[int], now: float, work: Work, *, preempting: bool = False) -> bool:
+        """Whether a pod of the entry fits on one of the nodes that changed, as far as can be told cheaply; or could, if
         pods of lower priority were preempted."""
-        first = group.first()
+        first = entry.first()
         there = self._there(changed)
-        if group.signature is None or first is None or not there:
+        if entry.wait.signature is None or first is None or not there:
             return False
-        cycle = Cycle(first.pod, now, work, PodClaims(demand=group.signature.demand))
+        cycle = Cycle(first.pod, now, work, PodClaims(demand=entry.wait.signature.demand))
         if self._framework.prepare(cycle) is not None:
             # It says something else than before.
             return True
@@ -230,7 +229,8 @@ class QueueingHints:
                     return True
                 awaits_binding = awaits_binding or help_.awaits_binding
         # Those that came there meanwhile may be removed once they are bound.
-        group.binding_may_help = group.binding_may_help or awaits_binding
+        if awaits_binding:
+            self._queue.entries.await_binding(entry, binding=True)
         return False
 
     def _there(self, changed: set[int]) -> list[Node]:

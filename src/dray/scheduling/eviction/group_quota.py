@@ -21,7 +21,7 @@ from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_policy import Ask
 from dray.scheduling.quota.quota_waiters import ANY_QUEUE
-from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.queued_pods import QueuedPod
 
 Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
 """The pods of a group that may fit on some node, as things are then."""

@@ -25,7 +25,7 @@ from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.quota.priority_removals import Unit
 from dray.scheduling.reservations.backfill import earliest
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.queued_pods import QueuedPod
 
 _MOST_AREAS: Final = 64
 # Pods of an area without another place that are found out one by one.

@@ -35,7 +35,7 @@ from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.node_resources_fit import room
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
-from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.queued_pods import QueuedPod
 
 # If more pods than this fit, they are not placed in a trial only to explain what the next one lacks.
 _MOST_EXPLAINED: Final = 64

@@ -30,7 +30,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import DynamicResources, Found, results
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
-from dray.scheduling.waiting.queue import QueuedPod
+from dray.scheduling.waiting.queued_pods import QueuedPod
 
 # Units of work for asking one node about one pod, beside the search for devices.
 _STEP: Final = 60

@@ -23,7 +23,8 @@ from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import Status
 from dray.scheduling.reservations import backfill
 from dray.scheduling.reservations.place_search import FuturePlaces
-from dray.scheduling.waiting.queue import Queue, QueuedPod
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import QueuedPod
 
 _PATIENCE: Final = 30.0
 """How long a group waits, in seconds, before a place is kept for it."""

@@ -1,7 +1,8 @@
 """Pods that wait: in which order they are tried, what a refused pod waits for, and what wakes it.
 
-`queue` has the pods that are to be tried next, `waits` says what a refused pod waits for, and `reported_reasons` has
-what was last reported about each pod. Nothing is decided here about nodes, devices or quota.
+`queue` has the pods that are to be tried next, by their `arrivals`. `waits` says what a refused pod waits for; refused
+pods are filed by it in `wait_entries`, and `timers` ring for them. `queued_pods` are the records of both.
+`reported_reasons` has what was last reported about each pod. Nothing is decided here about nodes, devices or quota.
 
 May import: `core` and what it may import.
 """

@@ -17,7 +17,8 @@ from dray.allocation import Rejection
 from dray.allocation import reasons as r
 from dray.api.objects import Key
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
-from dray.scheduling.waiting.queue import Queue, QueuedPod, SubQueue
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 
 _PAUSE: Final = 2.0
 _MOST: Final = 20

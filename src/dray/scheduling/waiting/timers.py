@@ -1,0 +1,51 @@
+"""Timers: when pods and entries are looked at again although nothing happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from dray.scheduling.waiting.queued_pods import QueuedPod, WaitEntry
+
+_SPARE: Final = 64
+
+
+class Timers:
+    def __init__(self, matters: Callable[[QueuedPod | WaitEntry], bool], number: Callable[[], int]) -> None:
+        """`matters` tells whether somebody still waits for a timer, and `number` how many may wait."""
+        self._matters = matters
+        self._number = number
+        self._heap: list[tuple[float, int, QueuedPod | WaitEntry]] = []
+        self._ticket = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, when: float, what: QueuedPod | WaitEntry) -> None:
+        self._ticket += 1
+        heappush(self._heap, (when, self._ticket, what))
+        # Pods that are gone would stay until their time comes.
+        if len(self._heap) > _SPARE + 2 * self._number():
+            self._heap = [timer for timer in self._heap if self._matters(timer[2])]
+            heapify(self._heap)
+
+    def set(self, entry: WaitEntry, when: float, now: float) -> None:
+        """Sets the timer of an entry, unless one rings for it earlier."""
+        if not now < entry.timer <= when:
+            entry.timer = when
+            self.at(when, entry)
+
+    def pop(self, now: float) -> QueuedPod | WaitEntry | None:
+        """Returns what is due; None if nothing is."""
+        while self._heap and self._heap[0][0] <= now:
+            _, _, what = heappop(self._heap)
+            if self._matters(what):
+                return what
+        return None
+
+    def due(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def clock_set(self, seconds: float) -> None:
+        self._heap = [(when + seconds, ticket, what) for when, ticket, what in self._heap]

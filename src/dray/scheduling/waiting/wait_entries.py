@@ -1,0 +1,187 @@
+"""WaitEntries: refused pods, filed by what they wait for.
+
+When something changes that may help an entry, only its first pod is tried; if that fits, the next one is. So a thousand
+pods that wait for the same devices cost as much as one. An entry that was tried in vain waits for a while before it is
+tried again, the longer the more often that happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from math import inf
+from typing import Final
+
+from dray.scheduling.model.status import Diagnosis
+from dray.scheduling.waiting.queued_pods import QueuedPod, WaitEntry
+from dray.scheduling.waiting.timers import Timers
+from dray.scheduling.waiting.waits import Wait
+
+INITIAL_BACKOFF: Final = 0.05
+MAX_BACKOFF: Final = 10.0
+FLUSH_AFTER: Final = 300.0
+
+
+def backoff(failures: int) -> float:
+    """Returns the seconds until the next try after so many failures in a row."""
+    return min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(failures - 1, 20))
+
+
+class WaitEntries:
+    def __init__(self, push: Callable[[QueuedPod], None], place_of: Callable[[QueuedPod], int], timers: Timers) -> None:
+        """`push` puts a pod among those that are tried, `place_of` tells the order of pods of one priority."""
+        self._push = push
+        self._place_of = place_of
+        self._timers = timers
+        self._entries: dict[Hashable, WaitEntry] = {}
+        self._ahead: dict[Hashable, WaitEntry] = {}
+        """Those that seem to fit now, though their backoff is not over yet."""
+        self._turned: list[WaitEntry] = []
+        """Entries of queues that take turns, of which a pod has had its turn: others may be before the next one."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[WaitEntry]:
+        return iter(list(self._entries.values()))
+
+    def __contains__(self, entry: WaitEntry) -> bool:
+        return self._entries.get(entry.wait.key) is entry
+
+    def known(self, key: Hashable, trying: QueuedPod | None = None) -> WaitEntry | None:
+        """Returns the entry, if pods of it wait and none is being tried; or only this one, which has the turn of its
+        queue."""
+        entry = self._entries.get(key)
+        if entry is None or not entry.members:
+            return None
+        mine = entry.trying is trying and trying is not None and trying.turn is not None
+        return entry if entry.trying is None or mine else None
+
+    def add(self, queued: QueuedPod, diagnosis: Diagnosis | None, wait: Wait, now: float) -> WaitEntry:
+        """Files a refused pod."""
+        entry = self._entries.get(wait.key)
+        if queued.entry is not None and queued.entry is not entry:
+            self.leave(queued, now)
+        if entry is None:
+            entry = self._entries[wait.key] = WaitEntry(_unless_known(wait, Wait(wait.key)))
+            entry.trying = queued
+        else:
+            entry.wait = _unless_known(wait, entry.wait)
+        entry.diagnosis = diagnosis
+        # Pods that join the entry do not count as further failures of it.
+        if entry.trying is queued:
+            entry.trying = None
+            entry.failures += 1
+            entry.not_before = now + backoff(entry.failures)
+        entry.members[queued.pod.uid] = queued
+        heappush(entry.order, (self._place_of(queued), queued.pod.uid))
+        self._timers.set(entry, now + (backoff(entry.failures) if wait.error else FLUSH_AFTER), now)
+        if wait.at < inf:
+            self._timers.set(entry, wait.at, now)
+        return entry
+
+    def await_binding(self, entry: WaitEntry, *, binding: bool) -> None:
+        """Notes whether pods that are being bound may be evicted for pods of the entry afterwards."""
+        if entry.wait.binding != binding:
+            entry.wait = replace(entry.wait, binding=binding)
+
+    def outdate(self, entry: WaitEntry) -> None:
+        """What was found out about the nodes for pods of the entry no longer holds."""
+        entry.diagnosis = None
+
+    # Trying
+
+    def move_to_active(self, entry: WaitEntry, now: float) -> None:
+        """Something changed that may help."""
+        if entry.trying is not None or not entry.members:
+            return
+        if now < entry.not_before:
+            self._timers.set(entry, entry.not_before, now)
+            return
+        self._try_first(entry)
+
+    def try_now(self, entry: WaitEntry) -> None:
+        """It is its turn, and it seems to fit: whether or not it was tried in vain lately."""
+        if entry.trying is None and entry.members:
+            self._try_first(entry)
+
+    def let_ahead(self, entry: WaitEntry) -> None:
+        """It need not wait for the end of its backoff where those who would be tried before it are less urgent."""
+        if entry.trying is None and entry.members:
+            self._ahead[entry.wait.key] = entry
+
+    def activate_ahead(self, priority: int) -> None:
+        """Tries those let ahead that are more urgent than that."""
+        for entry in list(self._ahead.values()) if self._ahead else ():
+            first = entry.first() if entry.trying is None else None
+            if first is None:
+                del self._ahead[entry.wait.key]
+            elif first.pod.priority > priority:
+                self._try_first(entry)
+
+    def _try_first(self, entry: WaitEntry) -> None:
+        self._ahead.pop(entry.wait.key, None)
+        first = entry.first()
+        if first is None:
+            return
+        del entry.members[first.pod.uid]
+        heappop(entry.order)
+        entry.trying = first
+        self._push(first)
+
+    # Leaving
+
+    def placed(self, queued: QueuedPod, now: float) -> None:
+        """A node was found for the pod. Others that wait with it may find one too."""
+        entry = queued.entry
+        if entry is not None and entry.trying is queued:
+            entry.failures = 0
+            entry.not_before = now
+        self.leave(queued, now)
+
+    def leave(self, queued: QueuedPod, now: float) -> None:
+        """Takes out a pod; the next one that waits with it may be tried."""
+        entry = queued.entry
+        if entry is None:
+            return
+        was_tried = entry.trying is queued
+        self._take(queued, entry)
+        if was_tried and entry.members and queued.turn is not None:
+            self._turned.append(entry)
+        elif was_tried and entry.members:
+            self.move_to_active(entry, now)
+
+    def pick(self, queued: QueuedPod) -> None:
+        """Takes out a pod that is tried for itself, while the others wait on."""
+        if queued.entry is not None:
+            self._take(queued, queued.entry)
+
+    def _take(self, queued: QueuedPod, entry: WaitEntry) -> None:
+        queued.entry = None
+        entry.members.pop(queued.pod.uid, None)
+        if entry.trying is queued:
+            entry.trying = None
+        if not entry.members and entry.trying is None:
+            self._entries.pop(entry.wait.key, None)
+
+    def pop_turned(self) -> list[WaitEntry]:
+        """Returns the entries of which a pod has had its turn since this was asked last."""
+        turned, self._turned = self._turned, []
+        return turned
+
+    def clock_set(self, seconds: float) -> None:
+        for entry in self._entries.values():
+            entry.not_before += seconds
+            entry.timer += seconds
+
+
+def _unless_known(wait: Wait, before: Wait) -> Wait:
+    """Returns the wait with what was found out before, where it was not looked at again."""
+    if wait.binding is not None and wait.futile is not None:
+        return wait
+    return replace(
+        wait,
+        binding=before.binding if wait.binding is None else wait.binding,
+        futile=before.futile if wait.futile is None else wait.futile,
+    )
