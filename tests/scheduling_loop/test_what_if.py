@@ -88,7 +88,7 @@ class Trials:
         state, number = self.walk.state, self.random.random()
         if number < 0.45:
             pods = [pod for node in state.nodes.values() for pod in node.pods.values() if not pod.is_placeholder]
-            pods = [pod for pod in pods if not trial.has(("pod", pod.uid)) and state.bound(pod)]
+            pods = [pod for pod in pods if not trial.has(("pod", pod.uid)) and pod.is_assigned]
             if pods:
                 evicted.append(self.random.choice(pods))
                 trial.evict([evicted[-1]])

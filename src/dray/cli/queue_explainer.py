@@ -116,7 +116,7 @@ class QueueExplainer:
         problem = policy.problem(pods[0], namespace)
         if problem is not None or not queue:
             return QueueAnswer(queue, problem)
-        ask = Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), priority)
+        ask = Ask(tuple(pods), queue, policy.charges.costs.wanted(queue, pods), priority)
         problem = policy.short(ask)
         if problem is None and self._queues.is_held_up(policy, ask):
             problem = Reason(Code.QUEUE_HELD_UP, (queue,))

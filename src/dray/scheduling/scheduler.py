@@ -379,7 +379,7 @@ class Scheduler:
         # What is said of it now is about this failure.
         self.reasons.report(binding.queued, None)
         placed = self.state.placed(uid)
-        if placed is not None and self.state.bound(placed):
+        if placed is not None and placed.is_assigned:
             # Somebody bound it, or the answer that said so was lost.
             self.pod_events.settle(uid, now)
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from dray.api.objects import Object
 from dray.scheduling.cluster import node_classes
@@ -16,6 +15,13 @@ Take = Callable[[Object], None]
 def object_stores(state: State, preemptor: Preemptor) -> dict[str, tuple[Take, Take]]:
     def name(document: Object) -> str:
         return str(document["metadata"]["name"])
+
+    def reconsidering(change: Callable[[str, Object], None], kind: str) -> Take:
+        def take(document: Object) -> None:
+            change(kind, document)
+            state.reconsider()
+
+        return take
 
     volumes, budgets = state.volumes, preemptor.budgets
     return {
@@ -32,7 +38,7 @@ def object_stores(state: State, preemptor: Preemptor) -> dict[str, tuple[Take, T
         "PersistentVolume": (volumes.put_volume, volumes.remove_volume),
         "StorageClass": (volumes.put_class, volumes.remove_class),
         **{
-            kind: (partial(state.put_node_class, kind), partial(state.remove_node_class, kind))
+            kind: (reconsidering(state.node_classes.put, kind), reconsidering(state.node_classes.remove, kind))
             for kind in node_classes.KINDS
         },
     }

@@ -8,13 +8,14 @@ Readers of these logs remember how far they have read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any
 from zlib import crc32
 
 from dray.allocation import Inventory, node_selectors
 from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.usage import device_of
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Key, Object, labels_of, mapping, walk
 from dray.scheduling.cluster.affinity_index import AffinityIndex
@@ -24,67 +25,37 @@ from dray.scheduling.cluster.device_demand import DeviceDemands
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.cluster.node_classes import NodeClasses
 from dray.scheduling.cluster.volumes import VolumeClaims
+from dray.scheduling.core.change_log import ChangeLog
 from dray.scheduling.core.eviction_history import EvictionHistory
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.groups.groups import Groups
 from dray.scheduling.groups.unknown_kinds import UnknownKinds
 from dray.scheduling.model.faults import Report, ignore
 from dray.scheduling.model.group import Group
+from dray.scheduling.model.journal import Journal
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.signatures import Signatures
 from dray.scheduling.quota.queues import Queues
-
-_MOST: Final = 1 << 16
-
-
-class ChangeLog:
-    """Nodes by their numbers."""
-
-    __slots__ = ("_dropped", "_numbers")
-
-    def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._dropped = 0
-
-    @property
-    def end(self) -> int:
-        return self._dropped + len(self._numbers)
-
-    def note(self, number: int) -> None:
-        if len(self._numbers) >= _MOST:
-            half = _MOST // 2
-            del self._numbers[:half]
-            self._dropped += half
-        self._numbers.append(number)
-
-    def everything(self) -> None:
-        """Makes all readers look at all nodes."""
-        self._dropped = self.end + 1
-        self._numbers.clear()
-
-    def since(self, position: int) -> set[int] | None:
-        """The nodes that changed after a position; None where it is too long ago to tell."""
-        if position < self._dropped:
-            return None
-        return set(self._numbers[position - self._dropped :])
 
 
 class State:
     def __init__(self, *, gates: FeatureGates = ALL_GATES, seed: int = 0, report: Report = ignore) -> None:
         self.gates = gates
         self.report = report
+        self.journal = Journal()
+        """The open trials: what becomes free in them helps nobody."""
         self.inventory = Inventory(gates=gates)
-        self.claims = ClaimAssumeCache(self.inventory, self._freed, self._taken)
+        freed, taken = partial(self._devices_changed, helps=True), partial(self._devices_changed, helps=False)
+        self.claims = ClaimAssumeCache(self.inventory, freed, taken)
         self.resources = ResourceMap(enabled=gates["DRAExtendedResource"])
-        self.signatures = Signatures()
         self.demands = DeviceDemands()
         self.affinity = AffinityIndex()
         self.groups = Groups(gates)
         self.nodes: dict[str, Node] = {}
         self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
-        self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
-        self.signatures.queue_labels = self.queues.labels
+        self.queues = Queues(self.claims, self.resources, self.groups, self.capacity, self.journal)
+        self.signatures = Signatures(self.queues.labels)
         self.evictions = EvictionHistory()
         self.node_classes = NodeClasses()
         self.unknown_kinds = UnknownKinds()
@@ -114,8 +85,6 @@ class State:
         """Where pods are, by their uid."""
         self._spare: list[int] = []
         self._seed = seed
-        self._trial: Trial | None = None
-        """The innermost trial that is open: what becomes free in it helps nobody."""
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes that exist."""
@@ -124,40 +93,32 @@ class State:
     # Nodes
 
     def put_node(self, document: Object) -> None:
-        node = self._node(document["metadata"]["name"])
-        before, images = dict(node.labels), node.images
-        fresh = node.document is None
-        known = _relevant(node)
-        self.size += fresh
-        self.soft_taints -= _is_soft(node)
-        node.read(document)
-        self.soft_taints += _is_soft(node)
-        self._count_images(images, -1)
-        self._count_images(node.images, 1)
-        if fresh or before != node.labels:
-            self.nodes_revision += 1
-            self.affinity.node_changed(node, before)
-            self.queues.node_changed(node, before)
-        # Most updates are heartbeats.
-        if fresh or known != _relevant(node):
-            self.capacity.outdate()
-            self._changed(node, helps=True)
+        self._read(self._node(document["metadata"]["name"]), document)
 
     def remove_node(self, name: str) -> None:
         node = self.nodes.get(name)
-        if node is None or node.document is None:
-            return
-        self.size -= 1
-        self._count_images(node.images, -1)
-        before = dict(node.labels)
-        self.soft_taints -= _is_soft(node)
-        node.document, node.labels, node.images, node.taints = None, {}, {}, ()
-        self.affinity.node_changed(node, before)
-        self.queues.node_changed(node, before)
-        self.nodes_revision += 1
-        self.capacity.outdate()
-        self.touched.note(node.number)
-        self._retire(node)
+        if node is not None and node.document is not None:
+            self._read(node, None)
+            self._retire(node)
+
+    def _read(self, node: Node, document: Object | None) -> None:
+        """Takes over the new document of a node; None if the node was deleted."""
+        before, images, exists = _relevant(node), node.images, node.document is not None
+        labels, soft_taints = node.labels, _is_soft(node)
+        node.read(document)
+        is_other = exists is not (document is not None)
+        self.size += (document is not None) - exists
+        self.soft_taints += _is_soft(node) - soft_taints
+        self._count_images(images, -1)
+        self._count_images(node.images, 1)
+        if is_other or labels != node.labels:
+            self.nodes_revision += 1
+            self.affinity.node_changed(node, dict(labels))
+            self.queues.node_changed(node, labels)
+        # Most updates are heartbeats.
+        if is_other or before != _relevant(node):
+            self.capacity.outdate()
+            self._changed(node, helps=document is not None)
 
     def _node(self, name: str) -> Node:
         node = self.nodes.get(name)
@@ -187,7 +148,7 @@ class State:
 
     def _changed(self, node: Node, *, helps: bool) -> None:
         self.touched.note(node.number)
-        if helps and self._trial is None:
+        if helps and not self.journal.is_open:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -206,7 +167,7 @@ class State:
         if pod.joins:
             self.groups.place(pod)
             self.queues.place(pod, node)
-        self.pods_revision += not (pod.is_placeholder or self._trial is not None)
+        self.pods_revision += not (pod.is_placeholder or self.journal.is_open)
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
@@ -228,7 +189,7 @@ class State:
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
         self.queues.displace(pod)
-        self.pods_revision += helps and self._trial is None
+        self.pods_revision += helps and not self.journal.is_open
         self._changed(node, helps=helps)
         self._retire(node)
 
@@ -239,18 +200,15 @@ class State:
                 self.queues.displace(pod)
                 self.queues.place(pod, self._places[pod.uid])
 
-    @contextmanager
-    def what_if(self, own: Iterable[Key] = (), *, for_devices: bool = True) -> Iterator[Trial]:
+    def what_if(self, own: Iterable[Key] = (), *, for_devices: bool = True) -> Trial:
         """Tries out changes, which are taken back at the end; see `Trial`."""
-        outer = self._trial
-        trial = self._trial = Trial(self, own, for_devices=for_devices, outer=outer)
-        self.queues.waiters.trying = True
-        try:
-            yield trial
-        finally:
-            trial.undo()
-            self._trial = outer
-            self.queues.waiters.trying = outer is not None
+        if not self.journal.is_open:
+            self.queues.refresh()
+        return Trial(self, own, for_devices=for_devices)
+
+    def pods_changed(self) -> None:
+        """Notes that pods that were placed in a trial stay where they are."""
+        self.pods_revision += 1
 
     def node_of(self, pod: Pod) -> Node | None:
         return self._places.get(pod.uid)
@@ -258,10 +216,6 @@ class State:
     def placed(self, uid: str) -> Pod | None:
         node = self._places.get(uid)
         return node.pods.get(uid) if node is not None else None
-
-    def bound(self, pod: Pod) -> bool:
-        """Whether the server knows that the pod is on its node, so that removing it frees the place."""
-        return bool(pod.document["spec"].get("nodeName"))
 
     # Devices
 
@@ -308,34 +262,24 @@ class State:
         before = self.resources.names(name)
         self.inventory.put_class(document)
         self.resources.put_class(document)
-        self._class_changed(name, before)
+        self._classes_changed(named_otherwise=self.resources.names(name) != before)
 
     def remove_class(self, name: str) -> None:
         before = self.resources.names(name)
         self.inventory.remove_class(name)
         self.resources.remove_class(name)
-        self._class_changed(name, before)
-
-    def _class_changed(self, name: str, before: tuple[str, ...]) -> None:
-        """`before` are the names that its devices had for queues."""
-        if self.resources.names(name) != before:
-            self.queues.outdate()
-        self.capacity.outdate_devices()
-        self.demands.forget_classes()
-        self.reconsider()
+        self._classes_changed(named_otherwise=self.resources.names(name) != before)
 
     def leave_out_extended(self) -> None:
         self.resources.disable()
-        self.queues.outdate()
+        self._classes_changed(named_otherwise=True)
+
+    def _classes_changed(self, *, named_otherwise: bool) -> None:
+        """`named_otherwise` tells whether devices have other names for queues than before."""
+        if named_otherwise:
+            self.queues.outdate()
+        self.capacity.outdate_devices()
         self.demands.forget_classes()
-        self.reconsider()
-
-    def put_node_class(self, kind: str, document: Object) -> None:
-        self.node_classes.put(kind, document)
-        self.reconsider()
-
-    def remove_node_class(self, kind: str, document: Object) -> None:
-        self.node_classes.remove(kind, document)
         self.reconsider()
 
     def put_taint_rule(self, document: Object) -> None:
@@ -351,7 +295,7 @@ class State:
 
     def reconsider(self) -> None:
         """Something changed that concerns every node."""
-        if self._trial is None:
+        if not self.journal.is_open:
             self.touched.everything()
             self.helped.everything()
 
@@ -363,8 +307,8 @@ class State:
         kept = [
             {**each, "shareID": f"{share}/{key[1]}"} if (share := each.get("shareID")) else each for each in results
         ]
-        self._taken(self.inventory.usage.hold(key, kept))
-        self.inventory.follow([(each["driver"], each["pool"], each["device"]) for each in results])
+        self._devices_changed(self.inventory.usage.hold(key, kept), helps=False)
+        self.inventory.follow([device_of(each) for each in results])
 
     def release(self, key: Key, *, helps: bool) -> None:
         devices = self.inventory.usage.release(key)
@@ -372,20 +316,14 @@ class State:
         self._devices_changed(devices, helps=helps)
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
-        """They are no longer kept for somebody: now others may have them, even if that comes out of a trial."""
-        trial, self._trial = self._trial, None
-        self.pods_revision += 1
-        node = self.nodes.get(name)
-        if node is not None:
-            self._changed(node, helps=True)
-        self._freed((each["driver"], each["pool"], each["device"]) for each in results)
-        self._trial = trial
-
-    def _freed(self, devices: Iterable[DeviceID]) -> None:
-        self._devices_changed(devices, helps=True)
-
-    def _taken(self, devices: Iterable[DeviceID]) -> None:
-        self._devices_changed(devices, helps=False)
+        """The devices and the place on a node are no longer kept for a pod: others may have them, even if that comes
+        out of a trial."""
+        with self.journal.outside():
+            self.pods_revision += 1
+            node = self.nodes.get(name)
+            if node is not None:
+                self._changed(node, helps=True)
+            self._devices_changed([device_of(each) for each in results], helps=True)
 
     def _devices_changed(self, devices: Iterable[DeviceID], *, helps: bool) -> None:
         names: set[str] = set()

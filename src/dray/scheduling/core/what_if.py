@@ -5,31 +5,30 @@
         ...                        # whatever is asked now sees the state without them
         trial.restore(pod)         # as if this pod had never been evicted
 
-Every change is recorded with its inverse, by a key, so that one change can be taken back before the others; changes of
-different keys do not depend on each other. Leaving the trial takes back all that are left, the last first. Trials nest.
-While one is open, nothing that becomes free wakes a waiting pod: it was not free before.
-`keep` makes the changes permanent: a reservation is a trial that is kept.
+Every change is recorded in the journal with its inverse (`model.journal`); leaving the trial takes back all that are
+left. While one is open, nothing that becomes free wakes a waiting pod: it was not free before. `keep` makes the changes
+permanent: a reservation is a trial that is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Key, Object, key_of
 from dray.api.resource_claims import reserved_for
+from dray.scheduling.model.journal import Changes
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 
 if TYPE_CHECKING:
     from dray.scheduling.core.state import State
 
-Change = tuple[str, Hashable]
 _NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
-class Trial:
+class Trial(Changes):
     """`own` are the claims of the pods that want a place: they keep their devices, whichever other pods use them.
 
     Unless `for_devices`, the devices of evicted pods stay in use.
@@ -41,40 +40,22 @@ class Trial:
         own: Iterable[Key] = _NO_CLAIMS,
         *,
         for_devices: bool = True,
-        outer: Trial | None = None,
     ) -> None:
+        super().__init__(state.journal)
         self._state = state
-        self._outer = outer
+        self._outer = next((each for each in reversed(state.journal.trials) if isinstance(each, Trial)), None)
         self._own = frozenset(own)
         self._for_devices = for_devices
         self._looks = state.looks
-        self._changes: dict[Change, Callable[[], None]] = {}
         self._evicted: set[str] = set()
         self._orphans: set[Key] = set()
         """Claims whose consumers no longer exist."""
         self._released: dict[Key, list[Object]] = {}
 
-    # Recording
-
-    def record(self, change: Change, inverse: Callable[[], None]) -> None:
-        """Notes a change that was made. No other change may have the same key."""
-        assert change not in self._changes
-        self._changes[change] = inverse
-
-    def take_back(self, change: Change) -> None:
-        self._changes.pop(change)()
-
-    def has(self, change: Change) -> bool:
-        return change in self._changes
-
-    def undo(self) -> None:
-        """Takes back all changes, the last first."""
-        while self._changes:
-            self._changes.popitem()[1]()
-
     def keep(self) -> None:
-        """Makes all changes permanent."""
-        self._changes.clear()
+        if self._inverses:
+            self._state.pods_changed()
+        super().keep()
 
     # Pods on nodes
 

@@ -39,7 +39,7 @@ class Candidates:
         for pod in pods:
             if not self._may_go(pod):
                 continue
-            if self._state.bound(pod):
+            if pod.is_assigned:
                 yield pod
             else:
                 self.awaits_binding = True
@@ -97,7 +97,7 @@ class Candidates:
             unit = tuple(other for other in self._state.groups.placed(group) if other.uid not in leaving)
             if not all(map(self._may_go, unit)):
                 continue
-            if all(map(self._state.bound, unit)):
+            if all(pod.is_assigned for pod in unit):
                 found[group.uid] = unit
             else:
                 self.awaits_binding = True

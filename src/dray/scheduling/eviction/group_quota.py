@@ -78,7 +78,7 @@ class GroupQuota:
         company = self._state.groups.company(pods[0])
         few = pods[:1] if company > 1 else pods
         some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
-        wanted = charges.wanted(queue, some, company)
+        wanted = charges.costs.wanted(queue, some, company)
         ask = Ask(some, queue, wanted, priority, now)
         return QueuedAsk(policy, ask), ask if least is None else replace(ask, wanted=least)
 
@@ -131,11 +131,11 @@ def _cheapest(
     charges: QueueCharges, queue: str, pods: Sequence[Pod], need: int
 ) -> tuple[tuple[Pod, ...], dict[str, int]]:
     """So many of the pods as want least, and of each resource at least what so many of them want, whichever start."""
-    each_wants = [charges.wanted(queue, (each,)) for each in pods]
+    each_wants = [charges.costs.wanted(queue, (each,)) for each in pods]
     order = sorted(range(len(pods)), key=lambda number: sum(each_wants[number].values()))
     names = {name for each in each_wants for name in each}
     least = {name: sum(sorted(each.get(name, 0) for each in each_wants)[:need]) for name in names}
-    together, alone = charges.wanted(queue, pods), Counter[str]()
+    together, alone = charges.costs.wanted(queue, pods), Counter[str]()
     for each in each_wants:
         alone.update(each)
     # What they share is wanted once, whoever brings it along.

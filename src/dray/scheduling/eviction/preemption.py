@@ -123,7 +123,7 @@ class Preemptor:
         candidates = self.candidates(rule)
         away = candidates.away(node) if demand and self._state.inventory.is_spread else []
         removable = [each for each in (*node.pods.values(), *away) if rule.may_go(each)]
-        lower = [each for each in removable if self._state.bound(each)]
+        lower = [each for each in removable if each.is_assigned]
         awaits_binding = candidates.awaits_binding or len(lower) < len(removable)
         lower = lower or making_room(node.pods.values(), pod, cycle.now)
         here = [each for each in lower if each.uid in node.pods]

@@ -8,7 +8,6 @@ they are tried again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from dray.api.objects import key_of
@@ -137,7 +136,7 @@ class QuotaTrial:
                 pod = charge.pod
                 if pod.uid in self._removed:
                     continue
-                if not self._state.bound(pod):
+                if not pod.is_assigned:
                     self.awaits_binding = True
                     continue
                 if pod.group is None:
@@ -157,7 +156,7 @@ class QuotaTrial:
         groups = self._state.groups
         group = groups.unit(charge.pod)
         pods = tuple(groups.placed(group)) if group is not None else (charge.pod,)
-        if any(each.uid in self._removed or not self._state.bound(each) for each in pods):
+        if any(each.uid in self._removed or not each.is_assigned for each in pods):
             return None
         charges = [each for pod in pods if (each := self._charges.of(pod.uid)) is not None]
         unit = RunningUnit(
@@ -185,15 +184,11 @@ class QuotaTrial:
 
     def restore(self, unit: RunningUnit) -> None:
         for each in unit.pods:
-            if each.uid in self._removed:
+            self._removed.pop(each.uid, None)
+            if self._changes.has(("charge", each.uid)):
                 self._changes.take_back(("charge", each.uid))
 
     def _set_aside(self, pod: Pod) -> None:
         if pod.uid not in self._removed:
             self._removed[pod.uid] = pod
-            self._charges.set_aside(pod)
-            self._changes.record(("charge", pod.uid), partial(self._take_in, pod))
-
-    def _take_in(self, pod: Pod) -> None:
-        del self._removed[pod.uid]
-        self._charges.take_in(pod)
+            self._charges.set_aside(pod, self._changes)

@@ -32,7 +32,7 @@ def is_movable(pod: Pod, state: State) -> bool:
     controller = controller_of(pod.document)
     if controller is None or controller.get("kind") in _FIXED or MIRROR_ANNOTATION in pod.annotations:
         return False
-    if pod.is_placeholder or not state.bound(pod) or is_deleting(pod.document):
+    if pod.is_placeholder or not pod.is_assigned or is_deleting(pod.document):
         return False
     users = (user for claim in state.claims.used_by(pod.uid) for user in reserved_for(claim))
     return all(user.get("uid") == pod.uid for user in users)

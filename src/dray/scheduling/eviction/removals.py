@@ -22,7 +22,9 @@ def _rule(queues: Queues, pods: Sequence[Pod], now: float) -> Removals:
     member = queues.member(pods[0])
     if member is not None:
         policy, queue, priority = member
-        return policy.evictions(Ask(tuple(pods), queue, policy.charges.wanted(queue, pods), priority, now)).removals()
+        return policy.evictions(
+            Ask(tuple(pods), queue, policy.charges.costs.wanted(queue, pods), priority, now)
+        ).removals()
     return PriorityRemovals(pods[0].priority)
 
 

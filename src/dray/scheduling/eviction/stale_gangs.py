@@ -39,5 +39,5 @@ class StaleGangs:
             if group.parent is None and not groups.is_started(group):
                 pods = tuple(groups.placed(group))
                 going = all(is_deleting(each.document) for each in pods)
-                if not going and all(map(self._state.bound, pods)):
+                if not going and all(pod.is_assigned for pod in pods):
                     yield group, pods

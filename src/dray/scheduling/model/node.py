@@ -91,12 +91,13 @@ class Node:
         self.scoring: dict[str, int] = {}
         self.ports = TakenPorts()
 
-    def read(self, document: Object) -> None:
-        """Takes over a Node object; what pods use is not changed."""
-        spec, status = mapping(document.get("spec")), mapping(document.get("status"))
+    def read(self, document: Object | None) -> None:
+        """Takes over a Node object, None if it was deleted; what pods use is not changed."""
+        known = document or {}
+        spec, status = mapping(known.get("spec")), mapping(known.get("status"))
         allocatable, images = amounts(status.get("allocatable")), _images(status)
         self.document = document
-        self.labels = mapping(mapping(document.get("metadata")).get("labels"))
+        self.labels = mapping(mapping(known.get("metadata")).get("labels"))
         self.taints = tuple(mappings(spec.get("taints")))
         self.unschedulable = spec.get("unschedulable") is True
         self.allocatable = allocatable

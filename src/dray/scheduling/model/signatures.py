@@ -37,17 +37,17 @@ Sign = Callable[[Object], Hashable]
 class Signatures:
     """Requirements of the signatures that were used last."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, queue_labels: frozenset[str] = frozenset(), most: int = _MOST) -> None:
+        """`queue_labels` are labels that name queues; an empty one if any pod may be in a queue."""
         self._known: Cache[tuple[Hashable, ...], Requirements] = Cache(most, _MOST_BYTES)
         self._encode = msgspec.json.Encoder().encode
         self.signers: Sequence[Sign] = ()
         """The `sign` functions of plugins."""
-        self.queue_labels: frozenset[str] = frozenset()
-        """Labels that name queues; an empty one if any pod may be in a queue."""
+        self._queue_labels = queue_labels
 
     def joins(self, labels: Collection[str]) -> bool:
         """Whether a pod with the labels may be in a queue."""
-        return not self.queue_labels.isdisjoint(labels) or "" in self.queue_labels
+        return not self._queue_labels.isdisjoint(labels) or "" in self._queue_labels
 
     def signs(self, document: Object) -> tuple[Hashable, ...]:
         """The values that plugins add to the signature of a pod."""

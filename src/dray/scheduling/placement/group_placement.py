@@ -68,8 +68,6 @@ class GroupPlacer:
                 trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work, changes)
                 yield trial, members
                 changes.keep()
-            if trial.placed():
-                self._state.pods_revision += 1
         finally:
             self._state.claims.shared = _NO_CLAIMS
 
@@ -159,7 +157,7 @@ class GroupPlacer:
             return (nodes,)
         policy, queue = asked.policy, asked.ask.queue
         pods = tuple(member.queued.pod for member in members)
-        ask = replace(asked.ask, pods=pods, wanted=policy.charges.wanted(queue, pods))
+        ask = replace(asked.ask, pods=pods, wanted=policy.charges.costs.wanted(queue, pods))
         choice = policy.node_flavors.choice
         by_flavors: dict[Hashable, dict[int, Node]] = {}
         for number, node in nodes.items():

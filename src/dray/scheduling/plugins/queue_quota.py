@@ -63,7 +63,7 @@ class QueueQuota(Plugin):
             assert problem is not None
             awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
             return Status(self.name, (problem,), waits_for=awaited, lets_pass=True)
-        wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
+        wanted = policy.charges.costs.wanted(queue, (pod,), self._state.groups.company(pod))
         ask = Ask((pod,), queue, wanted, priority, cycle.now)
         if self._queues.is_held_up(policy, ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
@@ -124,5 +124,5 @@ def _awaited(problem: Reason, pod: Pod, policy: QueuePolicy) -> list[ObjectRef]:
     """The objects beside queues that may remove the problem."""
     if problem.code is not Code.QUEUE_UNCOVERED_CLASS:
         return []
-    claims = [ObjectRef(CLAIM, *key_of(claim)) for claim in policy.charges.claims_of(pod)]
+    claims = [ObjectRef(CLAIM, *key_of(claim)) for claim in policy.charges.costs.claims_of(pod)]
     return [ObjectRef("DeviceClass", "", problem.args[1]), *claims]

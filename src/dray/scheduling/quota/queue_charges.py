@@ -9,41 +9,41 @@ comes out the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object, is_deleting, key_of
+from dray.scheduling.model.journal import Changes
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import Reason
 from dray.scheduling.model.status import Status
-from dray.scheduling.quota.claim_costs import MOST, ClaimCosts
+from dray.scheduling.quota.claim_costs import ClaimCosts
 from dray.scheduling.quota.kept_quota import KeptFor, KeptQuota
 from dray.scheduling.quota.known_groups import KnownGroups
+from dray.scheduling.quota.pod_costs import PodCosts, is_its_own
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, Member, QueuePolicy
 
-_NOTHING: Final[Mapping[ClaimKey, Object]] = {}
-"""No demand counts for more: sums with one that asks for everything there will ever be stay meaningful."""
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Charge:
     """What a pod on a node was charged."""
 
     pod: Pod
     node: Node
     queue: str = ""
-    own: dict[Asset, int] = field(default_factory=dict)
-    claims: tuple[ClaimKey, ...] = ()
-    assets: dict[Asset, int] = field(default_factory=dict)
-    """What it holds by itself and with others."""
+    """Empty if the pod names a queue that does not exist; then it is charged nothing."""
     priority: int = 0
     """Among the pods of its queue system."""
+    own: Mapping[Asset, int] = field(default_factory=dict)
+    claims: Mapping[ClaimKey, Mapping[Asset, int]] = field(default_factory=dict)
+    assets: Mapping[Asset, int] = field(default_factory=dict)
+    """What the pod holds by itself and with others."""
     kept: KeptFor | None = None
-    """For whom quota is kept beside it."""
+    """For which group quota is kept beside it."""
+    is_resolved: bool = True
+    """Whether the claims of the pod are known; else it is charged nothing for them."""
 
 
 class QueueCharges:
@@ -62,8 +62,10 @@ class QueueCharges:
         with -1 when it has ended, or stays."""
         self._policy = policy
         self._costs = costs or ClaimCosts(policy, context.claims)
+        self.costs = PodCosts(policy, context.claims, self._costs, self.is_charged, self.refresh)
         self._claims = context.claims
         self._waiters = context.waiters
+        self._journal = context.journal
         self._groups = keeping
         self._outdated = outdated
         self._evicting = evicting
@@ -75,100 +77,38 @@ class QueueCharges:
         """By queue and priority, what pods hold, where what they share counts for each of them."""
         self._by_claim: dict[ClaimKey, set[str]] = {}
         """The queues that a claim is charged to."""
-        self._shared: dict[tuple[str, ClaimKey], tuple[dict[Asset, int], set[str]]] = {}
-        """By queue and claim: what it was charged, and the pods that use it."""
+        self._users: dict[tuple[str, ClaimKey], set[str]] = {}
+        """By queue and claim that is charged to it, the uids of the pods that use it."""
         self.ending: set[str] = set()
         """Of the pods that are charged those by uid that are being deleted, or were asked to end."""
-        self._evicted: set[str] = set()
-        """Of these the ones that were asked to end for the sake of others."""
-        self.kept = KeptQuota(policy.charge, self.ending)
+        self.kept = KeptQuota(policy.charge, self.ending, context.journal)
         self._unresolved: set[str] = set()
         """Pods by uid that are charged for no claims, since these are not known yet."""
         self._stale = False
 
-    # What pods would take
-
-    def wanted(
-        self, queue: str, pods: Iterable[Pod], company: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
-    ) -> dict[str, int]:
-        """By resource, what the pods would be charged as things are: nothing for claims that others brought along, and
-        once what they share. Each stands for `company` pods, most of which are yet to come. `got` are allocations in
-        thought."""
-        self.refresh()
-        found: Counter[str] = Counter()
-        seen: set[ClaimKey] = set()
-        for pod in pods:
-            _add(found, self._policy.amounts(queue, pod, ()), company)
-            for entry, claim in self._entries_of(pod):
-                key = key_of(claim)
-                if key not in seen and (queue, key) not in self._shared:
-                    _add(found, self._costs.of(queue, pod, claim, got.get(key)), company if _is_its_own(entry) else 1)
-                seen.add(key)
-        return found
-
-    def claims_wanted(self, queue: str, pod: Pod) -> dict[ClaimKey, dict[str, int]]:
-        """What each claim of the pod would come to, that nobody in the queue brought along."""
-        found = {key_of(claim): claim for claim in self.claims_of(pod)}
-        return {
-            key: self._costs.of(queue, pod, claim) for key, claim in found.items() if (queue, key) not in self._shared
-        }
-
-    def excluded(self, queue: str, pod: Pod) -> Reason | None:
-        """Why the pod may not have the devices of one of its claims, however many are free."""
-        reasons = (self._costs.excluded(queue, claim) for claim in self.claims_of(pod))
-        return next((reason for reason in reasons if reason is not None), None)
-
-    def payable(
-        self, queue: str, pod: Pod, claims: Sequence[Object], times: int
-    ) -> tuple[Sequence[Object], Reason | None]:
-        """The claims without alternatives that the queue cannot pay for so many pods like this one, beside what they
-        want at the least; and why not. As they are where it can pay all."""
-        self.refresh()
-        # What they share is paid once.
-        own = {
-            key: 1 if key in self._claims.shared else times
-            for key in map(key_of, self.claims_of(pod))
-            if (queue, key) not in self._shared
-        }
-        wanted: Counter[str] = Counter()
-        _add(wanted, self._policy.amounts(queue, pod, ()), times)
-        for claim in claims:
-            _add(wanted, self._costs.of(queue, pod, claim), own.get(key_of(claim), 0))
-        found, problem = [], None
-        for claim in claims:
-            if key_of(claim) in own:
-                claim, reason = self._costs.payable(queue, pod, claim, wanted, own[key_of(claim)])
-                problem = problem or reason
-            found.append(claim)
-        return (found, problem) if problem is not None else (claims, None)
-
-    def claims_of(self, pod: Pod) -> list[Object]:
-        return [claim for _, claim in self._entries_of(pod)]
-
-    def _entries_of(self, pod: Pod) -> list[tuple[Object, Object]]:
-        """Each claim after its entry in the pod."""
-        resolved = self._claims.resolve(pod.document)
-        return [] if isinstance(resolved, Status) else resolved
-
-    # What pods on nodes have
+    def is_charged(self, queue: str, claim: ClaimKey) -> bool:
+        """Whether a pod on a node that uses the claim is charged to the queue."""
+        return (queue, claim) in self._users
 
     def place(self, pod: Pod, node: Node) -> Charge | None:
         """Charges a pod on a node; returns None if it names no queue of this system."""
         member = self._policy.member(pod)
         if member is None:
             return None
-        charge = self._charges[pod.uid] = Charge(pod, node)
-        self._charge(charge, member)
+        charge = self._make(pod, node, member)
+        self._file(charge)
+        self._count(charge, 1)
         if is_deleting(pod.document):
             self.end(pod.uid)
         return charge
 
     def displace(self, pod: Pod) -> None:
-        charge = self._charges.pop(pod.uid, None)
+        charge = self._charges.get(pod.uid)
         if charge is not None:
+            self._remove(charge)
             self.ending.discard(pod.uid)
-            self._discharge(charge)
-            self._file(charge, "")
+            if charge.queue and not self._journal.is_open:
+                self.free(charge.queue)
 
     def end(self, uid: str) -> None:
         """Notes that a pod is being deleted."""
@@ -180,7 +120,6 @@ class QueueCharges:
     def evict(self, uid: str) -> None:
         """Notes that a pod was asked to end for the sake of others."""
         if uid in self._charges and self._charges[uid].queue:
-            self._evicted.add(uid)
             self._evicting(self._charges[uid].pod, 1)
         self.end(uid)
 
@@ -190,9 +129,7 @@ class QueueCharges:
 
     def unevict(self, pod: Pod) -> None:
         """Notes that a pod has ended, or was not asked to end after all."""
-        if pod.uid in self._evicted:
-            self._evicted.discard(pod.uid)
-            self._evicting(pod, -1)
+        self._evicting(pod, -1)
         if not is_deleting(pod.document):
             self.ending.discard(pod.uid)
             if pod.uid in self._charges and (key := self._charges[pod.uid].kept) is not None:
@@ -200,13 +137,9 @@ class QueueCharges:
 
     def renew(self, pod: Pod) -> None:
         """The pod's claims have devices now."""
-        if pod.uid in self._charges:
-            self.set_aside(pod)
-            self.take_in(pod)
-
-    def queues(self) -> Iterable[str]:
-        """Those that something is charged to."""
-        return self._by_queue
+        if (charge := self._charges.get(pod.uid)) is not None:
+            self._count(charge, -1)
+            self._renew(charge)
 
     def within(self, queue: str) -> Iterable[Charge]:
         """What is charged to one queue, those that are set aside too."""
@@ -215,7 +148,7 @@ class QueueCharges:
     def of(self, uid: str) -> Charge | None:
         return self._charges.get(uid)
 
-    def assets_of(self, pod: Pod) -> dict[Asset, int]:
+    def assets_of(self, pod: Pod) -> Mapping[Asset, int]:
         """What the pod was charged, with all of what it shares."""
         charge = self._charges.get(pod.uid)
         return charge.assets if charge is not None else {}
@@ -235,9 +168,8 @@ class QueueCharges:
         found: Counter[Asset] = Counter()
         if charge is not None:
             found.update(charge.own)
-            for claim in charge.claims:
-                amounts, users = self._shared[charge.queue, claim]
-                if min(users) == pod.uid:
+            for claim, amounts in charge.claims.items():
+                if min(self._users[charge.queue, claim]) == pod.uid:
                     found.update(amounts)
         return found
 
@@ -252,16 +184,15 @@ class QueueCharges:
         """Those on nodes that are charged for something."""
         return [each.pod for each in self._charges.values() if each.queue]
 
-    def set_aside(self, pod: Pod) -> None:
-        """In thought, until `take_in`: the pod is not charged."""
-        if (charge := self._charges.get(pod.uid)) is not None:
-            was, self._waiters.trying = self._waiters.trying, True
-            self._discharge(charge)
-            self._waiters.trying = was
+    def trial(self) -> Changes:
+        """Returns a trial for `set_aside`."""
+        return self._journal.trial()
 
-    def take_in(self, pod: Pod) -> None:
+    def set_aside(self, pod: Pod, trial: Changes) -> None:
+        """Tries out that the pod is not charged."""
         if (charge := self._charges.get(pod.uid)) is not None:
-            self._charge(charge, self._policy.member(charge.pod))
+            self._count(charge, -1)
+            trial.record(("charge", pod.uid), lambda: self._count(charge, 1))
 
     def claim_changed(self, claim: Object) -> None:
         """What it got may be other than was charged."""
@@ -272,20 +203,15 @@ class QueueCharges:
             return
         key = key_of(claim)
         for name in self._by_claim.get(key, ()):
-            amounts, users = self._shared[name, key]
-            pod = self._charges[next(iter(users))].pod
-            if sum(amounts.values()) != sum(self._costs.of(name, pod, claim).values()):
+            charge = self._charges[next(iter(self._users[name, key]))]
+            amounts = self._costs.of(name, charge.pod, claim)
+            if sum(charge.claims[key].values()) != sum(amounts.values()):
                 self._stale = True
 
     def outdate(self) -> None:
         """Queues, classes or nodes changed: everything is reckoned anew before somebody looks."""
         self._stale = True
         self._outdated()
-
-    def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
-        """Notes that the node had other labels before, by which its pods may have been charged."""
-        if node.pods and self._policy.node_flavors.distinguishes(before, node.labels):
-            self.outdate()
 
     def admitted(self) -> dict[str, int]:
         """By queue, how many pods are charged to it."""
@@ -297,98 +223,108 @@ class QueueCharges:
         self.refresh()
         found: Counter[tuple[str, Asset]] = Counter()
         for charge in self._charges.values():
-            for asset, amount in charge.own.items() if charge.queue else ():
+            for asset, amount in self.counted(charge.pod).items():
                 found[charge.queue, asset] += amount
-        for (queue, _), (amounts, _) in self._shared.items():
-            for asset, amount in amounts.items():
-                found[queue, asset] += amount
         return found
 
     def refresh(self) -> None:
+        """Charges all pods anew if something changed that charges depend on, and wakes pods that may have more."""
         if self._stale:
             self._stale = False
+            queues = list(self._by_queue)
             for charge in self._charges.values():
-                self._discharge(charge)
-            for charge in self._charges.values():
-                self._charge(charge, self._policy.member(charge.pod))
+                self._count(charge, -1)
+            for charge in list(self._charges.values()):
+                self._renew(charge)
+            for queue in queues:
+                self.free(queue)
 
-    def _charge(self, charge: Charge, member: Member | None) -> None:
-        policy = self._policy
-        queue = member.queue if member is not None else ""
-        self._file(charge, queue)
-        charge.own, charge.claims, charge.assets = {}, (), {}
-        if member is None or not queue:
-            return
-        assets = policy.node_flavors.assets
-        if charge.pod.is_assigned:
-            charge.pod.admitted[policy.label] = queue
-        charge.own = assets(queue, charge.pod, charge.node, policy.amounts(queue, charge.pod, ()))
-        policy.charge(queue, charge.own, 1)
-        resolved = self._claims.resolve(charge.pod.document)
-        (self._unresolved.add if isinstance(resolved, Status) else self._unresolved.discard)(charge.pod.uid)
-        claims = [] if isinstance(resolved, Status) else [claim for _, claim in resolved]
-        charge.claims = tuple(map(key_of, claims))
-        for claim in claims:
-            key = queue, key_of(claim)
-            if key not in self._shared:
-                amounts = assets(queue, charge.pod, charge.node, self._costs.of(queue, charge.pod, claim))
-                self._shared[key] = amounts, set()
-                self._by_claim.setdefault(key[1], set()).add(queue)
-                policy.charge(queue, amounts, 1)
-            self._shared[key][1].add(charge.pod.uid)
-        held = Counter(charge.own)
-        for each in charge.claims:
-            held.update(self._shared[queue, each][0])
-        charge.assets, charge.priority = held, member.priority
-        self._by_priority.setdefault(queue, {}).setdefault(charge.priority, Counter()).update(held)
-        if (number := self._kept_for(charge.pod)) and charge.pod.group is not None:
-            charge.kept = KeptFor(queue, charge.pod.group)
-            self.kept.add(charge.kept, number, charge.pod.uid, self._of_its_own(charge, resolved))
+    def _renew(self, charge: Charge) -> None:
+        """Charges a pod that is charged nothing at the moment."""
+        renewed = self._make(charge.pod, charge.node, self._policy.member(charge.pod))
+        if renewed.queue != charge.queue:
+            self._unfile(charge)
+        self._file(renewed)
+        self._count(renewed, 1)
 
-    def _kept_for(self, pod: Pod) -> int:
-        """Returns for how many pods the group of a pod keeps quota; 0 if it keeps none."""
-        group = self._groups.of(pod) if self._groups is not None and pod.group is not None else None
-        return group.kept if group is not None else 0
-
-    def _of_its_own(self, charge: Charge, resolved: list[tuple[Object, Object]] | Status) -> dict[Asset, int]:
-        """What a pod like it would be charged beside it."""
-        found = Counter(charge.own)
+    def _make(self, pod: Pod, node: Node, member: Member | None) -> Charge:
+        """Returns what the pod is to be charged on the node."""
+        if member is None or not member.queue:
+            return Charge(pod, node)
+        queue, policy, assets = member.queue, self._policy, self._policy.node_flavors.assets
+        if pod.is_assigned:
+            pod.admitted[policy.label] = queue
+        own = assets(queue, pod, node, policy.amounts(queue, pod, ()))
+        resolved = self._claims.resolve(pod.document)
+        claims: dict[ClaimKey, Mapping[Asset, int]] = {}
+        held, alone = Counter(own), Counter(own)
         for entry, claim in [] if isinstance(resolved, Status) else resolved:
-            if _is_its_own(entry):
-                found.update(self._shared[charge.queue, key_of(claim)][0])
-        return found
+            key = key_of(claim)
+            if users := self._users.get((queue, key)):
+                amounts = self._charges[next(iter(users))].claims[key]
+            else:
+                amounts = assets(queue, pod, node, self._costs.of(queue, pod, claim))
+            if key not in claims:
+                held.update(amounts)
+            claims[key] = amounts
+            if is_its_own(entry):
+                alone.update(amounts)
+        kept = self._kept_for(queue, pod, alone)
+        is_resolved = not isinstance(resolved, Status)
+        return Charge(pod, node, queue, member.priority, own, claims, held, kept, is_resolved)
 
-    def _file(self, charge: Charge, queue: str) -> None:
-        """Where it is found by its queue."""
-        if charge.queue != queue:
-            if charge.queue:
-                del self._by_queue[charge.queue][charge.pod.uid]
-                if not self._by_queue[charge.queue]:
-                    del self._by_queue[charge.queue]
-            if queue:
-                self._by_queue.setdefault(queue, {})[charge.pod.uid] = charge
-            charge.queue = queue
+    def _kept_for(self, queue: str, pod: Pod, amounts: Mapping[Asset, int]) -> KeptFor | None:
+        """Returns what the group of a pod keeps, for each of its pods as much as a pod like this one has by itself;
+        None if it keeps nothing."""
+        group = self._groups.of(pod) if self._groups is not None and pod.group is not None else None
+        return KeptFor(queue, group.key, group.kept, amounts) if group is not None and group.kept else None
 
-    def _discharge(self, charge: Charge) -> None:
-        self._unresolved.discard(charge.pod.uid)
-        if not charge.queue:
+    def _file(self, charge: Charge) -> None:
+        self._charges[charge.pod.uid] = charge
+        if charge.queue:
+            self._by_queue.setdefault(charge.queue, {})[charge.pod.uid] = charge
+
+    def _unfile(self, charge: Charge) -> None:
+        if charge.queue:
+            del self._by_queue[charge.queue][charge.pod.uid]
+            if not self._by_queue[charge.queue]:
+                del self._by_queue[charge.queue]
+
+    def _remove(self, charge: Charge) -> None:
+        self._count(charge, -1)
+        self._unfile(charge)
+        del self._charges[charge.pod.uid]
+
+    def _count(self, charge: Charge, sign: int) -> None:
+        """Charges the queue with what the pod holds, or gives it back if the sign is negative."""
+        queue, uid = charge.queue, charge.pod.uid
+        if not queue:
             return
-        if charge.kept is not None:
-            self.kept.remove(charge.kept, charge.pod.uid)
-            charge.kept = None
-        self._by_priority[charge.queue][charge.priority].subtract(charge.assets)
-        self._policy.charge(charge.queue, charge.own, -1)
-        for claim in charge.claims:
-            amounts, users = self._shared[charge.queue, claim]
-            users.discard(charge.pod.uid)
-            if not users:
-                del self._shared[charge.queue, claim]
-                self._by_claim[claim].discard(charge.queue)
-                if not self._by_claim[claim]:
-                    del self._by_claim[claim]
-                self._policy.charge(charge.queue, amounts, -1)
-        if not self._waiters.trying:
-            self.free(charge.queue)
+        if not charge.is_resolved:
+            (self._unresolved.add if sign > 0 else self._unresolved.discard)(uid)
+        if charge.kept is not None and sign < 0:
+            self.kept.remove(charge.kept, uid)
+        self._policy.charge(queue, charge.own, sign)
+        for claim, amounts in charge.claims.items():
+            users = self._users.setdefault((queue, claim), set())
+            (users.discard if sign < 0 else users.add)(uid)
+            # Only the first that uses a claim is charged for it, and it is given back with the last.
+            if len(users) == (sign > 0):
+                self._policy.charge(queue, amounts, sign)
+                self._use(queue, claim, sign)
+        held = self._by_priority.setdefault(queue, {}).setdefault(charge.priority, Counter())
+        (held.update if sign > 0 else held.subtract)(charge.assets)
+        if charge.kept is not None and sign > 0:
+            self.kept.add(charge.kept, uid)
+
+    def _use(self, queue: str, claim: ClaimKey, sign: int) -> None:
+        """Notes which queues a claim is charged to."""
+        queues = self._by_claim.setdefault(claim, set())
+        (queues.add if sign > 0 else queues.discard)(queue)
+        if not queues:
+            del self._by_claim[claim]
+        if sign < 0:
+            del self._users[queue, claim]
 
     def free(self, queue: str) -> None:
         """Wakes pods that wait for quota of which there is more, since pods of the queue gave some back."""
@@ -397,14 +333,3 @@ class QueueCharges:
 
     def _is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         return self._policy.evictions(Ask((), queue, dict(wanted), priority)).is_hopeful()
-
-
-def _is_its_own(entry: Object) -> bool:
-    """Whether each pod like this one has a claim of its own."""
-    return bool(entry.get("resourceClaimTemplateName"))
-
-
-def _add(found: Counter[str], amounts: Mapping[str, int], times: int) -> None:
-    found.update(
-        amounts if times == 1 else {name: min(MOST * MOST, amount * times) for name, amount in amounts.items()}
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
 from dray.scheduling.cluster.extended import ResourceMap
+from dray.scheduling.model.journal import Journal
 from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.quota_waiters import QuotaWaiters
 
@@ -20,3 +21,5 @@ class QueueContext:
     capacity: ClusterCapacity
     waiters: QuotaWaiters
     """Pods that wait for quota."""
+    journal: Journal
+    """The open trials."""

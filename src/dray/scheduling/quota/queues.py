@@ -16,6 +16,7 @@ from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.model.group import Group
+from dray.scheduling.model.journal import Journal
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
@@ -58,12 +59,18 @@ class _Reserved(NamedTuple):
 
 class Queues:
     def __init__(
-        self, claims: ClaimAssumeCache, resources: ResourceMap, groups: KnownGroups, capacity: ClusterCapacity
+        self,
+        claims: ClaimAssumeCache,
+        resources: ResourceMap,
+        groups: KnownGroups,
+        capacity: ClusterCapacity,
+        journal: Journal,
     ) -> None:
         self.groups = groups
+        self._journal = journal
         self.waiters = QuotaWaiters(self.awaits_quota)
         capacity.share_sizes.changed = lambda: self.waiters.freed.add(ANY_QUEUE)
-        context = QueueContext(claims, resources, groups, capacity, self.waiters)
+        context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.stores}
         self.labels: frozenset[str] = frozenset(each.label for each in self.policies)
@@ -195,7 +202,7 @@ class Queues:
         group = self.groups.of(pod) if pod.group is not None else None
         root = self.groups.root(group) if group is not None else None
         times = self.groups.need(root) if isinstance(root, Group) else 1
-        found, reason = member.policy.charges.payable(member.queue, pod, claims, times)
+        found, reason = member.policy.charges.costs.payable(member.queue, pod, claims, times)
         return found, Status(PLUGIN, (reason,)) if reason is not None else None
 
     def beyond(self, pod: Pod, node: Node, got: Mapping[ClaimKey, Object]) -> Status | None:
@@ -204,7 +211,7 @@ class Queues:
         if member is None:
             return None
         policy, queue, priority = member
-        wanted = policy.charges.wanted(queue, (pod,), got=got)
+        wanted = policy.charges.costs.wanted(queue, (pod,), got=got)
         reason = policy.short(Ask((pod,), queue, wanted, priority), node)
         return quota_status(reason) if reason is not None else None
 
@@ -232,7 +239,7 @@ class Queues:
     def place(self, pod: Pod, node: Node) -> None:
         for each in self.policies if pod.joins and not pod.is_placeholder else ():
             charge = each.charges.place(pod, node)
-            if charge is not None and charge.queue and self.reclaim_waiters and not self.waiters.trying:
+            if charge is not None and charge.queue and self.reclaim_waiters and not self._journal.is_open:
                 self.reclaim_waiters.take(each, charge.queue, charge.priority)
 
     def displace(self, pod: Pod) -> None:
@@ -242,7 +249,7 @@ class Queues:
             self.unmark_evicted((pod,))
         for each in self.policies if pod.joins else ():
             each.charges.displace(pod)
-        for policy, queue in awaited if not self.waiters.trying else ():
+        for policy, queue in awaited if not self._journal.is_open else ():
             self._wake_reserved(policy, queue)
 
     def _wake_reserved(self, policy: QueuePolicy, queue: str) -> None:
@@ -336,7 +343,7 @@ class Queues:
             member = self.member(pod)
             if member is not None:
                 policy, queue, _ = member
-                claims = policy.charges.claims_wanted(queue, pod)
+                claims = policy.charges.costs.claims_wanted(queue, pod)
                 amounts = Counter(policy.amounts(queue, pod, ()))
                 for key in claims.keys() - shared:
                     amounts.update(claims[key])

@@ -43,8 +43,6 @@ class QuotaWaiters:
         """Pods by uid that may have quota now."""
         self.freed: set[ObjectRef] = set()
         """What somebody may wait for of which there is more than before."""
-        self.trying = False
-        """Whether pods are placed in thought, so that what becomes free was free before."""
         self._waiting: dict[Alike, list[tuple[int, str]]] = {}
         self._places: dict[str, Alike] = {}
         """By pod uid, where it stands; entries above of pods that stand elsewhere by now are passed over."""

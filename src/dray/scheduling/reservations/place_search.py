@@ -96,7 +96,7 @@ class PlaceSearch:
             for pod in node.pods.values():
                 if pod.uid in own or pod.is_placeholder or not backfill.ends(pod):
                     continue
-                if not self._state.bound(pod):
+                if not pod.is_assigned:
                     awaits_binding = True
                     continue
                 end = backfill.end_of(pod, now)

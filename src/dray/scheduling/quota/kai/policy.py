@@ -7,8 +7,8 @@ stay within quota. Quota and weight decide whose turn it is (`first`), and who m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from dray.allocation.usage import ClaimKey
@@ -17,6 +17,7 @@ from dray.api.suggestions import suggestion
 from dray.api.times import seconds_of
 from dray.scheduling.cluster.cluster_capacity import GPU, gpu_requests, is_gpu_class
 from dray.scheduling.model.group import Group
+from dray.scheduling.model.journal import Changes
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
@@ -95,7 +96,7 @@ class KaiQueues:
             for pod in node.pods.values():
                 if not pod.is_placeholder and not self.charged_to(pod):
                     found.update(self.amounts("", pod, ()))
-                    claims.update(self.charges.claims_wanted("", pod))
+                    claims.update(self.charges.costs.claims_wanted("", pod))
         for amounts in claims.values():
             found.update(amounts)
         if found != self._outside:
@@ -169,14 +170,12 @@ class KaiQueues:
             queue, held = self._evicted[pod.uid] if sign > 0 else self._evicted.pop(pod.uid)
             self.tree.count(queue, "leaving", held, sign)
 
-    @contextmanager
-    def without_evicted(self) -> Iterator[None]:
-        """Does not count pods that were asked to end."""
+    def without_evicted(self) -> Changes:
+        """Returns a trial, for a `with` statement, in which pods that were asked to end do not count."""
+        trial = self.charges.trial()
         self._count_evicted(-1)
-        try:
-            yield
-        finally:
-            self._count_evicted(1)
+        trial.record(("evicted", self.label), partial(self._count_evicted, 1))
+        return trial
 
     def _count_evicted(self, sign: int) -> None:
         for queue, held in self._evicted.values():
@@ -254,7 +253,7 @@ class KaiQueues:
         root, queue = self._groups.root(group), self.queue_of(pod)
         if not isinstance(root, Group) or queue is None:
             return None
-        return self.charges.wanted(queue, self._groups.least(root, self._groups.waiting(root)))
+        return self.charges.costs.wanted(queue, self._groups.least(root, self._groups.waiting(root)))
 
     def not_before(self, pod: Pod) -> float:
         """The time before which nobody is removed for the sake of the pod; 0 where it does not say so."""

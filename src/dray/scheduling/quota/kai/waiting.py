@@ -34,7 +34,7 @@ class KaiWaiting:
         if queue is None:
             self.forget(pod)
             return None
-        claims = queues.charges.claims_wanted(queue, pod)
+        claims = queues.charges.costs.claims_wanted(queue, pod)
         self._demand.add(pod.uid, queue, queues.amounts(queue, pod, ()), claims, job_of(pod))
         return Turn(self._turns, queue, pod.priority)
 

@@ -166,7 +166,7 @@ class KueueQueues(KueueObjects):
         uncovered = (each for each in sorted(pod.requirements.requests) if queue.group_of(each) is None)
         if (resource := next(uncovered, None)) is not None:
             return Reason(Code.QUEUE_UNCOVERED, (queue.name, resource))
-        if self._classes.limits(queue) and (reason := self.charges.excluded(queue.name, pod)) is not None:
+        if self._classes.limits(queue) and (reason := self.charges.costs.excluded(queue.name, pod)) is not None:
             return reason
         chosen = pod.labels.get(kueue.PRIORITY_LABEL)
         if chosen and chosen not in self._priorities:
@@ -180,7 +180,7 @@ class KueueQueues(KueueObjects):
     def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
         if not self.charges.kept:
             return self._short(ask, node)
-        with self.charges.kept.lent(ask.queue, ask.pod.group):
+        with self.charges.kept.free_for(ask.queue, ask.pod.group):
             return self._short(ask, node)
 
     def _short(self, ask: Ask, node: Node | None) -> Reason | None:
@@ -206,7 +206,7 @@ class KueueQueues(KueueObjects):
         if len(kinds) <= 1 or self.flavors.is_uniform(self._cluster_queues[ask.queue]):
             return [ask]
         asks = [
-            replace(ask, pods=tuple(pods), wanted=self.charges.wanted(ask.queue, tuple(pods)))
+            replace(ask, pods=tuple(pods), wanted=self.charges.costs.wanted(ask.queue, tuple(pods)))
             for pods in kinds.values()
         ]
         total: Counter[str] = Counter()

@@ -35,16 +35,12 @@ class KueueRemovals(PriorityRemovals):
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
         """Each is asked with those away that go before it: what a queue has beyond its own it may lose."""
         found: list[Unit] = []
-        try:
+        with self._charges.trial() as trial:
             for unit in reversed(super().legal(units)):
                 if not self._comes_back(unit):
                     found.append(unit)
                     for each in unit:
-                        self._charges.set_aside(each)
-        finally:
-            for unit in found:
-                for each in unit:
-                    self._charges.take_in(each)
+                        self._charges.set_aside(each, trial)
         return found[::-1]
 
     def _comes_back(self, unit: Unit) -> bool:

@@ -101,7 +101,7 @@ class KueueWaiting:
         if ways is None:
             group = self._groups.unit(pod) if pod.group is not None else None
             pods = tuple(self._groups.waiting(group)) if group is not None else ()
-            ask = Ask(pods or (pod,), queue.name, queues.charges.wanted(queue.name, pods or (pod,)), 0)
+            ask = Ask(pods or (pod,), queue.name, queues.charges.costs.wanted(queue.name, pods or (pod,)), 0)
             ways = self._heads[pod.uid] = tuple(queues.ways(ask))
         score = self.usage.score(local_of(pod), self._weight(local_of(pod))) if queue.by_usage else 0.0
         return Head(

@@ -1,0 +1,37 @@
+"""ChangeLog: the numbers of nodes that changed, in order. Readers remember how far they have read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MOST: Final = 1 << 16
+
+
+class ChangeLog:
+    __slots__ = ("_dropped", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._dropped = 0
+
+    @property
+    def end(self) -> int:
+        return self._dropped + len(self._numbers)
+
+    def note(self, number: int) -> None:
+        if len(self._numbers) >= _MOST:
+            half = _MOST // 2
+            del self._numbers[:half]
+            self._dropped += half
+        self._numbers.append(number)
+
+    def everything(self) -> None:
+        """Makes all readers look at all nodes."""
+        self._dropped = self.end + 1
+        self._numbers.clear()
+
+    def since(self, position: int) -> set[int] | None:
+        """The nodes that changed after a position; None where it is too long ago to tell."""
+        if position < self._dropped:
+            return None
+        return set(self._numbers[position - self._dropped :])

@@ -1,0 +1,111 @@
+"""PodCosts: what pods that wait would be charged, as things are.
+
+Claims that pods on nodes brought along cost nothing more, and what several of the pods share is counted once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from dray.allocation.usage import ClaimKey
+from dray.api.objects import Object, key_of
+from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Reason
+from dray.scheduling.model.status import Status
+from dray.scheduling.quota.claim_costs import MOST, ClaimCosts
+from dray.scheduling.quota.queue_policy import QueuePolicy
+
+_NOTHING: Final[Mapping[ClaimKey, Object]] = {}
+
+
+class PodCosts:
+    def __init__(
+        self,
+        policy: QueuePolicy,
+        claims: ClaimAssumeCache,
+        costs: ClaimCosts,
+        is_charged: Callable[[str, ClaimKey], bool],
+        refresh: Callable[[], None],
+    ) -> None:
+        """`is_charged` tells whether a claim is charged to a queue already; `refresh` brings that up to date."""
+        self._policy = policy
+        self._claims = claims
+        self._costs = costs
+        self._is_charged = is_charged
+        self._refresh = refresh
+
+    def wanted(
+        self, queue: str, pods: Iterable[Pod], company: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
+    ) -> dict[str, int]:
+        """By resource, what the pods would be charged as things are: nothing for claims that others brought along, and
+        once what they share. Each stands for `company` pods, most of which are yet to come. `got` are allocations in
+        thought."""
+        self._refresh()
+        found: Counter[str] = Counter()
+        seen: set[ClaimKey] = set()
+        for pod in pods:
+            _add(found, self._policy.amounts(queue, pod, ()), company)
+            for entry, claim in self._entries_of(pod):
+                key = key_of(claim)
+                if key not in seen and not self._is_charged(queue, key):
+                    _add(found, self._costs.of(queue, pod, claim, got.get(key)), company if is_its_own(entry) else 1)
+                seen.add(key)
+        return found
+
+    def claims_wanted(self, queue: str, pod: Pod) -> dict[ClaimKey, dict[str, int]]:
+        """What each claim of the pod would come to, that nobody in the queue brought along."""
+        found = {key_of(claim): claim for claim in self.claims_of(pod)}
+        return {
+            key: self._costs.of(queue, pod, claim) for key, claim in found.items() if not self._is_charged(queue, key)
+        }
+
+    def excluded(self, queue: str, pod: Pod) -> Reason | None:
+        """Why the pod may not have the devices of one of its claims, however many are free."""
+        reasons = (self._costs.excluded(queue, claim) for claim in self.claims_of(pod))
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def payable(
+        self, queue: str, pod: Pod, claims: Sequence[Object], times: int
+    ) -> tuple[Sequence[Object], Reason | None]:
+        """The claims without alternatives that the queue cannot pay for so many pods like this one, beside what they
+        want at the least; and why not. As they are where it can pay all."""
+        self._refresh()
+        # What they share is paid once.
+        own = {
+            key: 1 if key in self._claims.shared else times
+            for key in map(key_of, self.claims_of(pod))
+            if not self._is_charged(queue, key)
+        }
+        wanted: Counter[str] = Counter()
+        _add(wanted, self._policy.amounts(queue, pod, ()), times)
+        for claim in claims:
+            _add(wanted, self._costs.of(queue, pod, claim), own.get(key_of(claim), 0))
+        found, problem = [], None
+        for claim in claims:
+            if key_of(claim) in own:
+                claim, reason = self._costs.payable(queue, pod, claim, wanted, own[key_of(claim)])
+                problem = problem or reason
+            found.append(claim)
+        return (found, problem) if problem is not None else (claims, None)
+
+    def claims_of(self, pod: Pod) -> list[Object]:
+        return [claim for _, claim in self._entries_of(pod)]
+
+    def _entries_of(self, pod: Pod) -> list[tuple[Object, Object]]:
+        """Each claim after its entry in the pod."""
+        resolved = self._claims.resolve(pod.document)
+        return [] if isinstance(resolved, Status) else resolved
+
+
+def is_its_own(entry: Object) -> bool:
+    """Whether each pod like this one has a claim of its own."""
+    return bool(entry.get("resourceClaimTemplateName"))
+
+
+def _add(found: Counter[str], amounts: Mapping[str, int], times: int) -> None:
+    found.update(
+        amounts if times == 1 else {name: min(MOST * MOST, amount * times) for name, amount in amounts.items()}
+    )
