@@ -20,7 +20,16 @@ from tests import gpus
 from tests.scheduling.core import Core
 from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.pod_checker import Gang, PodChecker
-from tests.scheduling_loop.queued_walk import DEVICES, LIMITS, WITH_QUEUES, QueuedSteps, queues
+from tests.scheduling_loop.queued_walk import (
+    DEVICES,
+    KAI_LABEL,
+    KAI_LIMITS,
+    LIMITS,
+    WITH_QUEUES,
+    QueuedSteps,
+    kai_queues,
+    queues,
+)
 from tests.scheduling_loop.soundness import could_run, differences, keep_reserved, kept_off, told
 from tests.scheduling_loop.walk_steps import CONSTRAINTS, NODES, REQUESTS, STEPS, Steps, network, slices_of
 
@@ -28,7 +37,7 @@ _PRIORITIES = {"low": 10, "high": 100}
 _BEGINNING = 1893456000.0
 _ORDER = (
     *("DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule", "ResourceFlavor", "ClusterQueue", "LocalQueue"),
-    *("PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
+    *("Queue", "PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
 )
 
 
@@ -37,30 +46,39 @@ class _Taken(Exception):
 
 
 class CoreWalk(QueuedSteps, Steps, Core):
-    def __init__(self, seed, *, with_queues, rate=0.08):
+    def __init__(self, seed, system="", rate=0.08):
+        """`system` is kueue, flavors (of Kueue, two of them) or kai; without one there are no queues."""
         self.random = Random(seed)
         self._chance = Random(seed + 1)
         self._rate = rate
-        self._with_queues = with_queues
+        self._system = system
+        if system == "kai":
+            self.queue_label = KAI_LABEL
         self._later = []
         self._tickets = count()
         self._number = 0
         self._gangs, self._trees = {}, {}
         self.client = self
-        self.pods = PodChecker(LIMITS, DEVICES, lambda: self.now)
+        limits = KAI_LIMITS if system == "kai" else LIMITS
+        self.pods = PodChecker(limits, DEVICES, lambda: self.now, self.queue_label)
         self.devices = Checker([*(s for n in range(NODES) for s in slices_of(f"n{n}")), network()])
         super().__init__(gpus.device_class("share"), gpus.device_class("part"))
         self.now = _BEGINNING
         self._serve(self.scheduler)
-        self.put(*(queues() if with_queues else ()))
+        self.put(*self._queues())
         for number in range(NODES):
             _run(self._add_node(f"n{number}"))
         self.put(network())
 
     def _serve(self, scheduler):
         scheduler.state.groups.served.add("scheduling.k8s.io")
-        if self._with_queues:
+        if self._system in ("kueue", "flavors"):
             scheduler.state.queues.serve("ClusterQueue")
+
+    def _queues(self):
+        if self._system == "kai":
+            return kai_queues()
+        return queues(2 if self._system == "flavors" else 1) if self._system else ()
 
     def gang_made(self, name, size):
         self.pods.gangs[name] = Gang(size)
@@ -282,7 +300,11 @@ class CoreWalk(QueuedSteps, Steps, Core):
     # The walk
 
     def step(self):
-        names, weights = zip(*(WITH_QUEUES if self._with_queues else STEPS).items(), strict=True)
+        steps = dict(WITH_QUEUES if self._system else STEPS)
+        if self._system == "kai":
+            # A queue of KAI cannot be stopped.
+            del steps["stop_queue"]
+        names, weights = zip(*steps.items(), strict=True)
         _run(getattr(self, self.random.choices(names, weights)[0])())
         self.go_on(self.random.random() ** 3 * 3)
 

@@ -34,10 +34,11 @@ class Gang:
 
 
 class PodChecker:
-    """`devices` says how many GPUs a claim from a template has; `now` tells the time."""
+    """`devices` says how many GPUs a claim from a template has, `now` tells the time, `label` names a pod's queue."""
 
-    def __init__(self, limits, devices, now):
+    def __init__(self, limits, devices, now, label=QUEUE):
         self._limits = limits
+        self._label = label
         self._devices = devices
         self._now = now
         self._pods = {}
@@ -101,7 +102,7 @@ class PodChecker:
     def used(self):
         used = {}
         for pod in self._pods.values():
-            queue = (pod["metadata"].get("labels") or {}).get(QUEUE)
+            queue = (pod["metadata"].get("labels") or {}).get(self._label)
             if queue not in self._limits or not pod["spec"].get("nodeName") or _has_ended(pod):
                 continue
             for resource, amount in self._taken(pod).items():

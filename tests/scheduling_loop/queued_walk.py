@@ -6,6 +6,7 @@ import contextlib
 from dray.client.foreign_kinds import KUEUE, definitions
 from tests import gpus
 from tests.scheduling.test_queues import cluster_queue, flavor, local_queue, nominal
+from tests.scheduling.test_share_tree import queue as kai_queue
 from tests.scheduling_loop.pod_checker import QUEUE, Gang, PodChecker, QueueLimits
 from tests.scheduling_loop.walk import Walk
 from tests.scheduling_loop.walk_steps import STEPS
@@ -28,18 +29,42 @@ _POLICIES = {"a": _RECLAIM, "b": _NEWER, "first": {"queueingStrategy": "StrictFI
 DEVICES = {"one": 1, "pair": 2}
 
 
-def queues():
-    yield flavor()
+KAI_LABEL = "kai.scheduler/queue"
+KAI_LIMITS = {
+    "a": QueueLimits(_amounts(1000, 4), _amounts(1000, 6)),
+    "b": QueueLimits(_amounts(1000, 3), _amounts(1000, 7)),
+    "first": QueueLimits(_amounts(1000, 2), _amounts(1000, 2)),
+}
+
+
+def queues(flavors=1):
+    """Queues of Kueue. With two flavors each has a part of the quota, for the nodes of one zone."""
+    names = [f"z{n}" for n in range(flavors)] if flavors > 1 else ["any"]
+    for name in names:
+        yield flavor(name, **({"zone": name} if flavors > 1 else {}))
     for name, limits in LIMITS.items():
-        borrowed = {resource: limits.most[resource] - limits.nominal[resource] for resource in limits.nominal}
-        shares = {
-            "cpu": nominal(limits.nominal["cpu"] // 1000, borrowingLimit=borrowed["cpu"] // 1000),
-            GPU: nominal(limits.nominal[GPU], borrowingLimit=borrowed[GPU]),
-        }
-        if not limits.cohort:
-            shares = {resource: {"nominalQuota": each["nominalQuota"]} for resource, each in shares.items()}
-        yield cluster_queue(name, ("any", shares), cohort=limits.cohort, **_POLICIES[name])
+        parts = [(each, _part(limits, index, flavors)) for index, each in enumerate(names)]
+        yield cluster_queue(name, *parts, cohort=limits.cohort, **_POLICIES[name])
         yield local_queue(name, name)
+
+
+def _part(limits, index, flavors):
+    """The quota of one of several flavors, which together have what the limits say."""
+    shares = {}
+    for resource, unit in (("cpu", 1000), (GPU, 1)):
+        own, most = (_share(each[resource] // unit, index, flavors) for each in (limits.nominal, limits.most))
+        shares[resource] = nominal(own, borrowingLimit=max(0, most - own)) if limits.cohort else nominal(own)
+    return shares
+
+
+def _share(amount, index, flavors):
+    return amount * (index + 1) // flavors - amount * index // flavors
+
+
+def kai_queues():
+    yield kai_queue("dept", quota=-1)
+    for name, limits in KAI_LIMITS.items():
+        yield kai_queue(name, "dept", quota=limits.nominal[GPU], limit=limits.most[GPU])
 
 
 WITH_QUEUES = {
@@ -56,6 +81,8 @@ WITH_QUEUES = {
 class QueuedSteps:
     """Beside those of pods without queues."""
 
+    queue_label = QUEUE
+
     async def add_queued_pod(self):
         self._number += 1
         choose, spec = self.random.choice, {}
@@ -68,7 +95,7 @@ class QueuedSteps:
             spec["cpu"] = choose(("500m", "1"))
         if self.random.random() < 0.4:
             spec["priorityClassName"] = choose(("low", "high"))
-        labels = {"app": choose("ab"), QUEUE: choose(list(LIMITS))}
+        labels = {"app": choose("ab"), self.queue_label: choose(list(LIMITS))}
         grace = choose((0, 0, 3))
         await self._try(
             self._create(gpus.pod(f"q{self._number}", labels=labels, terminationGracePeriodSeconds=grace, **spec))
@@ -81,7 +108,7 @@ class QueuedSteps:
         await self.add_tree(*self._queued())
 
     def _queued(self):
-        return {QUEUE: self.random.choice(list(LIMITS))}, self.random.choice(list(DEVICES))
+        return {self.queue_label: self.random.choice(list(LIMITS))}, self.random.choice(list(DEVICES))
 
     async def stop_queue(self):
         policy = self.random.choice(("Hold", "None", "None"))

@@ -8,13 +8,15 @@ from tests.scheduling_loop.core_walk import CoreWalk
 
 ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "3"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
-STEPS = 200
+STEPS = int(os.environ.get("DRAY_CORE_WALK_STEPS", "200"))
 
 
-@pytest.mark.parametrize("with_queues", [False, True], ids=("without queues", "with queues"))
+@pytest.mark.parametrize(
+    "system", ["", "kueue", "flavors", "kai"], ids=("without queues", "with queues", "with flavors", "with KAI")
+)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
-def test_core_walk(seed, with_queues):
-    walk = CoreWalk(seed, with_queues=with_queues)
+def test_core_walk(seed, system):
+    walk = CoreWalk(seed, system)
     for number in range(STEPS):
         walk.step()
         if number % 25 == 24:

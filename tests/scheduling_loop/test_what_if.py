@@ -140,7 +140,7 @@ def _by_name(counts):
 
 @pytest.mark.parametrize("seed", range(1, WORLDS + 1))
 def test_trials_leave_state_queue_and_waits_as_they_were(seed):
-    walk = CoreWalk(seed, with_queues=seed % 2 == 0)
+    walk = CoreWalk(seed, ("", "kueue", "flavors", "kai")[seed % 4])
     trials = Trials(walk, seed)
     while trials.count < TRIALS // WORLDS:
         for _ in range(10):
