@@ -1,13 +1,14 @@
-"""Relocation: pods that run, taken away in thought and placed anew as their controllers would make them again.
+"""Relocation: tries out to evict running pods and to place them anew, as their controllers would make them again.
 
-A pod that is made again has claims without devices: each gets a twin that stands for it, with claims of its own that
-ask for the same. What the twin takes of a queue the pod had before, so it belongs to no queue and to no group.
+A pod that is made again has new claims without devices, which ask for the same. What it takes of a queue the evicted
+pod had before, so the new pod belongs to no queue and to no group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dray.allocation import Work
@@ -28,7 +29,7 @@ _FIXED = ("DaemonSet", "Node")
 
 
 def is_movable(pod: Pod, state: State) -> bool:
-    """Whether somebody makes it again when it is removed, with claims that nobody else uses."""
+    """Whether the pod is made again when it is evicted, with claims that no other pod uses."""
     controller = controller_of(pod.document)
     if controller is None or controller.get("kind") in _FIXED or MIRROR_ANNOTATION in pod.annotations:
         return False
@@ -39,7 +40,7 @@ def is_movable(pod: Pod, state: State) -> bool:
 
 
 class Relocation:
-    """Everything is undone by `undo`."""
+    """Tries out, inside the trial `removal`, which pods are evicted and where they would be placed again."""
 
     def __init__(
         self, state: State, framework: Framework, algorithm: SchedulingAlgorithm, removal: Trial, now: float
@@ -50,45 +51,38 @@ class Relocation:
         self._removal = removal
         self._now = now
         self._removed: dict[str, Pod] = {}
-        self._placed: list[Placement] = []
-        self._claims: list[Object] = []
 
     def remove(self, units: Iterable[Unit]) -> None:
         for unit in units:
-            self._note(unit)
+            for pod in unit:
+                # The quick answers of its node hold no longer.
+                self._state.touched.note(self._removal.node_of(pod).number)
+                self._removed[pod.uid] = pod
             self._removal.evict(unit)
-            self._removed.update((each.uid, each) for each in unit)
 
     def restore(self, unit: Unit) -> None:
-        for each in unit:
-            self._removal.restore(each)
-            del self._removed[each.uid]
-        self._note(unit)
-
-    def _note(self, unit: Unit) -> None:
-        """The quick answers of their nodes hold no longer."""
-        for each in unit:
-            if (node := self._state.node_of(each)) is not None:
-                self._state.touched.note(node.number)
+        for pod in unit:
+            self._removal.restore(pod)
+            del self._removed[pod.uid]
 
     def place(self, work: Work) -> dict[str, str] | Pod:
-        """A new node for each pod that was removed, by uid, those with most devices first; the first pod that has no
-        other place if there is one."""
+        """Returns a new node for each pod that was removed, by uid; the first pod that has no other place if there is
+        one. Pods with most devices are placed first. Nothing stays placed."""
         found: dict[str, str] = {}
-        for pod in sorted(self._removed.values(), key=lambda each: (-self._devices(each), each.key)):
-            answer = self._place(pod, work)
-            if answer is None:
-                self._take_back()
-                return pod
-            self._algorithm.assume(answer)
-            self._placed.append(answer)
-            found[pod.uid] = answer.node.name
+        with self._state.what_if() as trial:
+            for pod in sorted(self._removed.values(), key=lambda each: (-self._devices(each), each.key)):
+                answer = self._place(pod, work, trial)
+                if answer is None:
+                    return pod
+                self._algorithm.assume(answer)
+                trial.record(("moved", pod.uid), partial(self._algorithm.take_back, answer))
+                found[pod.uid] = answer.node.name
         return found
 
-    def _place(self, pod: Pod, work: Work) -> Placement | None:
+    def _place(self, pod: Pod, work: Work, trial: Trial) -> Placement | None:
         # What it takes of a queue the pod has already, and it need not wait for others of its group.
-        twin = replace(pods.read(self._twin(pod), self._state.signatures), group=None, joins=False)
-        cycle = self._algorithm.begin(twin, self._now, work)
+        moved = replace(pods.read(self._document(pod, trial), self._state.signatures), group=None, joins=False)
+        cycle = self._algorithm.begin(moved, self._now, work)
         if self._framework.prefilter(cycle) is not None:
             return None
         answer = self._algorithm.schedule(cycle)
@@ -98,7 +92,8 @@ class Relocation:
         usage = self._state.claims
         return sum(len(claim["spec"].get("devices", {}).get("requests") or ()) for claim in usage.used_by(pod.uid))
 
-    def _twin(self, pod: Pod) -> Object:
+    def _document(self, pod: Pod, trial: Trial) -> Object:
+        """Returns the pod as its controller makes it again, with claims that have no devices."""
         document, claims = pod.document, self._state.claims
         names = {entry["name"]: name for entry, name in claims_used(document)}
         entries: list[Any] = []
@@ -108,7 +103,7 @@ class Relocation:
                 continue
             made = _claim(claim, f"{names[entry['name']]}/{pod.uid}")
             claims.put(made)
-            self._claims.append(made)
+            trial.record(("claim of moved pod", key_of(made)), partial(claims.remove, made))
             entries.append({"name": entry["name"], "resourceClaimName": made["metadata"]["name"]})
         metadata = document["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "labels", "annotations") if name in metadata}
@@ -118,29 +113,14 @@ class Relocation:
             "spec": {**spec, "resourceClaims": entries},
         }
 
-    def _take_back(self) -> None:
-        while self._placed:
-            self._algorithm.take_back(self._placed.pop())
-        for claim in self._claims:
-            self._state.claims.remove(claim)
-        self._claims.clear()
-
-    def undo(self) -> None:
-        self._take_back()
-        units: Sequence[Unit] = [(each,) for each in self._removed.values()]
-        self._removal.undo()
-        self._removed.clear()
-        for unit in units:
-            self._note(unit)
-
 
 def _claim(claim: Object, name: str) -> Object:
-    """One that asks for the same and has nothing."""
+    """Returns a claim that asks for the same and has no devices."""
     kept = {key: claim["metadata"][key] for key in ("annotations", "labels") if key in claim["metadata"]}
     namespace = key_of(claim)[0]
     return {"metadata": {**kept, "name": name, "namespace": namespace, "uid": name}, "spec": claim["spec"]}
 
 
 def devices_of(placement: Placement) -> Iterator[str]:
-    """By name, as they stand in an allocation."""
+    """Yields the names of the devices, as they stand in an allocation."""
     return (f"{each['driver']}/{each['pool']}/{each['device']}" for each in all_devices(placement.devices))

@@ -211,27 +211,25 @@ class _Search:
         own = {key_of(claim) for each in self._members for claim in each.cycle.claims.allocated}
         with scheduler.preemptor.what_if(own) as removal:
             relocation = Relocation(scheduler.state, scheduler.framework, scheduler.algorithm, removal, self._now)
-            return self._moved(relocation, area, most)
+            try:
+                return self._moved(relocation, area, most)
+            finally:
+                self._trial.undo()
 
     def _moved(
         self, relocation: Relocation, area: Sequence[Sequence[Unit]], most: int | None
     ) -> Consolidation | Pod | None:
-        scheduler = self._scheduler
-        try:
-            units = self._fewest(relocation, area)
-            if units is None or (most is not None and sum(map(len, units)) >= most):
-                return None
-            if scheduler.preemptor.budgets.split(each for unit in units for each in unit)[0]:
-                return None
-            sources = {each.uid: node.name for unit in units for each in unit if (node := self._node_of(each))}
-            targets = relocation.place(self._work)
-            if isinstance(targets, Pod):
-                return targets
-            pods = [each for unit in units for each in unit]
-            return Consolidation(self._waiting, _moves(pods, sources, targets), _places(self._members))
-        finally:
-            self._trial.undo()
-            relocation.undo()
+        units = self._fewest(relocation, area)
+        if units is None or (most is not None and sum(map(len, units)) >= most):
+            return None
+        pods = [pod for unit in units for pod in unit]
+        if self._scheduler.preemptor.budgets.split(pods)[0]:
+            return None
+        sources = {pod.uid: node.name for pod in pods if (node := self._node_of(pod))}
+        targets = relocation.place(self._work)
+        if isinstance(targets, Pod):
+            return targets
+        return Consolidation(self._waiting, _moves(pods, sources, targets), _places(self._members))
 
     def _node_of(self, pod: Pod) -> Node | None:
         return self._scheduler.state.node_of(pod)

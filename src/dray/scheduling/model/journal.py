@@ -19,7 +19,7 @@ class Changes:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._inverses: dict[Change, Callable[[], None]] = {}
+        self._inverses: dict[Change, Callable[[], object]] = {}
 
     def __enter__(self) -> Self:
         self._journal.trials.append(self)
@@ -31,7 +31,7 @@ class Changes:
         finally:
             self._journal.trials.pop()
 
-    def record(self, change: Change, inverse: Callable[[], None]) -> None:
+    def record(self, change: Change, inverse: Callable[[], object]) -> None:
         """Records a change that was made. No other change may have the same key."""
         assert change not in self._inverses
         self._inverses[change] = inverse
@@ -65,7 +65,7 @@ class Journal:
         """Returns a trial for changes that their makers record."""
         return Changes(self)
 
-    def record(self, change: Change, inverse: Callable[[], None]) -> None:
+    def record(self, change: Change, inverse: Callable[[], object]) -> None:
         """Records a change in the innermost trial."""
         self.trials[-1].record(change, inverse)
 
