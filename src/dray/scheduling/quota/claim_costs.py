@@ -51,7 +51,7 @@ class ClaimCosts:
         self._excludes_class = excludes
 
     def of(self, queue: str, pod: Pod, claim: Object, thought: Object | None = None) -> dict[str, int]:
-        """By resource of the queue; `thought` is the allocation that the claim would get."""
+        """Returns amounts by resource of the queue; `thought` is the allocation that the claim would get."""
         return self._policy.amounts(queue, None, self._uses(queue, pod, claim, thought))
 
     def excluded(self, queue: str, claim: Object) -> Reason | None:
@@ -121,7 +121,8 @@ class ClaimCosts:
         return self._policy.amounts(queue, None, [self._use(option)])
 
     def _uses(self, queue: str, pod: Pod, claim: Object, thought: Object | None) -> Iterator[DeviceUse]:
-        """Those that it got, or else the fewest that it could get, with the most that these may take."""
+        """Yields the devices that the claim got; else the fewest that it could get, with the most that these may
+        take."""
         got = self._got(claim, thought)
         for options in _options_of(claim):
             if got is not None:
@@ -146,7 +147,7 @@ class ClaimCosts:
         return DeviceUse(str(option.get("deviceClassName")), number, self._requested(option, number))
 
     def _requested(self, option: Object, number: int) -> dict[str, int]:
-        """What it takes of the capacity of devices, at most, as far as is known."""
+        """Returns the most that the request takes of the capacity of devices, as far as is known."""
         asked = _amounts(mapping(mapping(option.get("capacity")).get("requests")))
         asked |= self._share_size(option)
         return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}

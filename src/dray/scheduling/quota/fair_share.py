@@ -25,13 +25,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Claimant:
     request: float
-    """What it could make use of, no more than it may have at most."""
+    """The amount that the queue could use, no more than its limit."""
     weight: float = 1.0
     quota: float = 0.0
-    """What it has before others get more than theirs; UNLIMITED for all there is."""
+    """The amount that the queue gets before others get more than theirs; UNLIMITED for all there is."""
     priority: int = 0
     usage: float = 0.0
-    """What it had in the past, as a fraction of all there was."""
+    """Past usage, as a fraction of all there was."""
 
 
 def divide(total: float, claimants: Sequence[Claimant], *, whole: bool = False, k: float = 1.0) -> list[float]:

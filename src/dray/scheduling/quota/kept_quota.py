@@ -18,22 +18,22 @@ Amounts = Mapping[Asset, int]
 
 
 class KeptFor(NamedTuple):
-    """What a pod on a node says about the quota that its group keeps."""
+    """The part that a pod on a node has in the quota that its group keeps."""
 
     queue: str
     group: GroupKey
     number: int
     """How many pods the group has in the end."""
     amounts: Amounts
-    """What the pod has by itself."""
+    """The amounts that the pod holds by itself."""
 
 
 @dataclass(slots=True)
 class _Kept:
     members: dict[str, KeptFor] = field(default_factory=dict)
-    """By the uid of each pod that is there."""
+    """The pods of the group on nodes, by uid."""
     charged: dict[Asset, int] = field(default_factory=dict)
-    """For pods that are missing."""
+    """The amounts that are charged for pods that are missing."""
 
 
 class KeptQuota:

@@ -40,9 +40,9 @@ class PodCosts:
     def wanted(
         self, queue: str, pods: Iterable[Pod], company: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
     ) -> dict[str, int]:
-        """By resource, what the pods would be charged as things are: nothing for claims that others brought along, and
-        once what they share. Each stands for `company` pods, most of which are yet to come. `got` are allocations in
-        thought."""
+        """Returns by resource what the pods would be charged as things are: nothing for claims that others brought
+        along, and once what they share. Each stands for `company` pods, most of which are yet to come. `got` are
+        allocations in thought."""
         self._refresh()
         found: Counter[str] = Counter()
         seen: set[ClaimKey] = set()
@@ -56,7 +56,7 @@ class PodCosts:
         return found
 
     def claims_wanted(self, queue: str, pod: Pod) -> dict[ClaimKey, dict[str, int]]:
-        """What each claim of the pod would come to, that nobody in the queue brought along."""
+        """Returns the cost of each claim of the pod that is not charged to the queue yet."""
         found = {key_of(claim): claim for claim in self.claims_of(pod)}
         return {
             key: self._costs.of(queue, pod, claim) for key, claim in found.items() if not self._is_charged(queue, key)

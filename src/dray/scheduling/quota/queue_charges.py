@@ -28,20 +28,20 @@ from dray.scheduling.quota.queue_policy import Ask, Asset, Member, QueuePolicy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Charge:
-    """What a pod on a node was charged."""
+    """The amounts that a queue is charged for a pod on a node."""
 
     pod: Pod
     node: Node
     queue: str = ""
     """Empty if the pod names a queue that does not exist; then it is charged nothing."""
     priority: int = 0
-    """Among the pods of its queue system."""
+    """The priority among pods of its queue system."""
     own: Mapping[Asset, int] = field(default_factory=dict)
     claims: Mapping[ClaimKey, Mapping[Asset, int]] = field(default_factory=dict)
     assets: Mapping[Asset, int] = field(default_factory=dict)
-    """What the pod holds by itself and with others."""
+    """The amounts that the pod holds by itself and with others."""
     kept: KeptFor | None = None
-    """For which group quota is kept beside it."""
+    """The quota that the group of the pod keeps beside it."""
     is_resolved: bool = True
     """Whether the claims of the pod are known; else it is charged nothing for them."""
 
@@ -74,13 +74,13 @@ class QueueCharges:
         self._by_queue: dict[str, dict[str, Charge]] = {}
         """The same by queue."""
         self._by_priority: dict[str, dict[int, Counter[Asset]]] = {}
-        """By queue and priority, what pods hold, where what they share counts for each of them."""
+        """Amounts that pods hold, by queue and priority; what they share counts for each of them."""
         self._by_claim: dict[ClaimKey, set[str]] = {}
         """The queues that a claim is charged to."""
         self._users: dict[tuple[str, ClaimKey], set[str]] = {}
-        """By queue and claim that is charged to it, the uids of the pods that use it."""
+        """The uids of the pods that use a claim, by queue and claim that is charged to it."""
         self.ending: set[str] = set()
-        """Of the pods that are charged those by uid that are being deleted, or were asked to end."""
+        """Uids of charged pods that are being deleted, or were asked to end."""
         self.kept = KeptQuota(policy.charge, self.ending, context.journal)
         self._unresolved: set[str] = set()
         """Pods by uid that are charged for no claims, since these are not known yet."""
@@ -142,14 +142,14 @@ class QueueCharges:
             self._renew(charge)
 
     def within(self, queue: str) -> Iterable[Charge]:
-        """What is charged to one queue, those that are set aside too."""
+        """Returns the charges of one queue, those that are set aside included."""
         return self._by_queue.get(queue, {}).values()
 
     def of(self, uid: str) -> Charge | None:
         return self._charges.get(uid)
 
     def assets_of(self, pod: Pod) -> Mapping[Asset, int]:
-        """What the pod was charged, with all of what it shares."""
+        """Returns what the pod was charged, with all that it shares."""
         charge = self._charges.get(pod.uid)
         return charge.assets if charge is not None else {}
 
@@ -163,7 +163,7 @@ class QueueCharges:
         return any(each < priority and any(amounts.values()) for each, amounts in held.items())
 
     def counted(self, pod: Pod) -> dict[Asset, int]:
-        """What the pod was charged; what several share counts for one of them."""
+        """Returns what the pod was charged; what several pods share counts for one of them."""
         charge = self._charges.get(pod.uid)
         found: Counter[Asset] = Counter()
         if charge is not None:
@@ -181,7 +181,7 @@ class QueueCharges:
         return found
 
     def pods(self) -> list[Pod]:
-        """Those on nodes that are charged for something."""
+        """Returns the pods on nodes that are charged to a queue."""
         return [each.pod for each in self._charges.values() if each.queue]
 
     def trial(self) -> Changes:
@@ -195,7 +195,7 @@ class QueueCharges:
             trial.record(("charge", pod.uid), lambda: self._count(charge, 1))
 
     def claim_changed(self, claim: Object) -> None:
-        """What it got may be other than was charged."""
+        """Notes that the claim may have got other devices than were charged."""
         if self._unresolved:
             self._stale = True
             return
@@ -214,12 +214,12 @@ class QueueCharges:
         self._outdated()
 
     def admitted(self) -> dict[str, int]:
-        """By queue, how many pods are charged to it."""
+        """Returns the number of pods that are charged to each queue."""
         self.refresh()
         return {name: len(charges) for name, charges in self._by_queue.items() if name}
 
     def totals(self) -> Counter[tuple[str, Asset]]:
-        """By queue, what its pods have; what several of them share once."""
+        """Returns by queue what its pods hold; what several of them share counts once."""
         self.refresh()
         found: Counter[tuple[str, Asset]] = Counter()
         for charge in self._charges.values():

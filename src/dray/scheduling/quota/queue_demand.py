@@ -26,9 +26,9 @@ class QueueDemand:
         self._waiting: dict[str, _Waiting] = {}
         """By pod uid."""
         self._claims: dict[tuple[str, ClaimKey], tuple[Amounts, set[str]]] = {}
-        """By queue and claim: what it comes to, and the pods that wait with it."""
+        """The amounts of a claim, and the pods that wait with it, by queue and claim."""
         self._jobs: dict[Hashable, Counter[str]] = {}
-        """What pods want together that are placed together."""
+        """The amounts that pods want which are placed together."""
 
     def add(self, uid: str, queue: str, own: Amounts, claims: Mapping[ClaimKey, Amounts], job: Hashable) -> None:
         self.remove(uid)
@@ -54,7 +54,7 @@ class QueueDemand:
                 self._change(known.queue, known.job, amounts, -1)
 
     def of(self, job: Hashable) -> Amounts:
-        """What those want that are placed together."""
+        """Returns the amounts that pods of a job want together."""
         return self._jobs.get(job) or {}
 
     def _change(self, queue: str, job: Hashable, amounts: Amounts, sign: int) -> None:

@@ -34,7 +34,7 @@ Store = tuple[Callable[[Object], None], Callable[[Object], None]]
 
 
 class Asset(NamedTuple):
-    """What a queue counts: a resource, on nodes of a flavor where it has flavors."""
+    """The unit of quota: a resource, on nodes of a flavor where it has flavors."""
 
     flavor: str
     resource: str
@@ -55,19 +55,19 @@ class Member(NamedTuple):
     queue: str
     """The queue that the pod is charged to; empty if it names one that does not exist."""
     priority: int
-    """Among the pods of its queues."""
+    """The priority among the pods of its queues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What the scheduler has to know of a queue to wake pods that wait, and to look for pods to evict."""
+    """The facts that the scheduler needs about a queue to wake pods that wait, and to look for pods to evict."""
 
     name: str
     root: str
     """Queues with the same root share quota."""
     limits: Mapping[str, str]
-    """What pods wait for that the queue or one above it refuses, by the first argument of the reason. All of it may
-    become more when a pod of the queue ends."""
+    """The names of what pods wait for that the queue or one above it refuses, by the first argument of the reason. All
+    of it may become more when a pod of the queue ends."""
     related: tuple[str, ...]
     """Names of the queues with the same root, its own included."""
     contends: str
@@ -86,7 +86,7 @@ class Ask:
     wanted: Mapping[str, int]
     """Amounts by resource."""
     priority: int
-    """Among the pods of its queues."""
+    """The priority among the pods of its queues."""
     now: float = 0.0
 
     @property
@@ -102,11 +102,11 @@ class RunningUnit:
     pods: tuple[Pod, ...]
     queue: str
     assets: frozenset[Asset]
-    """What it holds some of in its queue."""
+    """The assets that the unit holds."""
     priority: int
     """The highest priority of its pods."""
     start: str
-    """When the first of its pods started."""
+    """The time when the first of its pods started."""
 
 
 class ReclaimTrial(Protocol):
@@ -128,14 +128,14 @@ class ReclaimTrial(Protocol):
 
 
 class Removals(Protocol):
-    """Which pods may be evicted for the sake of pods that find no place."""
+    """Rules which pods may be evicted for pods that find no place."""
 
     hopeless: bool
     """Whether no pod may be evicted, as far as can be told without a look at the pods."""
 
     @property
     def retry_at(self) -> float:
-        """When more may be evicted than now, if nothing else changes; infinite if never."""
+        """Returns the time when more may be evicted than now, if nothing else changes; infinite if never."""
 
     def may_go(self, pod: Pod) -> bool:
         """Whether the pod may be evicted."""
@@ -148,7 +148,7 @@ class Removals(Protocol):
 
 
 class Evictions(Protocol):
-    """What evictions can do for pods that ask. Making one must be cheap: the work is done when it is asked.
+    """Answers what evictions can do for pods that ask. Making one must be cheap: the work is done when it is asked.
 
     `PriorityEvictions` is a base: pods of lower priority are evicted for a place, and none for quota."""
 
@@ -177,7 +177,7 @@ class Evictions(Protocol):
 
 class FlavorChoice(NamedTuple):
     flavors: tuple[str | None, ...]
-    """What the pods would be charged to on a node; pods of a group that are alike have the same."""
+    """The flavors that the pods would be charged to on a node; pods of a group that are alike have the same."""
     rank: int
     """How good the flavors are for the pods, from 0 to 100."""
 
@@ -205,7 +205,8 @@ class NodeFlavors(Protocol):
 
 
 class QueueOrder(Protocol):
-    """Whose turn it is. A system without one has its pods tried by priority and arrival, as pods of no queue."""
+    """Decides whose turn it is. A system without one has its pods tried by priority and arrival, as pods of no
+    queue."""
 
     @property
     def revision(self) -> int:
@@ -241,12 +242,12 @@ class QueuePolicy(Protocol):
 
     @property
     def stores(self) -> Mapping[str, Store]:
-        """Where objects of each kind that the system reads are put and removed, by the name of the kind. Pods are tried
-        again after each change. Nothing is asked before the first object came, or its kind is served."""
+        """Returns where objects of each kind that the system reads are put and removed, by the name of the kind. Pods
+        are tried again after each change. Nothing is asked before the first object came, or its kind is served."""
 
     @property
     def charges(self) -> QueueCharges:
-        """What its pods hold. The system makes it, and is asked by it for `member`, `amounts` and
+        """Returns what its pods hold. The system makes it, and is asked by it for `member`, `amounts` and
         `node_flavors.assets`, and told by `charge`."""
 
     @property
@@ -255,7 +256,7 @@ class QueuePolicy(Protocol):
 
     @property
     def order(self) -> QueueOrder | None:
-        """Whose turn it is; None if pods are tried as they come."""
+        """Returns the order in which pods take turns; None if pods are tried as they come."""
 
     def member(self, pod: Pod) -> Member | None:
         """Returns the queue of a pod; None if the pod names no queue of this system. Asked most often of all, also for

@@ -20,7 +20,7 @@ _DEEPEST: Final = 64
 class Quota:
     nominal: int
     borrowing: int | None = None
-    """None where there is no limit."""
+    """The limit; None if there is none."""
     lending: int | None = None
 
 
@@ -38,11 +38,11 @@ class QuotaNode:
     """The name of the cohort; empty for none."""
     weight: float = 1.0
     used: dict[Asset, int] = field(default_factory=dict)
-    """What a queue's pods have; of a cohort what those below it have beyond what they keep for themselves."""
+    """Usage: what a queue's pods have; of a cohort what those below it have beyond what they keep for themselves."""
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
     totals: dict[Asset, int] = field(default_factory=dict)
-    """What it and those below it have to lend and to use, as far as somebody asked."""
+    """The totals of the node and those below it, as far as they were asked for."""
     lendables: dict[str, int] = field(default_factory=dict)
     height: int = 0
     """How many levels are below it; 0 for a queue."""
@@ -51,7 +51,7 @@ class QuotaNode:
         return self.quotas.get(asset, NO_QUOTA)
 
     def total(self, asset: Asset) -> int:
-        """What it and those below it have, without what these keep for themselves."""
+        """Returns the quota of the node and those below it, without what these keep for themselves."""
         known = self.totals.get(asset)
         if known is None:
             known = self.totals[asset] = self.quota(asset).nominal + sum(
@@ -60,7 +60,7 @@ class QuotaNode:
         return known
 
     def lendable(self, resource: str) -> int:
-        """What it could let those below it have if nobody used anything, of all flavors together."""
+        """Returns the quota that those below could have if nothing were in use, of all flavors together."""
         known = self.lendables.get(resource)
         if known is None:
             assets = {each for each in self._assets() if each.resource == resource}
@@ -68,7 +68,7 @@ class QuotaNode:
         return known
 
     def _assets(self) -> set[Asset]:
-        """All that anybody in the tree has quota of."""
+        """Returns the assets that any node in the tree has quota of."""
         top = self
         while top.parent is not None:
             top = top.parent
@@ -81,7 +81,7 @@ class QuotaNode:
         return found
 
     def kept(self, asset: Asset) -> int:
-        """What is not lent to others."""
+        """Returns the quota that is not lent to others."""
         lending = self.quota(asset).lending
         return max(0, self.total(asset) - lending) if lending is not None else 0
 
@@ -109,11 +109,11 @@ class QuotaNode:
         return node
 
     def _spare(self, asset: Asset) -> int:
-        """What it keeps for itself and nobody uses."""
+        """Returns the quota that the node keeps for itself and does not use."""
         return max(0, self.kept(asset) - self.used.get(asset, 0))
 
     def take(self, asset: Asset, amount: int) -> None:
-        """So much more is in use here, and above as far as it is not its own."""
+        """Notes that so much more is in use here, and above as far as it is borrowed."""
         node: QuotaNode | None = self
         while node is not None and amount:
             before = node.used.get(asset, 0)
@@ -143,7 +143,7 @@ class QuotaTree:
         self._queues: dict[str, QuotaNode] = {}
         self._linked = True
         self._related: dict[str, tuple[str, ...]] = {}
-        """By root, the queues below it."""
+        """The queues below each root."""
 
     def put_cohort(self, name: str, quotas: Mapping[Asset, Quota], parent: str, weight: float = 1.0) -> None:
         self._cohorts[name] = QuotaNode(name, False, quotas, parent, weight)
@@ -203,7 +203,7 @@ class QuotaTree:
         return node is not None and node.parent is not None
 
     def root(self, queue: str) -> str:
-        """What all share that may lend to each other: the topmost cohort, or the queue itself."""
+        """Returns the topmost cohort of a queue, or the queue itself: queues with one root lend to each other."""
         known = self._queues.get(queue)
         return self.root_of_cohort(known.above) if known is not None and known.above else f"queue {queue}"
 

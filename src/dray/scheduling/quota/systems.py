@@ -13,6 +13,6 @@ from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import QueuePolicy
 
 SYSTEMS: tuple[Callable[[QueueContext], QueuePolicy], ...] = (KueueQueues, KaiQueues)
-"""What makes each system. Of several that a pod names the first one decides."""
+"""The factories of the systems. If a pod names several, the first one decides."""
 NAMED_KINDS: Final = {kueue.QUEUE_LABEL: ("LocalQueue", "ClusterQueue"), kai.QUEUE_LABEL: (kai.KIND,)}
 """The kinds of objects that a pod with a label names."""

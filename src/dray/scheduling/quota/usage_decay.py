@@ -40,7 +40,7 @@ class _Bucket:
     end: float
     capacity: dict[str, float] = field(default_factory=dict)
     used: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By queue. Both as they count at the end of the bucket."""
+    """The usage by queue. Both are decayed to the end of the bucket."""
 
 
 class UsageHistory:
@@ -62,7 +62,7 @@ class UsageHistory:
             _grow(bucket.used.setdefault(queue, {}), held.get(queue, {}), fade, step)
 
     def usage(self, now: float) -> dict[str, dict[str, float]]:
-        """By queue and resource, as a fraction of what there was."""
+        """Returns the past usage by queue and resource, as a fraction of the capacity."""
         self._drop(now)
         capacity: dict[str, float] = {}
         used: dict[str, dict[str, float]] = {}
@@ -87,7 +87,7 @@ class UsageHistory:
         return known
 
     def _drop(self, now: float) -> None:
-        """What is before the window."""
+        """Drops buckets before the window."""
         begin = self._begin(now)
         self._buckets = [each for each in self._buckets if each.end > begin]
 
@@ -105,7 +105,7 @@ class UsageHistory:
         return 0.5 ** (age / half_life) if half_life else 1.0
 
     def _integral(self, step: float) -> float:
-        """Of one, held over a time that ends now."""
+        """Returns the integral of an amount of one, held over a time that ends now."""
         half_life = self._options.half_life
         return half_life / log(2) * (1 - self._fade(step)) if half_life else step
 
@@ -141,7 +141,7 @@ def _grow(total: dict[str, float], amounts: Amounts, fade: float, step: float) -
 
 
 def _rounded(amounts: Amounts) -> dict[str, float]:
-    """To six digits."""
+    """Rounds to six digits."""
     return {name: float(f"{amount:.6g}") for name, amount in amounts.items()}
 
 

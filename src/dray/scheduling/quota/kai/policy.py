@@ -51,15 +51,15 @@ class KaiQueues:
         self._groups = context.groups
         self._capacity = context.capacity
         self._queues: dict[str, Queue] = {}
-        """What the scheduler was told of queues; until objects change. It is asked several times in each attempt."""
+        """The queues as the scheduler knows them, until objects change. It is asked several times in each attempt."""
         self._trees: dict[str, tuple[str, ...]] = {}
         """The names of all queues by those without a parent; until objects change."""
         self._outside: Counter[str] = Counter()
-        """What pods hold that are in no queue."""
+        """The amounts that pods in no queue hold."""
         self._shared: tuple[Mapping[str, float], Counter[str]] = {}, Counter()
-        """What there is, and what of it is held outside, as the shares were made from."""
+        """The capacity, and the part of it that is held outside, from which the shares were computed."""
         self._evicted: dict[str, tuple[str, dict[str, int]]] = {}
-        """By pod uid, what pods hold that were asked to end, and of which queue."""
+        """Pods that were asked to end, by uid: their queue, and the amounts that they hold."""
 
     # Objects
 
@@ -76,7 +76,7 @@ class KaiQueues:
         self._trees.clear()
 
     def shares(self) -> ShareTree:
-        """With all that its shares are made from up to date."""
+        """Returns the tree with shares that are up to date."""
         self.charges.refresh()
         capacity = self._capacity.amounts()
         if capacity is not self._shared[0] or self._outside is not self._shared[1]:
@@ -89,7 +89,7 @@ class KaiQueues:
         return self.tree
 
     def count_outside(self, nodes: Iterable[Node]) -> None:
-        """What pods hold that are in no queue is not there to be shared. All are looked at: to be done now and then."""
+        """Counts what pods in no queue hold, which cannot be shared. Looks at all pods: to be called now and then."""
         found: Counter[str] = Counter()
         claims: dict[ClaimKey, dict[str, int]] = {}
         for node in nodes:
@@ -187,7 +187,7 @@ class KaiQueues:
         return charge.queue if charge is not None else ""
 
     def held_by(self, pod: Pod) -> dict[str, int]:
-        """What a pod holds that is charged to a queue."""
+        """Returns the amounts that a pod holds and a queue is charged for."""
         return {asset.resource: number for asset, number in self.charges.assets_of(pod).items() if not asset.flavor}
 
     def surplus_of(self, pods: Iterable[Pod]) -> set[str]:
@@ -246,7 +246,8 @@ class KaiQueues:
         return KaiEvictions(self, ask)
 
     def wanted_next(self, pod: Pod) -> Mapping[str, int] | None:
-        """What is placed next of an elastic group, no more than its minimum; None if the pod is in no such group."""
+        """Returns the amounts of the pods of an elastic group that are placed next, no more than its minimum; None if
+        the pod is in no such group."""
         group = self._groups.of(pod) if pod.group is not None else None
         if group is None or not self._groups.is_elastic(group):
             return None
@@ -282,7 +283,7 @@ class KaiFlavors(OneFlavor):
         return self.reserved(pod, amounts) if reserved else self._assets(pod, amounts, _ALL)
 
     def reserved(self, pod: Pod, amounts: Mapping[str, int]) -> dict[Asset, int]:
-        """What is charged for amounts that are reserved for a pod."""
+        """Returns the assets to charge for amounts that are reserved for a pod."""
         return self._assets(pod, amounts, _RESERVED)
 
     def _assets(self, pod: Pod, amounts: Mapping[str, int], flavor: str) -> dict[Asset, int]:

@@ -33,7 +33,7 @@ _MOST: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Of one resource; UNLIMITED where there is no bound."""
+    """Quota of one resource; UNLIMITED if there is no bound."""
 
     quota: float = 0.0
     limit: float = 0.0
@@ -88,7 +88,7 @@ def _amount(value: Any, unit: int) -> float:
 
 
 def seconds(duration: Any) -> float | None:
-    """Of such as 1h30m; None where it is none."""
+    """Reads a duration such as 1h30m; returns None if it is invalid."""
     if not isinstance(duration, str) or not duration:
         return None
     try:

@@ -35,7 +35,7 @@ class _Part(NamedTuple):
     unit: str
     """Tells parts of the same unit."""
     turn: tuple[object, ...]
-    """Its place among those of its queue."""
+    """Orders the parts of a queue."""
 
 
 class KaiRemovals:
@@ -50,7 +50,7 @@ class KaiRemovals:
         self._is_entitled = self._path[0].within_share(self._wanted)
         self._is_early = ask.now < not_before
         self.retry_at = not_before if self._is_early else inf
-        """When more may be removed than now, if nothing else changes."""
+        """The time when more may be evicted than now, if nothing else changes."""
         self._cores: dict[str, Unit] = {}
         """By uid of a pod beyond the minimum of its group, the other pods of the group."""
         self.hopeless = self._is_early or not queues.may_reclaim(ask)
@@ -75,7 +75,7 @@ class KaiRemovals:
         return self._has_run(pod, above, "reclaim_min_runtime")
 
     def _has_run(self, pod: Pod, path: Sequence[ShareNode], member: str) -> bool:
-        """For as long as the nearest queue that says something wants."""
+        """Whether the pod has run for as long as the nearest queue with a minimum runtime wants."""
         least = next((value for node in path if (value := getattr(node.queue, member)) is not None), 0.0)
         started = seconds_of(start_of(pod)) if least else None
         if started is None or self._now >= started + least:
@@ -89,7 +89,7 @@ class KaiRemovals:
         return any(self._queues.charged_to(each) != self._ask.queue for each in victims)
 
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
-        """As many of the units as may be removed together, those first that are the last to go.
+        """Returns as many of the units as may be evicted together, the last to be evicted first.
 
         Of an elastic group each pod beyond its minimum is a unit by itself, and the minimum goes only after these.
         """
@@ -146,8 +146,8 @@ class KaiRemovals:
         return self._cores.get(unit[0].uid, ())
 
     def _turn(self, lane: str, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
-        """Which queue loses a unit first: of other queues the least important, then the one that has most of what it
-        may have, with what is left by then; this is compared from the top of the tree."""
+        """Orders queues by which of them loses a unit first: of other queues the least important, then the one that has
+        most of what it may have, with what is left by then; this is compared from the top of the tree."""
         parted = self._tree.split(self._ask.queue, lane) if lane else None
         if parted is None:
             return (True,)
@@ -208,7 +208,7 @@ class KaiRemovals:
 def fewest(
     rule: KaiRemovals, queues: Iterable[str], trial: ReclaimTrial, has_room: Callable[[], bool]
 ) -> list[RunningUnit] | None:
-    """Who goes so that queues have room for pods, and these a place; None where that cannot be."""
+    """Returns the units to evict so that the pods have quota and a place; None if that is impossible."""
 
     def fits() -> bool:
         return has_room() and trial.is_placeable()

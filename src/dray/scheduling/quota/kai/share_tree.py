@@ -27,15 +27,15 @@ class ShareNode:
     """The oldest first, then by name."""
     held: dict[str, float] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
-    """Of what is held, what pods hold that are not removed for others."""
+    """The part of `held` that pods hold which are never evicted for others."""
     leaving: dict[str, float] = field(default_factory=dict)
-    """Of what is held, what pods hold that were asked to go."""
+    """The part of `held` that pods hold which were asked to end."""
     reserved: dict[str, float] = field(default_factory=dict)
-    """What is kept for pods that wait for others to go."""
+    """The amounts that are reserved for pods that wait until others have ended."""
     waiting: dict[str, float] = field(default_factory=dict)
-    """What pods want that wait, with these."""
+    """The amounts that waiting pods want, those with reserved amounts included."""
     wanted: dict[str, float] = field(default_factory=dict)
-    """What is held and what is wanted, of each queue below it no more than that may have."""
+    """The amounts that are held and wanted, of each queue below no more than its limit."""
     fair: dict[str, float] = field(default_factory=dict)
     divided: dict[str, float] = field(default_factory=dict)
     """The request that shares were made from."""
@@ -47,15 +47,15 @@ class ShareNode:
         return self.queue.name
 
     def taken(self, resource: str) -> float:
-        """What is held, or kept for somebody."""
+        """Returns the amounts that are held or reserved."""
         return self.held.get(resource, 0.0) + self.reserved.get(resource, 0.0)
 
     def staying(self, resource: str) -> float:
-        """What is taken, without what pods hold that were asked to go."""
+        """Returns the amounts that are taken, without pods that were asked to end."""
         return self.taken(resource) - self.leaving.get(resource, 0.0)
 
     def request(self, resource: str) -> float:
-        """What is wanted, as far as it may have it at all."""
+        """Returns the amounts that are wanted, no more than the limit."""
         return min(self.limit(resource), self.wanted.get(resource, 0.0))
 
     def outgrew(self) -> bool:
@@ -76,7 +76,7 @@ class ShareNode:
         return limit if limit >= 0 else inf
 
     def allocatable(self, resource: str) -> float:
-        """What it may have without anybody taking it back."""
+        """Returns the amounts that the queue may hold without losing them to other queues."""
         if self.queue.quotas[resource].quota < 0:
             return self.limit(resource)
         return min(self.limit(resource), max(self.quota(resource), self.fair.get(resource, 0.0)))
@@ -94,7 +94,7 @@ class ShareNode:
         return dominant_share(used, self.may_have(capacity))
 
     def may_have(self, capacity: Amounts) -> dict[str, float]:
-        """As it is allocatable; all there is where there is no bound."""
+        """Returns the allocatable amount; all there is if there is no bound."""
         found = {each: self.allocatable(each) for each in RESOURCES}
         return {each: amount if amount < inf else capacity.get(each, 0.0) for each, amount in found.items()}
 
@@ -105,14 +105,14 @@ class ShareTree:
         self._paths: dict[str, tuple[ShareNode, ...]] | None = None
         self.capacity: Mapping[str, float] = {}
         self.usage: Mapping[str, Amounts] = {}
-        """By queue, what it had in the past."""
+        """Past usage by queue."""
         self.k = 1.0
         self.roots: list[ShareNode] = []
         self._own: dict[str, dict[str, dict[str, float]]] = {}
-        """By queue, what was counted for its own pods; also of queues that do not exist, or not yet."""
+        """Amounts of the pods of each queue, also of queues that do not exist, or not yet."""
         self._stale = True
         self._changed: set[ShareNode] = set()
-        """What they want is other than before."""
+        """The nodes whose demand changed since the shares were computed."""
         self.revision = 0
         """Changes with the shares."""
 
@@ -224,7 +224,7 @@ class ShareTree:
                 self.revision += 1
 
     def outdate(self) -> None:
-        """What shares are made of is other than before."""
+        """Notes that something changed from which shares are computed."""
         self._stale = True
 
     def _divide(self, total: float, nodes: Sequence[ShareNode], resource: str) -> None:

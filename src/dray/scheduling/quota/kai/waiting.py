@@ -25,7 +25,7 @@ class KaiWaiting:
 
     @property
     def revision(self) -> int:
-        """That of the shares: with more of a share pods may become entitled to evictions."""
+        """Changes with the shares: with a larger share pods may become entitled to evictions."""
         return self._queues.shares().revision if self._queues.tree else 0
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
@@ -45,7 +45,7 @@ class KaiWaiting:
         """No pod of a queue of KAI waits for another."""
 
     def admitted(self, pod: Pod) -> None:
-        """What the pod holds is charged."""
+        """Does nothing: what the pod holds is charged already."""
 
     def sample(self, now: float) -> None:
         """Past usage is sampled by the loop around the scheduler."""
@@ -59,7 +59,8 @@ class KaiWaiting:
         return self._order.first(heads, self._wanted_next)
 
     def _wanted_next(self, pod: Pod) -> Mapping[str, int]:
-        """What is placed next with the pod: all that its job wants, of an elastic group no more than its minimum."""
+        """Returns the amounts of the pods that are placed next with the pod: all that its job wants, of an elastic
+        group no more than its minimum."""
         wanted = self._queues.wanted_next(pod)
         return wanted if wanted is not None else self._demand.of(job_of(pod))
 
@@ -70,5 +71,5 @@ class KaiWaiting:
 
 
 def job_of(pod: Pod) -> Hashable:
-    """What the pod is placed together with."""
+    """Returns the job that the pod is placed with."""
     return pod.group or pod.uid

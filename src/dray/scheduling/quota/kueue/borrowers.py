@@ -36,7 +36,7 @@ class Borrower:
 
 
 def borrowers(own: QuotaNode, wanted: Mapping[Asset, int], assets: Collection[Asset]) -> Iterator[Borrower]:
-    """Of one of the assets; `wanted` is what the queue asks for in all."""
+    """Yields the queues that borrow one of the assets; `wanted` is all that the queue asks for."""
     entitled, owes = own.entitled(wanted), False
     for below, common in pairwise(path_of(own)):
         owes = owes or below is entitled

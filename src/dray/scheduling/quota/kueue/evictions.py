@@ -47,7 +47,8 @@ class KueueEvictions:
         return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
 
     def _gives_way(self, queue: str) -> bool:
-        """Where there is one flavor for all, whoever may reclaim lacks quota."""
+        """Whether the queue borrows, of a flavor that not all have: where all have one, pods reclaim only if they lack
+        quota."""
         queues = (self._known[each] for each in self._tree.related(queue))
         if all(map(self._queues.flavors.is_uniform, queues)):
             return False

@@ -30,7 +30,7 @@ class FairPreemption:
         self._own = preemption.tree.node(preemption.queue.name)
         self._path = path_of(self._own)
         self._left: dict[str, list[RunningUnit]] = {}
-        """By queue, in order: those that have not been looked at."""
+        """The units of each queue that have not been looked at, in order."""
         self._victims: list[RunningUnit] = []
 
     def find(self) -> list[RunningUnit] | None:

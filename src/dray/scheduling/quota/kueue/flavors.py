@@ -50,7 +50,7 @@ class Flavors:
         return next((each for group in queue.groups for each in group.flavors if each not in self._known), None)
 
     def topologies_of(self, queue: ClusterQueue) -> tuple[str, ...]:
-        """Those that its flavors name, in their order."""
+        """Returns the topologies that the flavors of the queue name, in their order."""
         found = (self._known.get(each, _UNKNOWN).topology for group in queue.groups for each in group.flavors)
         return tuple(dict.fromkeys(each for each in found if each))
 
@@ -70,7 +70,7 @@ class Flavors:
         return any(self._is_on(each, labels) != self._is_on(each, others) for each in self._known.values())
 
     def of(self, queue: ClusterQueue, resource: str, pod: Pod | None = None) -> tuple[str, ...]:
-        """Those in which a queue has some of the resource; for a pod those that it may have."""
+        """Returns the flavors in which a queue has quota of the resource; for a pod only those that it may use."""
         group = queue.group_of(resource)
         if group is None:
             return ()
@@ -131,7 +131,7 @@ class Flavors:
         return suggestion(name, self._known)
 
     def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
-        """What a queue has too little of for what is asked, in whichever flavor."""
+        """Returns which resource the queue has too little of in each flavor, for what is asked."""
         for name, amount in ask.wanted.items():
             flavors = self.of(queue, name, ask.pod)
             if not flavors:
@@ -163,7 +163,7 @@ class Flavors:
         return None
 
     def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:
-        """What pods could be charged to that ask for something, in the order in which the queue names its flavors:
+        """Yields the assets that the pods could be charged to, in the order in which the queue names its flavors:
         where the queue could have so much at all."""
         groups = {queue.group_of(name): name for name in ask.wanted if queue.group_of(name) is not None}
         options = [self.of(queue, name, ask.pod) for name in groups.values()]
@@ -203,7 +203,7 @@ class Flavors:
         return max((self._tree.borrowing_level(queue.name, each, amount) for each, amount in assets.items()), default=0)
 
     def first(self, queue: ClusterQueue, ways: Sequence[Mapping[Asset, int]]) -> Mapping[Asset, int]:
-        """Which of the ways is taken as things are: the first that there is room for, or the one with the least to
+        """Returns the way that is taken as things are: the first that there is room for, or the one with the least to
         borrow where the queue wants it so; the first of all where there is room for none."""
         fitting = [each for each in ways if self.has_room(queue, each)]
         if queue.spares_borrowing and fitting:

@@ -59,13 +59,13 @@ class ClusterQueue:
     ignored: tuple[str, ...]
     """Members that nobody acts on."""
     reclaims: str = "Never"
-    """From whom it takes back what is its own: Never, LowerPriority or Any."""
+    """reclaimWithinCohort: Never, LowerPriority or Any."""
     preempts: str = "Never"
-    """Whom of its own it removes: Never, LowerPriority or LowerOrNewerEqualPriority."""
+    """withinClusterQueue: Never, LowerPriority or LowerOrNewerEqualPriority."""
     borrows: str = "Never"
-    """Whom of other queues it removes while it borrows: Never or LowerPriority."""
+    """borrowWithinCohort.policy: Never or LowerPriority."""
     borrows_below: int | None = None
-    """Of these only up to this priority."""
+    """borrowWithinCohort.maxPriorityThreshold: pods above this priority are not evicted."""
     drains: bool = False
     """Whether those have to go that are there."""
     weight: float = 1.0
@@ -85,7 +85,7 @@ class ClusterQueue:
 
     allows_uncovered_classes: bool = False
     covering: Mapping[str, ResourceGroup] = field(default_factory=dict)
-    """By resource, the group that covers it."""
+    """The group that covers each resource."""
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         return self.covering.get(resource)
@@ -98,17 +98,17 @@ class LocalQueue:
     drains: bool = False
     weight: float = 1.0
     consumed: Mapping[str, float] = field(default_factory=dict)
-    """What was written down of its use, and when."""
+    """The usage in the status of the LocalQueue, and when it was written."""
     consumed_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of its nodes."""
+    """The labels of its nodes."""
     taints: tuple[Object, ...] = ()
     tolerations: Tolerations = field(default_factory=Tolerations)
-    """What pods tolerate that get it."""
+    """The tolerations of pods that get the flavor."""
     topology: str = ""
     """The name of the Topology whose labels its nodes have."""
 
@@ -155,7 +155,7 @@ def _resource_group(document: Object) -> ResourceGroup:
 
 
 def _selector(said: Any) -> Object | None:
-    """What of a label selector can be read; None where there is none."""
+    """Returns the valid part of a label selector; None if there is no selector."""
     if not isinstance(said, dict):
         return None
     expressions = mappings(said.get("matchExpressions"))
@@ -180,7 +180,7 @@ def _seconds(value: Any, default: float) -> float:
 
 
 def weight(spec: Object) -> float:
-    """1 where nothing, or nothing sensible, is said."""
+    """Returns the fair weight; 1 if none is given, or an invalid one."""
     said = mapping(spec.get("fairSharing")).get("weight")
     try:
         found = Quantity.parse(str(said)).as_float() if said is not None else 1.0
@@ -200,7 +200,7 @@ def flavor(document: Object) -> Flavor:
 
 
 def strategies(document: Object) -> tuple[str, ...]:
-    """Of a Cohort; empty where it says nothing of it."""
+    """Returns the preemption strategies of a Cohort; empty if it names none."""
     return tuple(each.strip() for each in annotations_of(document).get(STRATEGIES, "").split(",") if each.strip())
 
 
@@ -226,7 +226,7 @@ def _fractions(written: Object) -> Iterator[tuple[str, float]]:
 
 
 def quotas(groups: list[Object]) -> dict[Asset, Quota]:
-    """Of the resource groups of a queue or cohort."""
+    """Returns the quotas in the resource groups of a queue or cohort."""
     found = {}
     for group in groups:
         for flavor in mappings(group.get("flavors")):

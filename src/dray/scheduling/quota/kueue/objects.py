@@ -35,7 +35,7 @@ class KueueObjects:
         self._priorities: dict[str, int] = {}
         """The values of WorkloadPriorityClasses."""
         self._strategies: dict[str, tuple[str, ...]] = {}
-        """By cohort, by which shares pods may be removed."""
+        """The preemption strategies of fair sharing, by cohort."""
         self._fair_cohorts: set[str] = set()
         self._fair: set[str] | None = None
         """The roots where shares count."""
@@ -99,7 +99,7 @@ class KueueObjects:
         return self._cluster_queues.get(local.cluster_queue) if local is not None else None
 
     def _topologies_of(self, local: Key) -> tuple[str, ...]:
-        """Those of the flavors that pods of a LocalQueue may get."""
+        """Returns the topologies of the flavors that pods of a LocalQueue may get."""
         known = self._local_queues.get(local)
         queue = self._cluster_queues.get(known.cluster_queue) if known is not None else None
         return self.flavors.topologies_of(queue) if queue is not None else ()
@@ -126,7 +126,7 @@ class KueueObjects:
         return known is not None and known.weight != 1.0 and queue is not None and not queue.by_usage
 
     def strategies(self, root: str) -> tuple[str, ...]:
-        """By which shares pods may be removed below a root."""
+        """Returns the preemption strategies of fair sharing below a root."""
         chosen = self._strategies.get(root, ())
         return chosen if chosen in STRATEGIES else STRATEGIES[-1]
 

@@ -26,9 +26,9 @@ class Head:
     lane: str
     queue: str
     turn: tuple[int, int]
-    """By priority and arrival, in ascending order."""
+    """Priority and arrival; the lowest is the first."""
     score: float
-    """What its LocalQueue used, if that counts."""
+    """Usage of the LocalQueue, if that counts."""
     assets: Mapping[Asset, int]
 
 
@@ -43,7 +43,7 @@ class KueueOrder:
         self._turns: dict[str, Turns] = {}
 
     def turns(self, root: str) -> Turns:
-        """Of pods whose queues are below a root."""
+        """Returns the turns of pods whose queues are below a root."""
         known = self._turns.get(root)
         if known is None:
             known = self._turns[root] = Turns(lambda pods: self._first(root, pods))

@@ -44,7 +44,7 @@ class KueueQueues(KueueObjects):
         self._resources = context.resources
         self._share_sizes = context.capacity.share_sizes
         self._queues: dict[str, Queue] = {}
-        """What the scheduler was told of queues; until objects change. It is asked several times in each attempt."""
+        """The queues as the scheduler knows them, until objects change. It is asked several times in each attempt."""
         self.node_flavors = KueueNodeFlavors(self.flavors, self._cluster_queues)
         self.order = KueueWaiting(self, context)
         costs = ClaimCosts(self, context.claims, share_size=self._share_size, excludes=self._excludes)

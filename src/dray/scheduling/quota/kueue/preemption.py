@@ -38,10 +38,10 @@ class Preemption:
         self.assets = assets
         self.trial = trial
         self._lacking = {each for each, amount in assets.items() if tree.available(ask.queue, each) < amount}
-        """Where it lacks nothing, nobody has to go."""
+        """The assets that the queue lacks; if there are none, nothing is evicted."""
         self._contested = self._lacking or set(assets)
         self._borrowers: dict[str, Borrower] = {}
-        """By queue, those of which units may go."""
+        """The queues of which units may be evicted, by name."""
 
     def find(self) -> list[RunningUnit] | None:
         """The units to remove; none where what is going already is enough."""
@@ -54,7 +54,7 @@ class Preemption:
         return None
 
     def _attempts(self) -> list[tuple[list[RunningUnit], bool]]:
-        """Who may go in which order, and whether the queue may borrow then."""
+        """Yields units in the order of eviction, and whether the queue may borrow then."""
         threshold = self._borrowing_threshold()
         # A queue that has its own already takes from others only what they owe, and what it may while it borrows.
         may_take = threshold is not None or self._is_under_nominal()
@@ -107,7 +107,7 @@ class Preemption:
         return None
 
     def let_back(self, victims: list[RunningUnit], *, borrowing: bool) -> list[RunningUnit]:
-        """Those stay that need not go, the last removed first; without the very last it does not fit."""
+        """Restores units that need not be evicted, the last removed first; the very last one is needed."""
         for unit in victims[-2::-1]:
             self.trial.restore(unit)
             if self.fits(borrowing=borrowing):
@@ -117,7 +117,7 @@ class Preemption:
         return victims
 
     def candidates(self) -> list[RunningUnit]:
-        """Who may go by the policies of the queue, of all that borrow, in the order in which they do."""
+        """Returns the units that may be evicted by the policies of the queue, in the order of eviction."""
         others = self.tree.related(self.queue.name) if self.queue.reclaims != "Never" else ()
         borrowing = [
             each
@@ -130,7 +130,7 @@ class Preemption:
         return self._units([self.queue.name]) if self.queue.preempts != "Never" else []
 
     def _units(self, queues: Iterable[str]) -> list[RunningUnit]:
-        """Those of queues that may go by the policies of this one, the lowest priority first, then the youngest."""
+        """Returns the units that the policies of this queue allow to evict, by priority and then the youngest first."""
         found = [
             each
             for each in self.trial.units(queues)

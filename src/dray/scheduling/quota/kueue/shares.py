@@ -18,14 +18,14 @@ _MOST: Final = 2**63 - 1
 
 
 class Share(NamedTuple):
-    """Of two infinite ones that is the larger which would be so without weights."""
+    """A weighted share. Of two infinite shares, the one that is larger without weights is larger."""
 
     value: float
     unweighted: float
 
     @property
     def shown(self) -> int:
-        """As it stands in a status."""
+        """Returns the share as the status of a queue shows it."""
         return _MOST if self.value == inf else ceil(self.value)
 
 
@@ -33,7 +33,7 @@ NONE: Final = Share(0.0, 0.0)
 
 
 def share_of(node: QuotaNode) -> Share:
-    """As things are in the tree."""
+    """Returns the share of a node by the usage that the tree has now."""
     if node.parent is None:
         return NONE
     borrowed: dict[str, int] = {}
@@ -54,7 +54,7 @@ def share_of(node: QuotaNode) -> Share:
 
 @contextmanager
 def with_more(node: QuotaNode, assets: Mapping[Asset, int]) -> Iterator[None]:
-    """As if the queue had so much more in use."""
+    """Computes shares as if the queue used so much more."""
     for asset, amount in assets.items():
         node.take(asset, amount)
     try:
@@ -65,7 +65,7 @@ def with_more(node: QuotaNode, assets: Mapping[Asset, int]) -> Iterator[None]:
 
 
 def path_of(node: QuotaNode) -> list[QuotaNode]:
-    """From the node up to the topmost cohort."""
+    """Returns the nodes from this one up to the topmost cohort."""
     found = [node]
     while (above := found[-1].parent) is not None:
         found.append(above)

@@ -29,7 +29,7 @@ _REASONS: Final = {
 
 
 class QueueStatuses:
-    """Of all queues, as things are now; `documents` are the objects as they were last seen."""
+    """The status of all queues as things are now; `documents` are the objects as they were last seen."""
 
     def __init__(self, queues: KueueQueues, now: float) -> None:
         self._queues = queues
@@ -126,6 +126,6 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _fraction(resource: str, amount: float) -> str:
-    """To a thousandth."""
+    """Rounds to a thousandth."""
     scale = 1 if resource == "cpu" else 1000
     return Quantity(round(amount * scale), -3, Format.DECIMAL_SI).canonical()

@@ -17,7 +17,7 @@ from sortedcontainers import SortedList
 class _Place(NamedTuple):
     queue: str
     turn: tuple[int, int]
-    """By priority and arrival, in ascending order."""
+    """Orders entries by priority and arrival."""
     uid: str
     workload: Hashable
 
@@ -33,9 +33,9 @@ class StrictFIFO:
         self._places: dict[str, _Place] = {}
         """By pod uid."""
         self._lines: dict[str, SortedList] = {}
-        """By queue, the entries of those that wait there."""
+        """The entries of pods that wait, by queue."""
         self._workloads: dict[tuple[str, Hashable], set[str]] = {}
-        """By queue and workload, the pods by uid."""
+        """The uids of the pods of each queue and workload."""
 
     def join(self, uid: str, queue: str, turn: tuple[int, int], workload: Hashable) -> None:
         place = _Place(queue, turn, uid, workload)

@@ -31,7 +31,7 @@ class LocalUsage:
         self._known: dict[Key, Usage] = {}
 
     def restore(self, key: Key, consumed: Mapping[str, float], at: float) -> None:
-        """What was written down before a restart."""
+        """Takes over the usage that was written before a restart."""
         if key not in self._known:
             self._known[key] = Usage(dict(consumed), at)
 

@@ -36,11 +36,11 @@ class KueueWaiting:
         self._by_usage: dict[Key, ClusterQueue] | None = None
         """LocalQueues of which it counts what they used, with their queues."""
         self._arrivals: dict[str, tuple[int, Key, Hashable]] = {}
-        """By pod uid, of those that wait; with their LocalQueue and workload."""
+        """Arrival, LocalQueue and workload of the pods that wait, by uid."""
         self._pending: dict[Key, dict[Hashable, set[str]]] = {}
-        """By LocalQueue and workload, the uids of pods that wait."""
+        """The uids of pods that wait, by LocalQueue and workload."""
         self._heads: dict[str, Sequence[Mapping[Asset, int]]] = {}
-        """By pod uid, what would be let in with it, in one flavor or another."""
+        """The assets of all pods that would be admitted with a pod, by its uid."""
 
     def outdate(self) -> None:
         """Forgets what follows from queues, classes and nodes."""
