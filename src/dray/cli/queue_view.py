@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
-from operator import itemgetter
 from typing import NamedTuple
 
-from dray.api.objects import Key, Object, is_deleting
+from dray.api.objects import Object, is_deleting
 from dray.cli.queue_explainer import Loan, Room, lenders, loans, room
-from dray.scheduling.model.group import Group, GroupKey
+from dray.planning.waiting import group_of, waiting_pods
+from dray.scheduling.model.group import GroupKey
 from dray.scheduling.model.pod import Pod, start_of
 from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kai.policy import KaiQueues
@@ -129,27 +129,14 @@ def find(forest: list[QueueView], name: str) -> list[QueueView]:
 
 
 def _waiting(scheduler: Scheduler) -> Waiting:
-    found: dict[tuple[str, str], list[tuple[tuple[int, str, Key], Waiter]]] = {}
-    for each in scheduler.queue.all():
-        member = scheduler.state.queues.member(each.pod)
-        if member is not None:
-            order = (-member.priority, each.pod.created, each.pod.key)
-            waiter = Waiter(each.pod, _root(scheduler, each.pod))
-            found.setdefault((member.policy.label, member.queue), []).append((order, waiter))
-    return {key: [waiter for _, waiter in sorted(each, key=itemgetter(0))] for key, each in found.items()}
-
-
-def _root(scheduler: Scheduler, pod: Pod) -> GroupKey | None:
-    groups = scheduler.state.groups
-    group = groups.of(pod)
-    root = groups.root(group) if group is not None else None
-    return root.key if isinstance(root, Group) else pod.group
+    found = waiting_pods(scheduler)
+    return {key: [Waiter(pod, group_of(scheduler, pod)) for pod in pods] for key, pods in found.items()}
 
 
 def _running(scheduler: Scheduler, policy: QueuePolicy, queue: str) -> list[Running]:
     units: dict[object, list[Pod]] = {}
     for charge in policy.charges.within(queue):
-        units.setdefault(_root(scheduler, charge.pod) or charge.pod.uid, []).append(charge.pod)
+        units.setdefault(group_of(scheduler, charge.pod) or charge.pod.uid, []).append(charge.pod)
     found = []
     for key, pods in units.items():
         uses: Counter[str] = Counter()

@@ -60,9 +60,9 @@ def read_objects(manifests: Sequence[Manifest]) -> Stored:
         spec = made_pod_spec(manifest.document)
         try:
             if spec is not None:
-                stored.workloads.append(_workload(manifest, spec))
+                stored.workloads.append(read_workload(manifest, spec))
             elif manifest.kind in _WANTED or (manifest.api_version, manifest.kind) == ("v1", "Node"):
-                stored.objects.setdefault(manifest.kind, []).append(_decoded(manifest, namespaces))
+                stored.objects.setdefault(manifest.kind, []).append(decoded(manifest, namespaces))
         except Unusable as unusable:
             problems += unusable.problems
     if problems:
@@ -70,7 +70,8 @@ def read_objects(manifests: Sequence[Manifest]) -> Stored:
     return stored
 
 
-def _decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
+def decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
+    """Returns the object as a server stores it; raises Unusable."""
     target = find(manifest.api_version, manifest.kind)
     if target is None:
         known = f"dray convert rewrites old versions of {RESOURCE_GROUP}"
@@ -88,10 +89,11 @@ def _decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
     return decoded
 
 
-def _workload(manifest: Manifest, spec: Spec) -> Workload:
+def read_workload(manifest: Manifest, spec: Spec) -> Workload:
+    """Returns the pod that the manifest is or makes, as a server stores it; raises Unusable."""
     modern, _ = alpha2.without_source(spec.value)
-    labels = walk(manifest.document, *spec.path.split(".")[:-1], "metadata").get("labels")
-    metadata = {"name": "pod", "labels": labels} if labels else {"name": "pod"}
+    given = walk(manifest.document, *spec.path.split(".")[:-1], "metadata")
+    metadata = {"name": "pod", **{name: given[name] for name in ("labels", "annotations") if given.get(name)}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": modern}
     _refuse(manifest, intake.check(pod, gates=ALL_GATES), spec.path)
     target = find("v1", "Pod")

@@ -83,6 +83,8 @@ class MachineType(Part, frozen=True, kw_only=True, tag_field="kind", tag="Machin
     description: str = ""
     source: Literal["seen", "list", "est", "own"] = "own"
     price_class: Literal["low", "medium", "high", "highest"] = "medium"
+    hourly_price: float | None = None
+    """What an hour of the machine costs, in whatever currency its owner counts."""
     architecture: Literal["amd64", "arm64"] = "amd64"
     pods: int = 110
     threads_per_core: Literal[1, 2] = 2

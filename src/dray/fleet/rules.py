@@ -50,6 +50,8 @@ def _machine_type(machine: MachineType, library: Library) -> Problems:
     if not 1 <= machine.cpus <= 65536:
         yield "cpus", f"{machine.cpus} is not a number of CPUs; give one from 1 to 65536"
     yield from _quantity(machine.memory, "memory")
+    if machine.hourly_price is not None and not 0 <= machine.hourly_price < 1e6:
+        yield "hourlyPrice", f"{machine.hourly_price:g} is not a price; write 55.04, or leave it out"
     yield from _cpus(machine)
     seen: set[str] = set()
     for number, gpus in enumerate(machine.gpus):

@@ -89,12 +89,20 @@ class StoredObjects:
             self._scheduler.put(kind, document, now)
 
     def load(self, objects: Mapping[str, Sequence[Object]], now: float, unreadable: Unreadable) -> None:
-        """Takes over the lists of a cluster, by the kind under which the scheduler receives them."""
+        """Takes over the lists of a cluster, by the kind under which the scheduler receives them.
+
+        Pods of all schedulers count as those of this one.
+        """
+        objects = {**objects, "Pod": [self._adopted(each) for each in objects.get("Pod", ())]}
         for kind, api_version in _CHANGED.items():
             named = {"apiVersion": api_version, "kind": kind}
             for each in objects.get(kind, ()):
                 self._objects[_key(kind, *key_of(each))] = {**each, **named}
         fill(self._scheduler, objects, now, unreadable)
+
+    def _adopted(self, pod: Object) -> Object:
+        name, spec = self._scheduler.options.name, pod["spec"]
+        return pod if spec.get("schedulerName") == name else {**pod, "spec": {**spec, "schedulerName": name}}
 
     def remove(self, kind: str, namespace: str, name: str, now: float) -> Object:
         document = self._objects.pop(_key(kind, namespace, name))

@@ -22,8 +22,8 @@ def collect_rarely() -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While modules are loaded nothing is collected: they stay, and looking at them again and again takes a tenth of
-    the time."""
+    """While modules, or the objects of a cluster, are loaded nothing is collected: they stay. Looking at them again and
+    again takes a tenth of the time for modules, and five sixths for 50,000 objects."""
     if not gc.isenabled():
         yield
         return

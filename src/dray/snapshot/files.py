@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.objects import Object
+from dray.process.memory import loading
 
 FORMAT: Final = "snapshot.dray.dev"
 VERSION: Final = 1
@@ -104,7 +105,7 @@ def write(snapshot: Snapshot, path: Path) -> int:
 def read(path: Path) -> Snapshot:
     """Raises SnapshotError."""
     try:
-        with gzip.open(path, "rb") as file:
+        with loading(), gzip.open(path, "rb") as file:
             lines = _lines(file)
             header = _read_header(next(lines, b""))
             return Snapshot(header, _read_objects(header, lines))

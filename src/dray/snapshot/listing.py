@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object
+from dray.process.memory import loading
 from dray.scheduling.attempts.group_events import PRIORITY_CLASS
 from dray.scheduling.cluster import node_classes
 from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES
@@ -97,7 +98,8 @@ async def listed(client: ApiClient, *, with_left: bool = False) -> Listed:
     found = Listed()
     for name, served in (await wanted_kinds(client, found, with_left=with_left)).items():
         try:
-            found.objects[name] = (await client.list_all(served)).get("items") or []
+            with loading():
+                found.objects[name] = (await client.list_all(served)).get("items") or []
         except ApiError as error:
             # Those who may look at pods and claims are often not allowed to look at these.
             if not (error.is_forbidden and name in _DISPENSABLE):
@@ -181,7 +183,8 @@ def fill(
         given = objects[kind]
         if adopting and kind == "Pod":
             given = [{**each, "spec": {**each["spec"], "schedulerName": scheduler.options.name}} for each in given]
-        put_readable(scheduler, kind, given, now, unreadable)
+        with loading():
+            put_readable(scheduler, kind, given, now, unreadable)
 
 
 def put_readable(

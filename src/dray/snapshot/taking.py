@@ -12,6 +12,7 @@ from dray.api.objects import Object
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource, discover
 from dray.client.errors import ApiError
+from dray.process.memory import loading
 from dray.scheduling_loop.kind_owners import WEBHOOKS
 from dray.snapshot.fields import EVENT_REASONS, kept
 from dray.snapshot.files import Header, ListedKind, Refusal, Snapshot
@@ -39,6 +40,11 @@ _NOT_THERE: Final = (400, 410, 422, 500, 504)
 
 async def take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
     """Raises ClientError. A kind that may not be read is noted in the header with what the server said."""
+    with loading():
+        return await _take(client, taken_at, namespace)
+
+
+async def _take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
     kinds: list[ListedKind] = []
     objects: dict[tuple[str, str], list[Object]] = {}
     consistent, at = True, ""

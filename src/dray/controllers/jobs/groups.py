@@ -74,6 +74,19 @@ class JobGroups:
         return there if spec == there["spec"] else await self._client.update(kind, {**there, "spec": spec})
 
 
+def planned_group(job: Object) -> Object | None:
+    """Returns the PodGroup that a new Job gets before its first pod; None if it gets none."""
+    if not _has_group(job):
+        return None
+    given = job["spec"]
+    parallelism = given.get("parallelism", 1)
+    gang = mapping(given["scheduling"].get("schedulingPolicy")).get("gang")
+    most = min(parallelism, given.get("completions") or parallelism)
+    size = max(1, min(mapping(gang).get("minCount") or parallelism, most)) if gang is not None else 0
+    name = _name(job)
+    return _group(job, name, _spec(job, size), {"metadata": {"uid": name}})
+
+
 def _has_group(job: Object) -> bool:
     """Not where the pods are in another group, nor where the Job is part of something larger."""
     if job["spec"].get("scheduling") is None or controller_uid(job):

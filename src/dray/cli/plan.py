@@ -1,0 +1,226 @@
+"""`dray plan`: where pods would go, who would be affected, and what would help, before anything is submitted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dray.allocation import POLICIES
+from dray.api.objects import Object
+from dray.cli.allocate import policy_option
+from dray.cli.cluster import Cluster, Where, ask, located, snapshot_option
+from dray.cli.output_formats import output_option, structured
+from dray.cli.reports import one_line
+
+if TYPE_CHECKING:
+    from dray.planning.changes import Change
+    from dray.planning.plan import Plan
+
+_STATUSES: Final = {"Fits": 0, "DoesNotFit": 1, "FitsWithChange": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line."""
+
+    paths: tuple[str, ...]
+    add: tuple[str, ...]
+    drain: tuple[str, ...]
+    without: tuple[str, ...]
+    quota: tuple[str, ...]
+    prices: tuple[str, ...]
+    policy: str
+    seconds: float
+    output: str
+
+
+@click.command()
+@click.option(
+    "--filename",
+    "-f",
+    "paths",
+    multiple=True,
+    metavar="PATH",
+    help="Manifests to plan: file, directory or -; repeatable.",
+)
+@snapshot_option
+@click.option(
+    "--fleet", multiple=True, metavar="TYPE=N,...|FILE", help="Plan for these machines without pods, not for a cluster."
+)
+@click.option("--add", multiple=True, metavar="NxTYPE", help="Machines to add, as in 4xp5.48xlarge; repeatable.")
+@click.option("--drain", multiple=True, metavar="NODE", help="Node whose pods have to leave; repeatable.")
+@click.option("--without", multiple=True, metavar="DEVICE", help="Device that is gone, as in NODE/gpu-0; repeatable.")
+@click.option(
+    "--quota", multiple=True, metavar="QUEUE=RESOURCE:N", help="Other quota of a queue; +N adds to it. Repeatable."
+)
+@click.option("--price", "prices", multiple=True, metavar="TYPE=N", help="Price of a machine for an hour; repeatable.")
+@click.option(
+    "--seconds", default=10.0, show_default=True, metavar="N", help="Search for changes that help this long (0: not)."
+)
+@policy_option
+@output_option("text", "json", "yaml")
+@located
+def plan(
+    fleet: tuple[str, ...],
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+    **asked: object,
+) -> None:
+    """Show where pods would go and who would be affected, before anything is submitted.
+
+    The scheduler runs in this process on a copy of the cluster's objects, or of a snapshot. Nothing is written to the
+    cluster. For each pod the plan has the node and devices, or the reason why it waits and its place in the queue; the
+    pods that are evicted for it, and where they go then; and what an hour costs. If something does not fit, single
+    changes are tried: what the manifests could do without, fewer devices or pods, another queue, more quota, a pod that
+    ends, one more machine.
+
+    --add, --drain, --without and --quota change the cluster first. Without -f they plan maintenance: the pods of a
+    drained node, or of a device that fails, move to other nodes.
+
+    \b
+    Examples:
+      dray plan -f job.yaml
+      dray plan -f job.yaml --snapshot monday.snapshot --add 4xp5.48xlarge
+      dray plan -f job.yaml --fleet p5.48xlarge=2
+      dray plan --drain gpu-node-7
+      dray plan -f job.yaml --quota team-a=gpu.nvidia.com:+8 -o json
+
+    Exit status: 0 it fits, 1 it does not fit, 2 a file or an option is wrong or the server cannot be reached, 3 it does
+    not fit, but a change that helps was found.
+    """
+    wanted = Asked(**asked)  # type: ignore[arg-type]
+    if fleet:
+        if snapshot or kubeconfig or context:
+            raise click.UsageError("--fleet plans without a cluster: leave --snapshot, --kubeconfig and --context out")
+        sys.exit(_answer(wanted, _fleet_objects(fleet), [], namespace or "default", time.time()))
+
+    async def work(cluster: Cluster) -> int:
+        from dray.snapshot.listing import listed
+
+        found = await listed(cluster.client)
+        return _answer(wanted, found.objects, await _priority_classes(cluster), cluster.namespace, cluster.now())
+
+    ask(Where(kubeconfig, context, namespace, snapshot), work)
+
+
+def _fleet_objects(choices: tuple[str, ...]) -> dict[str, list[Object]]:
+    from dray.cli.fleet_choice import chosen_fleet
+    from dray.planning.fleet_scene import fleet_objects
+
+    return fleet_objects(chosen_fleet(choices, None).machines)
+
+
+async def _priority_classes(cluster: Cluster) -> list[Object]:
+    from dray.api.catalogue import built_in
+    from dray.client.errors import ApiError
+
+    try:
+        return list(
+            (await cluster.client.list_all(built_in("scheduling.k8s.io/v1", "PriorityClass"))).get("items") or ()
+        )
+    except ApiError:
+        return []
+
+
+def _answer(
+    asked: Asked, objects: dict[str, list[Object]], classes: Sequence[Object], namespace: str, now: float
+) -> int:
+    from dray.planning.changes import ChangeError
+    from dray.planning.plan_document import plan_document
+
+    try:
+        made, notes = _planned(asked, objects, classes, namespace, now)
+    except ChangeError as error:
+        click.echo(one_line(f"error: {error}"), err=True)
+        return 2
+    if asked.output == "text":
+        from dray.cli.plan_text import plan_lines
+
+        for line in plan_lines(made, notes):
+            click.echo(one_line(line))
+    else:
+        click.echo(structured(plan_document(made, notes), asked.output), nl=False)
+    return _STATUSES[made.verdict.value]
+
+
+def _planned(
+    asked: Asked, objects: dict[str, list[Object]], classes: Sequence[Object], namespace: str, now: float
+) -> tuple[Plan, list[str]]:
+    """Raises ChangeError; leaves with status 2 if a manifest or an option is wrong."""
+    from dray.cli.manifests import read
+    from dray.cli.plan_manifests import planned_objects
+    from dray.cli.stored import Unusable
+    from dray.planning.plan import make_plan
+    from dray.planning.scene import Scene
+    from dray.planning.suggestions import Budget
+    from dray.scheduling.scheduler import Options
+
+    reading = read(asked.paths)
+    problems = list(reading.problems)
+    try:
+        planned = planned_objects(reading.manifests, namespace, classes, now)
+    except Unusable as unusable:
+        problems += unusable.problems
+    if problems:
+        for problem in problems:
+            click.echo(one_line(str(problem)), err=True)
+        sys.exit(2)
+    scene = Scene(objects, planned.objects, now)
+    made = make_plan(
+        scene,
+        _changes(asked),
+        Options(policy=POLICIES[asked.policy]),
+        prices=_prices(asked.prices),
+        budget=Budget(tries=60 if asked.seconds > 0 else 0, seconds=asked.seconds),
+        clock=time.monotonic,
+    )
+    return made, planned.notes
+
+
+def _changes(asked: Asked) -> list[Change]:
+    from dray.cli.fleet_choice import chosen_fleet
+    from dray.planning.changes import add_machines, drain, set_quota, without
+
+    changes = [drain(each) for each in asked.drain]
+    changes += [without(each) for each in asked.without]
+    for text in asked.quota:
+        queue, equals, rest = text.partition("=")
+        resource, colon, amount = rest.rpartition(":")
+        if not (queue and equals and resource and colon and amount):
+            raise click.BadParameter(
+                f"{text!r}: write QUEUE=RESOURCE:AMOUNT, as in team-a=gpu.nvidia.com:16", None, None
+            )
+        changes.append(set_quota(queue, resource, amount))
+    if asked.add:
+        changes.append(add_machines(chosen_fleet(tuple(map(_as_choice, asked.add)), None).machines))
+    return changes
+
+
+def _as_choice(text: str) -> str:
+    """Returns `4xp5.48xlarge` as `p5.48xlarge=4`, as --fleet has it."""
+    count, x, type_ = text.partition("x")
+    return f"{type_}={count}" if x and count.isascii() and count.isdecimal() else text
+
+
+def _prices(given: Sequence[str]) -> dict[str, float]:
+    """Prices of the machine types that come with dray, and those of the command line."""
+    from dray.fleet.catalogue import library, machine_type
+
+    known = library()
+    types = [machine_type(name, known) for name in known.machine_types]
+    found = {each.name: each.hourly_price for each in types if each.hourly_price is not None}
+    for text in given:
+        name, _, amount = text.rpartition("=")
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            raise click.BadParameter(f"--price {text!r}: write TYPE=AMOUNT, as in p5.48xlarge=55.04") from None
+    return found

@@ -1,0 +1,98 @@
+"""A plan for people: each pod with its node and devices, who is evicted, the cost, and changes that help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dray.api.objects import Object
+from dray.cli.explanation_trees import device
+from dray.planning.cost import Cost
+from dray.planning.plan import Plan, Verdict
+from dray.planning.playing import Evicted, PlacedPod
+from dray.scheduling.model.group import GroupKey
+
+
+def plan_lines(plan: Plan, notes: Sequence[str] = ()) -> Iterator[str]:
+    played = plan.played
+    yield from _pods(played.pods)
+    for evicted in played.evicted:
+        yield _evicted(evicted)
+    for pod in played.started:
+        yield f"{pod.title} waited and starts on node {pod.node}"
+    if any(pod.node for pod in played.pods):
+        yield from _cost("cost", plan.cost)
+    if any(change.machines for change in plan.changes):
+        yield from _cost("added machines", plan.added_cost)
+    yield _verdict(plan)
+    for suggestion in plan.suggestions:
+        yield f"  {suggestion.change.text}"
+        for evicted in suggestion.evicted:
+            yield f"    {_evicted(evicted)}"
+    for note in (*played.problems, *notes):
+        yield f"note: {note}"
+
+
+def _pods(pods: Sequence[PlacedPod]) -> Iterator[str]:
+    """Yields pods that wait for one reason together: those of a gang have the same."""
+    told: set[tuple[GroupKey, str]] = set()
+    for pod in pods:
+        if pod.node:
+            yield f"{pod.title}: on node {pod.node}"
+            yield from _devices(pod)
+            continue
+        if pod.group is None:
+            yield f"{pod.title}: waits: {pod.reason}"
+        elif (pod.group, pod.reason) not in told:
+            told.add((pod.group, pod.reason))
+            number = sum(each.group == pod.group and not each.node for each in pods)
+            yield f"group {pod.group.title} ({number} pods): waits: {pod.reason}"
+        else:
+            continue
+        if pod.queue:
+            yield f"  queue {pod.queue}: position {pod.position}"
+
+
+def _devices(pod: PlacedPod) -> Iterator[str]:
+    """Yields one line for each request, with the names of its devices."""
+    requests: dict[tuple[str, str], list[Object]] = {}
+    for claim, result in pod.devices:
+        requests.setdefault((claim, result["request"]), []).append(result)
+    for (claim, request), (first, *others) in requests.items():
+        pools = {(each["driver"], each["pool"]) for each in (first, *others)}
+        names = [each["device"] if len(pools) == 1 else device(each) for each in others]
+        yield f"  {claim}, {request}: {', '.join([device(first), *names])}"
+
+
+def _evicted(evicted: Evicted) -> str:
+    why = f": {evicted.reason}" if evicted.reason else ""
+    cause = f"evicted for {evicted.preemptor}{why}" if evicted.preemptor else f"evicted{why}"
+    text = f"pod {'/'.join(evicted.key)} on node {evicted.node}: {cause}"
+    if evicted.again is None:
+        return f"{text}; nobody creates it again"
+    if evicted.again.node:
+        return f"{text}; then on node {evicted.again.node}"
+    return f"{text}; then waits: {evicted.again.reason}"
+
+
+def _cost(title: str, cost: Cost) -> Iterator[str]:
+    if cost.unpriced and not cost.hourly:
+        yield f"{title}: unknown; --price {cost.unpriced[0]}=AMOUNT gives the price of an hour"
+        return
+    without = f", without {', '.join(cost.unpriced)}" if cost.unpriced else ""
+    yield f"{title}: {cost.hourly:.2f} an hour{without}"
+
+
+def _verdict(plan: Plan) -> str:
+    played = plan.played
+    fitting = sum(bool(pod.node) for pod in played.pods)
+    moved = [each for each in played.evicted if not each.preemptor and each.again is not None]
+    settled = sum(bool(each.again and each.again.node) for each in moved)
+    parts = [f"{fitting} of {len(played.pods)} pods fit"] if played.pods else []
+    parts += [f"{settled} of {len(moved)} pods that move have another node"] if moved else []
+    text = ", ".join(parts) or "nothing to place or to move"
+    if plan.verdict is Verdict.FITS:
+        return text
+    if plan.verdict is Verdict.FITS_WITH_CHANGE:
+        return f"{text}; each of these changes helps:" if len(plan.suggestions) > 1 else f"{text}; this change helps:"
+    rest = "" if plan.exhausted else ", and not all were tried"
+    return f"{text}; no single change helps ({plan.tried} were tried{rest})"

@@ -1,0 +1,68 @@
+"""Plan: the answer to "what if?": where the wanted pods go, who is affected, what it costs, and what would help.
+
+`make_plan` applies the changes that were asked for, plays the scene, and has changes tried if something does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from dray.planning.changes import Change
+from dray.planning.cost import Cost, Prices
+from dray.planning.playing import Played, play
+from dray.planning.scene import Scene
+from dray.planning.suggestions import Budget, Suggestion, suggest
+from dray.scheduling.scheduler import Options
+
+
+class Verdict(Enum):
+    FITS = "Fits"
+    FITS_WITH_CHANGE = "FitsWithChange"
+    """Something does not fit as it is, and a change was found with which all of it does."""
+    DOES_NOT_FIT = "DoesNotFit"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    played: Played
+    changes: tuple[Change, ...]
+    """Those that were asked for."""
+    cost: Cost
+    """Of the wanted pods that have a node."""
+    added_cost: Cost
+    """Of the machines that the changes add."""
+    suggestions: tuple[Suggestion, ...] = ()
+    tried: int = 0
+    """How many changes were tried."""
+    exhausted: bool = True
+    """Whether all changes were tried that there were to try."""
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.played.fits:
+            return Verdict.FITS
+        return Verdict.FITS_WITH_CHANGE if self.suggestions else Verdict.DOES_NOT_FIT
+
+
+def make_plan(
+    scene: Scene,
+    changes: Sequence[Change],
+    options: Options,
+    *,
+    prices: Mapping[str, float],
+    budget: Budget,
+    clock: Callable[[], float],
+) -> Plan:
+    """Raises ChangeError. `clock` gives seconds, for the time that the budget allows."""
+    for change in changes:
+        scene = change.apply(scene)
+    played = play(scene, options)
+    known = Prices(prices, scene.of("Node"), scene.of("ResourceSlice"))
+    cost = known.of_pods(played.pods)
+    added = known.of_machines([each for change in changes for each in change.machines])
+    if played.fits:
+        return Plan(played, tuple(changes), cost, added)
+    found = suggest(scene, played, options, budget, clock)
+    return Plan(played, tuple(changes), cost, added, found.suggestions, found.tried, found.exhausted)

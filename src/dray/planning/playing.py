@@ -1,0 +1,159 @@
+"""Plays a scene: the scheduler places what is wanted, and what came of every pod is returned.
+
+Pods that leave first are evicted, the scheduler comes to rest, and only then are the wanted objects added. So others
+that wait have their turn first, as on the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.api.objects import Key, Object, controller_of, key_of, spec_of, uid_of
+from dray.api.pods import MIRROR_ANNOTATION, claims_used, extended_claim, is_terminal, node_of
+from dray.api.resource_claims import results_of
+from dray.planning.player import Endless, Eviction, Player
+from dray.planning.scene import Made, Scene, made_claims
+from dray.planning.waiting import group_of, positions
+from dray.scheduling.core.pods import read
+from dray.scheduling.model.group import GroupKey
+from dray.scheduling.scheduler import Options
+
+_LAST: Final = ("PodGroup", "ResourceClaim", "Pod", "ResourceClaimTemplate")
+_NOT_RECREATED: Final = ("DaemonSet", "Node")
+# Rounds of virtual time without a change after which the scheduler has come to rest.
+_QUIET: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """What came of one pod. With a `node` it runs there; else `reason` says why it waits."""
+
+    key: Key
+    node: str = ""
+    reason: str = ""
+    group: GroupKey | None = None
+    devices: tuple[tuple[str, Object], ...] = ()
+    """Claims and the results of their allocation."""
+    queue: str = ""
+    position: int = 0
+    """Its place in its queue, from 1; 0 if it has a node or no queue."""
+    document: Object = field(default_factory=dict, compare=False)
+
+    @property
+    def title(self) -> str:
+        return f"pod {'/'.join(self.key)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A pod that leaves its node. `again` is what came of the pod that its controller creates instead; None if nobody
+    creates it again."""
+
+    key: Key
+    node: str
+    preemptor: str
+    reason: str
+    reclaims: bool
+    again: PlacedPod | None
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    pods: tuple[PlacedPod, ...]
+    evicted: tuple[Evicted, ...] = ()
+    started: tuple[PlacedPod, ...] = ()
+    """Pods of the cluster that waited before and have a node now."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether every wanted pod has a node, and every pod that had to move has another one."""
+        return all(each.node for each in self.pods) and all(map(_settled, self.evicted))
+
+
+def play(scene: Scene, options: Options) -> Played:
+    made = made_claims(scene)
+    served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
+    player = Player(listed={**served, **scene.cluster}, start=scene.now, recreate=is_created_again, options=options)
+    waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
+    problems = []
+    try:
+        for key, reason in scene.evicted.items():
+            if (pod := player.stored.get("Pod", *key)) is not None:
+                player.evict(read(pod, player.scheduler.state.signatures), reason)
+        player.settle(_QUIET)
+        _add(player, scene, made)
+        player.settle(_QUIET)
+    except Endless as error:
+        problems.append(f"the scheduler does not come to rest: {error}")
+    return _Reading(player, made).played(waiting, problems)
+
+
+def is_created_again(pod: Object) -> bool:
+    """Whether a controller creates the pod again, on any node, after it was evicted."""
+    controller = controller_of(pod)
+    static = MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or ())
+    return controller is not None and controller.get("kind") not in _NOT_RECREATED and not static
+
+
+def _add(player: Player, scene: Scene, made: Made) -> None:
+    for kind, objects in scene.wanted.items():
+        if kind not in _LAST:
+            for each in objects:
+                player.put(each)
+    for each in (*made.groups, *scene.wanted.get("ResourceClaim", ()), *made.claims):
+        player.put(each)
+    for pod in made.pods:
+        if key_of(pod) not in made.missing and player.stored.get("Pod", *key_of(pod)) is None:
+            player.put(pod)
+
+
+class _Reading:
+    """Reads the outcome from a player that has come to rest."""
+
+    def __init__(self, player: Player, made: Made) -> None:
+        self._player = player
+        self._made = made
+        self._positions = positions(player.scheduler)
+
+    def played(self, waiting: list[Object], problems: list[str]) -> Played:
+        pods = tuple(self._pod(key_of(each), each) for each in self._made.pods)
+        started = tuple(found for each in waiting if (found := self._pod(key_of(each), each)).node)
+        evicted = tuple(map(self._evicted, self._player.evictions))
+        return Played(pods, evicted, started, (*problems, *self._player.errors))
+
+    def _pod(self, key: Key, wanted: Object) -> PlacedPod:
+        if missing := self._made.missing.get(key):
+            return PlacedPod(key, reason=missing, document=wanted)
+        stored = self._player.stored.get("Pod", *key)
+        if stored is None:
+            return PlacedPod(key, reason="evicted for others", document=wanted)
+        scheduler = self._player.scheduler
+        pod = read(stored, scheduler.state.signatures)
+        group = group_of(scheduler, pod)
+        if node := node_of(stored):
+            return PlacedPod(key, node, group=group, devices=tuple(self._devices(stored)), document=stored)
+        queue, position = self._positions.get(uid_of(stored), ("", 0))
+        reason = self._player.reasons.get(uid_of(stored), "not tried")
+        return PlacedPod(key, reason=reason, group=group, queue=queue, position=position, document=stored)
+
+    def _devices(self, pod: Object) -> Iterator[tuple[str, Object]]:
+        special = extended_claim(pod) or f"{key_of(pod)[1]}-special"
+        for name in (*(name for _, name in claims_used(pod)), special):
+            claim = self._player.stored.get("ResourceClaim", key_of(pod)[0], name)
+            for result in results_of(claim) if claim is not None else ():
+                yield name, result
+
+    def _evicted(self, eviction: Eviction) -> Evicted:
+        pod = eviction.pod
+        again = pod.uid in self._player.recreated
+        found = self._pod(pod.key, pod.document) if again else None
+        node = str(spec_of(pod.document).get("nodeName") or "")
+        return Evicted(pod.key, node, eviction.title, eviction.reason, eviction.reclaims, found)
+
+
+def _settled(evicted: Evicted) -> bool:
+    """Whether a pod that the plan itself moves has another node; a preempted pod may wait."""
+    return bool(evicted.preemptor) or evicted.again is None or bool(evicted.again.node)

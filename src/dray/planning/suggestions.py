@@ -1,0 +1,80 @@
+"""Suggestions: the smallest changes with which everything fits, found by trying.
+
+Candidates come in order of size: something the manifests could do without, fewer devices or pods, a pod that ends, more
+quota or another queue, and last a machine. Each is a change of the scene that is played as the plan itself was. The
+search ends after enough were found, or when its budget of tries or seconds is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from dray.planning.changes import Change, ChangeError
+from dray.planning.cluster_candidates import freed_pods, further_machines, further_quota, other_queues
+from dray.planning.manifest_candidates import fewer_devices, fewer_pods, other_classes, relaxed_claims, relaxed_pods
+from dray.planning.playing import Evicted, Played, play
+from dray.planning.scene import Scene
+from dray.scheduling.scheduler import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    tries: int = 60
+    seconds: float = 10.0
+    found: int = 5
+    """How many suggestions are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    change: Change
+    evicted: tuple[Evicted, ...]
+    """Pods that are evicted if the change is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    suggestions: tuple[Suggestion, ...]
+    tried: int
+    exhausted: bool
+    """Whether all candidates were tried."""
+
+
+def suggest(scene: Scene, played: Played, options: Options, budget: Budget, clock: Callable[[], float]) -> Search:
+    """`played` is what came of the scene as it is. `clock` gives seconds."""
+    found: list[Suggestion] = []
+    kinds: set[str] = set()
+    tried, end = 0, clock() + budget.seconds
+    for change in candidates(scene, played):
+        if change.kind in kinds:
+            # One of a kind is enough: others of it are as large or larger.
+            continue
+        if tried >= budget.tries or clock() >= end or len(found) >= budget.found:
+            return Search(tuple(found), tried, exhausted=False)
+        tried += 1
+        try:
+            outcome = play(change.apply(scene), options)
+        except ChangeError:
+            continue
+        if outcome.fits:
+            kinds.add(change.kind)
+            found.append(Suggestion(change, outcome.evicted))
+    return Search(tuple(found), tried, exhausted=True)
+
+
+def candidates(scene: Scene, played: Played) -> Iterator[Change]:
+    """Yields changes from small to large."""
+    waiting = [pod for pod in played.pods if not pod.node]
+    return chain(
+        relaxed_claims(scene, waiting),
+        relaxed_pods(scene, waiting),
+        fewer_devices(scene, waiting),
+        fewer_pods(scene, played),
+        other_classes(scene, waiting),
+        other_queues(scene, waiting),
+        further_quota(scene, waiting),
+        freed_pods(scene, waiting),
+        further_machines(scene),
+    )

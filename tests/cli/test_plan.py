@@ -1,0 +1,126 @@
+"""`dray plan` as its users see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.cli.lab import CLASS, claim, pod, template
+from tests.cli.test_explain_live import Server
+from tests.server.process import listening
+
+Dray = Callable[..., Result]
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpus}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: 8}}]}}}
+---
+"""
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: gpus}]
+      containers: [{name: main, image: busybox, resources: {claims: [{name: gpu}]}}]
+---
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "web.yaml").write_text(CLAIM + DEPLOYMENT)
+    return str(tmp_path / "web.yaml")
+
+
+def test_a_plan_for_a_fleet_has_devices_cost_and_a_status(run: Dray, file: str) -> None:
+    fits = run("plan", "-f", file, "--fleet", "p5.48xlarge=2", "--price", "p5.48xlarge=55")
+    assert fits.exit_code == 0
+    assert "pod default/web-0: on node p5-48xlarge-0\n" in fits.stdout
+    assert ", gpu: gpu.nvidia.com/p5-48xlarge-1/gpu-0, gpu-1, gpu-2, gpu-3" in fits.stdout
+    assert "cost: 110.00 an hour\n2 of 2 pods fit\n" in fits.stdout
+    change = run("plan", "-f", file, "--fleet", "p5.48xlarge=1")
+    assert change.exit_code == 3
+    assert "1 of 2 pods fit; each of these changes helps:" in change.stdout
+    assert "  add 1 p5.48xlarge\n" in change.stdout
+    added = run("plan", "-f", file, "--fleet", "p5.48xlarge=1", "--add", "1xp5.48xlarge", "--price", "p5.48xlarge=55")
+    assert added.exit_code == 0
+    assert "added machines: 55.00 an hour" in added.stdout
+    nothing = run("plan", "-f", file, "--fleet", "cpu-64=1", "--seconds", "0")
+    assert nothing.exit_code == 1
+    assert "0 of 2 pods fit; no single change helps (0 were tried, and not all were tried)" in nothing.stdout
+
+
+def test_the_document_of_a_plan(run: Dray, file: str) -> None:
+    made = json.loads(run("plan", "-f", file, "--fleet", "p5.48xlarge=1", "-o", "json").stdout)
+    assert (made["apiVersion"], made["kind"], made["verdict"]) == ("plan.dray.dev/v1alpha1", "Plan", "FitsWithChange")
+    first, second = made["pods"]
+    assert (first["node"], len(first["devices"])) == ("p5-48xlarge-0", 8)
+    assert first["devices"][0]["device"] == "gpu-0"
+    assert second["fits"] is False
+    assert "cannot allocate all claims" in second["reason"]
+    assert {"type": "AddMachines", "description": "add 1 p5.48xlarge", "evictions": []} in made["suggestions"]
+
+
+def test_wrong_options_and_files_are_named(run: Dray, file: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(CLAIM.replace("count: 8", "count: many"))
+    for arguments, told in (
+        (("-f", str(tmp_path / "bad.yaml")), "bad.yaml:5:"),
+        (("--drain", "p5-48xlarge-7"), "node p5-48xlarge-7 not found"),
+        (("--without", "p5-48xlarge-0/gpu-9"), "device p5-48xlarge-0/gpu-9 not found"),
+        (("--quota", "team"), "write QUEUE=RESOURCE:AMOUNT"),
+        (("--price", "p5.48xlarge"), "write TYPE=AMOUNT"),
+        (("--add", "4xp5.48xlarg"), "did you mean p5.48xlarge?"),
+        (("--snapshot", file), "leave --snapshot"),
+    ):
+        result = run("plan", "-f", file, "--fleet", "p5.48xlarge=1", *arguments)
+        assert result.exit_code == 2, arguments
+        assert told in result.stderr, result.stderr
+
+
+@pytest.fixture
+def server(run: Dray, tmp_path: Path) -> Iterator[Server]:
+    with listening(kubeconfig=tmp_path / "kubeconfig"):
+        made = Server(run, tmp_path / "kubeconfig")
+        made.apply(CLASS + template("one") + claim("c1") + pod("old", "resourceClaimName: c1", nodeName="a"))
+        made.node("a", 2)
+        made.node("b", 1)
+        made.hold("c1", "old", "a", "gpu-0")
+        yield made
+
+
+def test_a_plan_for_a_cluster_is_that_for_its_snapshot_and_writes_nothing(
+    run: Dray, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "p.yaml").write_text("".join(pod(f"p{n}", "resourceClaimTemplateName: one") for n in range(3)))
+    before = server.printed("get", "pods,resourceclaims,nodes", "-o", "json")
+    snapshot = server.snapshot()
+    for arguments in (("-f", str(tmp_path / "p.yaml")), ("--drain", "a"), ("--without", "b/gpu-0")):
+        live = run("plan", *arguments, "--kubeconfig", str(tmp_path / "kubeconfig"))
+        again = run("plan", *arguments, "--snapshot", snapshot)
+        assert (again.exit_code, again.output) == (live.exit_code, live.output)
+    assert server.printed("get", "pods,resourceclaims,nodes", "-o", "json") == before
+    placed = run("plan", "-f", str(tmp_path / "p.yaml"), "--snapshot", snapshot).stdout
+    assert "2 of 3 pods fit" in placed
+    drained = run("plan", "--drain", "a", "--snapshot", snapshot).stdout
+    assert "pod default/old on node a: evicted: node a is drained; nobody creates it again" in drained
+
+
+def test_examples_of_groups_can_be_planned(run: Dray) -> None:
+    job = run("plan", "-f", "examples/groups/job.yaml", "--fleet", "a3-highgpu-8g=3", "-o", "json")
+    assert job.exit_code == 3
+    made = json.loads(job.stdout)
+    assert {each["group"]["kind"] for each in made["pods"]} == {"PodGroup"}
+    assert not any(each["fits"] for each in made["pods"])
+    queued = run("plan", "-f", "examples/groups/queues.yaml", "--fleet", "p5.48xlarge=4", "--seconds", "0")
+    assert queued.exit_code in (0, 1), queued.output

@@ -1,0 +1,93 @@
+"""Suggestions: the changes that help are found, from small to large, and within the budget."""
+
+import pytest
+
+from dray.planning.playing import play
+from dray.planning.suggestions import Budget, suggest
+from dray.scheduling.scheduler import Options
+from dray.testing import objects
+from tests import gpus
+from tests.planning.scenes import node, pod, running, scene, template
+from tests.scheduling.test_queues import cluster_queue, flavor, in_queue, local_queue, nominal
+
+GPU = gpus.GPU
+ROOT = f"{objects.DRIVER}/root"
+
+
+def found(made, budget=None, clock=lambda: 0.0):
+    """Texts of the suggestions; each must make everything fit."""
+    outcome = play(made, Options())
+    assert not outcome.fits
+    search = suggest(made, outcome, Options(), budget or Budget(tries=200, found=9), clock)
+    for each in search.suggestions:
+        assert play(each.change.apply(made), Options()).fits
+    return [each.change.text for each in search.suggestions]
+
+
+def test_a_constraint_that_cannot_be_met_is_dropped():
+    constraints = [{"matchAttribute": ROOT, "requests": ["gpu"]}]
+    made = scene(*node("a", 4), template(count=3, constraints=constraints), wanted=[pod("p")])
+    assert f"drop constraint {ROOT} of template default/one" in found(made)
+    assert "request 2 instead of 3 gpu in template default/one" in found(made)
+
+
+def test_a_selector_that_nothing_matches_is_dropped():
+    expression = f"device.attributes['{objects.DRIVER}'].root == 'r9'"
+    made = scene(*node("a", 1), template(selectors=[expression]), wanted=[pod("p")])
+    assert found(made)[0] == f'drop selector "{expression}" of template default/one'
+
+
+@pytest.mark.parametrize(
+    ("members", "node_members", "told"),
+    [
+        ({"nodeSelector": {"zone": "x", "os": "linux"}}, {"labels": {"os": "linux"}}, "drop nodeSelector zone=x"),
+        ({}, {"taints": [objects.taint("gpus")]}, "tolerate taint gpus:NoSchedule"),
+    ],
+)
+def test_what_pods_say_about_nodes_is_relaxed(members, node_members, told):
+    made = scene(*node("a", 1, **node_members), template(), wanted=[pod("p", **members)])
+    assert found(made)[0] == told
+
+
+def test_fewer_pods_of_what_fits_in_part_and_of_a_gang():
+    made = scene(*node("a", 2), template(), wanted=[pod(f"p{number}") for number in range(3)])
+    assert "start 2 instead of 3 pods" in found(made)
+    group = objects.pod_group("g", minCount=3)
+    members = [pod(f"p{number}", schedulingGroup={"podGroupName": "g"}) for number in range(3)]
+    made = scene(*node("a", 2), template(), wanted=[group, *members])
+    assert "start 2 instead of 3 pods in group default/g" in found(made)
+
+
+def test_a_pod_that_ends_and_one_more_machine():
+    made = scene(*node("a", 1), template(), *running("old", "a", "gpu-0"), wanted=[pod("p")])
+    texts = found(made)
+    assert "end pod default/old on node a" in texts
+    assert "add 1 machine like node a" in texts
+    assert texts.index("end pod default/old on node a") < texts.index("add 1 machine like node a")
+
+
+def test_more_quota_and_another_queue():
+    queues = [
+        flavor(),
+        cluster_queue("team", ("any", {GPU: nominal("1")})),
+        cluster_queue("other", ("any", {GPU: nominal("4")})),
+        local_queue("team", "team"),
+        local_queue("other", "other"),
+    ]
+    made = scene(*node("a", 4), template(), *queues, wanted=[in_queue(pod(f"p{number}")) for number in range(3)])
+    texts = found(made)
+    assert "use queue other instead of team" in texts
+    assert f"set quota of queue team to +2 {GPU}" in texts
+
+
+def test_the_search_keeps_to_its_budget():
+    made = scene(*node("a", 1), template(), *running("old", "a", "gpu-0"), wanted=[pod("p")])
+    outcome = play(made, Options())
+    none = suggest(made, outcome, Options(), Budget(tries=0), lambda: 0.0)
+    assert (none.tried, none.suggestions, none.exhausted) == (0, (), False)
+    times = iter(range(100))
+    late = suggest(made, outcome, Options(), Budget(seconds=2.0), lambda: float(next(times)))
+    assert late.tried == 1
+    assert not late.exhausted
+    one = suggest(made, outcome, Options(), Budget(tries=200, found=1), lambda: 0.0)
+    assert len(one.suggestions) == 1
