@@ -50,6 +50,8 @@ class Following:
     """Signals at which this process leaves at once; at others it waits for the pod to end."""
     signals: list[int] = field(default_factory=list)
     """Signals that arrived; SIGPIPE if nobody reads this process's output any more."""
+    is_abandoned: bool = False
+    """Whether the process leaves although the pod is there, since it could not be deleted."""
 
     async def until_started(self, timeout: float | None) -> bool:
         """Returns False if the pod did not start in time; with 0, if the scheduler refused it."""
@@ -93,7 +95,11 @@ class Following:
 
     @property
     def left(self) -> bool:
-        return any(number in self.leaves_on for number in self.signals)
+        return self.is_abandoned or any(number in self.leaves_on for number in self.signals)
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+        self.watch.stir()
 
     def signalled(self, number: int) -> None:
         self.signals.append(number)
@@ -121,7 +127,7 @@ class Following:
             await self._copy_log()
 
     async def _copy_log(self) -> None:
-        log = PodLog(self.cluster.client, self.watch.namespace, self.watch.name, self.container)
+        log = PodLog(self.cluster.client, self.watch.namespace, self.watch.name, self.container, self._say_lost)
         try:
             await log.copy()
             if log.unread:
@@ -130,6 +136,10 @@ class Following:
         except ApiError as error:
             if not self.watch.gone and not self.signals:
                 self.line.say(f"{self.watch.name}: its output cannot be read: {error}")
+
+    def _say_lost(self) -> None:
+        if not self.signals:
+            self.line.say(f"{self.watch.name}: the connection to the server is lost; trying to connect again")
 
 
 @contextlib.contextmanager

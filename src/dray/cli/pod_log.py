@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Final
@@ -26,8 +27,14 @@ _PAUSE: Final = 1.0
 
 
 class PodLog:
-    def __init__(self, client: ApiClient, namespace: str, pod: str, container: str) -> None:
+    """`lost` is called when the connection breaks; once, however many streams and attempts break."""
+
+    def __init__(
+        self, client: ApiClient, namespace: str, pod: str, container: str, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self._client = client
+        self._lost = lost
+        self._is_lost = False
         self._path = interface.item(PODS, namespace, pod, "log")
         self._container = container
         self.unread = False
@@ -66,6 +73,7 @@ class PodLog:
             try:
                 async with aclosing(self._client.stream(self._path, query=query)) as chunks:
                     async for chunk in chunks:
+                        self._is_lost = False
                         output.write(chunk)
                         output.flush()
                 return
@@ -74,6 +82,9 @@ class PodLog:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
                 raise
             except ConnectionFailed:
+                if not self._is_lost:
+                    self._is_lost = True
+                    self._lost()
                 # It goes on where it broke, as exactly as the server knows times.
                 query["sinceTime"] = timestamp(datetime.now(UTC))
                 await asyncio.sleep(_PAUSE)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, key_of, uid_of
 from dray.cli.pod_log import PODS
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.interface import Selection
 from dray.process.tasks import end_tasks
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dray.client.api import ApiClient
 
 EVENTS: Final = built_in("v1", "Event")
+# Between two attempts to reach the server again.
+_PAUSE: Final = 1.0
 
 
 class PodWatch:
@@ -37,6 +39,7 @@ class PodWatch:
         self.pod = pod
         self.gone = False
         self.warning = ""
+        self._refusal: ApiError | None = None
 
     @property
     def name(self) -> str:
@@ -55,7 +58,10 @@ class PodWatch:
             await end_tasks(tasks)
 
     async def until(self, question: Callable[[], bool]) -> None:
+        """Raises ApiError if the server refuses to show the pod."""
         while not question():
+            if self._refusal is not None:
+                raise self._refusal
             self._changed.clear()
             await self._changed.wait()
 
@@ -69,6 +75,17 @@ class PodWatch:
         self._changed.set()
 
     async def _follow_pod(self) -> None:
+        while not self.gone:
+            try:
+                await self._follow_from_list()
+            except ConnectionFailed:
+                await asyncio.sleep(_PAUSE)
+            except ApiError as error:
+                self._refusal = error
+                self._changed.set()
+                return
+
+    async def _follow_from_list(self) -> None:
         selection = Selection(fields=f"metadata.name={self.name}")
         while not self.gone:
             found = await self._client.list(PODS, namespace=self.namespace, selection=selection)

@@ -1,7 +1,8 @@
 """One `dray run`: creates its claim and pod, follows the pod to its end, and deletes both.
 
 An interrupt deletes the pod, and the session goes on until the pod is gone; a second interrupt deletes it without a
-grace period. If the terminal is lost (SIGHUP), the pod goes on, and the session prints how to come back.
+grace period, a third ends the session at once. If the server cannot be reached for the deletion, or the terminal is
+lost (SIGHUP), the session ends, the pod goes on, and the session prints how to come back.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dray.cli.pod_following import GAVE_UP, SIGNALLED, Following, Streams, handl
 from dray.cli.pod_log import PODS
 from dray.cli.pod_watch import PodWatch
 from dray.cli.run_objects import CONTAINER, Run, owned
-from dray.client.errors import ApiError, Conflict, NotFound
+from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
 _DELETION_SECONDS: Final = 60.0
 _RELEASE_SECONDS: Final = 10.0
+# A server that accepts connections and does not answer must not keep an interrupted command.
+_REQUEST_SECONDS: Final = 20.0
+_ENOUGH_SIGNALS: Final = 3
 _POLL_SECONDS: Final = 0.05
 
 
@@ -66,7 +70,9 @@ class Session:
                 async with watch.following():
                     return await self._follow(following)
         finally:
-            if signal.SIGHUP in following.signals:
+            if following.is_abandoned:
+                self._say_how_to_return(watch.name, "was not deleted and may keep running")
+            elif signal.SIGHUP in following.signals:
                 self._say_how_to_return(watch.name, "keeps running without this terminal")
             elif not self._manner.keep or following.signals:
                 await self._remove(watch)
@@ -138,10 +144,24 @@ class Session:
         following.signalled(number)
         if number == signal.SIGHUP:
             return
+        if len(following.signals) >= _ENOUGH_SIGNALS:
+            following.abandon()
+            return
         self._line.say(f"{following.watch.name}: interrupted; the pod is deleted")
-        task = asyncio.create_task(self._delete_pod(following.watch, 0 if len(following.signals) > 1 else None))
+        task = asyncio.create_task(self._delete_interrupted(following, 0 if len(following.signals) > 1 else None))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _delete_interrupted(self, following: Following, grace: int | None) -> None:
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                await self._delete_pod(following.watch, grace)
+        except TimeoutError:
+            self._line.say(f"{following.watch.name}: the server has not answered within {_REQUEST_SECONDS:g} s")
+            following.abandon()
+        except ClientError as error:
+            self._line.say(f"{following.watch.name}: cannot be deleted: {error}")
+            following.abandon()
 
     def _say_how_to_return(self, name: str, state: str) -> None:
         # The terminal may be gone.

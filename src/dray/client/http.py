@@ -217,6 +217,8 @@ def _told(error: BaseException) -> str:
     """Never empty."""
     if type(error) is aiohttp.ClientConnectorError and (error.os_error.errno or 0) > 0:
         return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno or 0)}"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the server closed the connection before the answer was complete"
     return str(error) or str(error.__cause__ or "") or type(error).__name__
 
 
