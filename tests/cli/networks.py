@@ -92,10 +92,11 @@ def network() -> Iterator[Network]:
 
 
 def processes_below(folder: Path) -> list[int]:
-    """Those that a folder is named to on their command line: shims of containers."""
+    """Returns the processes that work in the folder or name it on their command line: agents, shims of containers."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if str(folder).encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+            named = str(folder).encode() in (process / "cmdline").read_bytes()
+            if named or (process / "cwd").readlink().is_relative_to(folder):
+                found.append(int(process.name))
     return found

@@ -128,7 +128,7 @@ def agents(lab: Lab) -> Iterator[dict[str, Running]]:
             if each.process.poll() is None:
                 each.process.kill()
             each.process.communicate()
-        for pid in processes_below(lab.folder):
+        for pid in (pid for name in made for pid in processes_below(lab.folder / name)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
