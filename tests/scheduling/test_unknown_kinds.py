@@ -60,6 +60,6 @@ def test_a_pod_that_is_gone_is_forgotten():
     core = Core(*node_with("a", gpu=1))
     core.state.unknown_kinds.wanted = lambda: None
     stored = core.put(grouped("p"))
-    assert core.state.unknown_kinds._came
+    assert core.state.unknown_kinds._begun_before
     core.scheduler.remove("Pod", stored, core.now)
-    assert not core.state.unknown_kinds._came
+    assert not core.state.unknown_kinds._begun_before

@@ -243,12 +243,12 @@ class GroupAttempts:
         self, group: Group, queued: Sequence[QueuedPod], now: float, work: Work
     ) -> list[tuple[QueuedPod, Cycle]]:
         found = self._prepared(queued, now, work)[0]
-        least = {pod.uid for pod in self._state.groups.least(group, (each.pod for each, _ in found))}
+        least = {pod.uid for pod in self._state.groups.next_to_place(group, (each.pod for each, _ in found))}
         return [each for each in found if each[0].pod.uid in least]
 
     def _least(self, group: Group, members: Sequence[Member]) -> list[Member]:
         """Those that are placed now: of an elastic group no more than its minimum, so that others come next."""
-        least = {pod.uid for pod in self._state.groups.least(group, (each.queued.pod for each in members))}
+        least = {pod.uid for pod in self._state.groups.next_to_place(group, (each.queued.pod for each in members))}
         return [each for each in members if each.queued.pod.uid in least]
 
     def _reclaim(

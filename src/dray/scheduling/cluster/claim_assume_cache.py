@@ -48,17 +48,17 @@ class ClaimAssumeCache:
         self._assumed: dict[Key, Object] = {}
         """Assumed allocations that are not confirmed yet."""
         self.shared: frozenset[Key] = frozenset()
-        """Claims that several pods of the group in trial use: the allocation for one pod counts for the others."""
+        """Claims that several pods of the group being placed use: the allocation for one pod counts for the others."""
         self._promised: dict[Key, set[str]] = {}
-        """Uids of the pods that a claim will be reserved for once that is written."""
+        """Uids of the pods that will be consumers of a claim; their entries in `reservedFor` are not written yet."""
         self._extended: dict[str, dict[Key, Object]] = {}
         """Claims for extended resources, by the uid of their pod."""
         self._deleted: OrderedDict[Any, None] = OrderedDict()
-        """Uids of claims that were deleted: a late answer of the server must not bring one back."""
+        """Uids of deleted claims: a late answer of the server must not restore a deleted claim."""
         self._used_by: dict[str, dict[Key, Object]] = {}
         """Claims by the uids of their consumers."""
         self._resolved: tuple[Object, list[tuple[Object, Object]] | Status] | None = None
-        """The last pod that was resolved: an attempt asks twice. Saves 8 µs of 270 for a pod with one claim."""
+        """The last pod that was resolved: attempts resolve a pod twice. Saves 8 µs of 270 for a pod with one claim."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -77,14 +77,14 @@ class ClaimAssumeCache:
         return self._assumed.get(key)
 
     def as_assumed(self, claim: Object) -> Object | None:
-        """The claim with the allocation assumed for another pod of the group; None if the group does not share it."""
+        """The claim with the allocation assumed for another pod of the group; None if the claim is not shared."""
         key = key_of(claim)
         if key not in self.shared:
             return None
         return {**claim, "status": {**status_of(claim), "allocation": self._assumed[key]}}
 
     def promise(self, key: Key, uid: str) -> None:
-        """Notes that the claim will be reserved for the pod; call `withdraw` when that is written or has failed."""
+        """Notes that the claim will be reserved for the pod; call `withdraw` when the write is done or has failed."""
         self._promised.setdefault(key, set()).add(uid)
 
     def withdraw(self, key: Key, uid: str) -> None:
@@ -129,7 +129,7 @@ class ClaimAssumeCache:
             self._extended.setdefault(controller_uid(claim), {})[key] = claim
         self._follow(key, claim)
         if left:
-            # With one consumer less it may suffice to evict the others.
+            # The claim has one consumer less: evicting the remaining consumers may now free its devices.
             self._freed(self._held(key))
         return True
 
@@ -160,9 +160,9 @@ class ClaimAssumeCache:
             self._follow(key, self._claims[key])
 
     def forget(self, key: Key, allocation: Object) -> bool:
-        """Drops an assumed allocation that will not be written; returns False if it was not assumed any more."""
+        """Drops an assumed allocation that will not be written; returns False if it is no longer assumed."""
         if self._assumed.get(key) is not allocation:
-            # It was confirmed, or another allocation is assumed for a new claim of that name.
+            # The allocation was confirmed, or another allocation is assumed for a new claim of that name.
             return False
         del self._assumed[key]
         claim = self._claims.get(key)

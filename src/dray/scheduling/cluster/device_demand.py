@@ -59,12 +59,12 @@ class DeviceDemand:
         """A pod with this demand; its containers are read for extended resources."""
         self.requests = [request for spec in specs for request in requests_of(spec)]
         self._missing: Reason | Literal[False] | None = None
-        """The reason if a class is missing, False if none is, None if that was not checked yet."""
+        """The reason if a device class does not exist, False if all classes exist, None if not checked yet."""
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self.requests)
         """Whether a request has alternatives, which nodes may serve differently."""
         self._may_fail = any(map(quick_checks.may_fail, specs))
-        modes = (each.get("allocationMode") for request in self.requests for each in alternatives_of(request))
+        modes = (option.get("allocationMode") for request in self.requests for option in alternatives_of(request))
         self.uncertain = self.prioritised or "All" in modes
         """Whether the number of devices of a class depends on the node."""
 
@@ -72,7 +72,7 @@ class DeviceDemand:
         return bool(self.specs or self.extended)
 
     def is_several(self, amounts: Mapping[str, int]) -> bool:
-        """Whether it takes at least two devices; `amounts` are the pod's requests of extended resources."""
+        """Whether the demand is for two or more devices; `amounts` are the pod's requests of extended resources."""
         fewest = map(quick_checks.fewest_devices, self.requests)
         return sum(fewest) + sum(amounts.get(name, 0) for name in self.extended) > 1
 
@@ -120,13 +120,13 @@ class DeviceDemand:
         return _INVALID_POOLS if invalid else CANNOT_ALLOCATE
 
     def _requests_on(self, node: Node, resources: ResourceMap) -> list[Object]:
-        """All requests that devices of the node must serve."""
+        """Returns the device requests of the pod on the node: those of its claims and those for extended resources."""
         if not self.extended:
             return self.requests
         return [*self.requests, *self.extended_requests(self.served(node), resources)[0]]
 
     def room(self, inventory: Inventory, resources: ResourceMap, node: Node, most: int) -> int:
-        """For how many pods of the signature the node has devices, by counting: up to `most`, never too few."""
+        """Counts the pods of the signature that the node has devices for, up to `most`. The count may be too high."""
         view = inventory.judged_view(node.document)
         if view is None:
             return most

@@ -61,7 +61,7 @@ class Topologies:
     def with_level(self, api: str, level: str, among: Sequence[str] = ()) -> str:
         """The name of a Topology that has the level (any Topology if `level` is empty); empty if there is none.
 
-        Those in `among` are preferred in their order, then the first by name.
+        Topologies in `among` are preferred in their order, then the first by name.
         """
         names = [
             name

@@ -110,7 +110,7 @@ class MatchedPods(TopologyCounts):
             self.add(node, count)
 
     def forget(self) -> None:
-        """Stops counting."""
+        """Stops counting: sets of equal pods no longer report their changes to these counts."""
         for pods in self.equal_pods:
             pods.matched.pop(self, None)
         self.equal_pods.clear()

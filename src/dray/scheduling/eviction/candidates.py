@@ -76,7 +76,7 @@ class Candidates:
         groups = self._state.groups
         surplus: set[str] = set()
         for group in {group.key: group for pod in found if (group := groups.of(pod)) is not None}.values():
-            surplus |= groups.spare(group)
+            surplus |= groups.surplus(group)
         leaving = {pod.uid for pod in marked}
         single = [(pod,) for pod in found if pod.uid in surplus - leaving]
         # Where one pod is enough for a group, each of its pods is a unit by itself, surplus pods too.

@@ -75,7 +75,7 @@ class GroupQuota:
             if found != [(policy, queue)] or policy.problem(each, namespace):
                 return None
         charges = policy.charges
-        company = self._state.groups.company(pods[0])
+        company = self._state.groups.number_to_admit(pods[0])
         few = pods[:1] if company > 1 else pods
         some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
         wanted = charges.costs.wanted(queue, some, company)

@@ -91,7 +91,7 @@ class Consolidator:
         group = attempts.group_of(first.pod)
         if group is not None:
             queued = {each.pod.uid: each for each in attempts.queued(group, first)}
-            least = self._state.groups.least(group, (each.pod for each in queued.values()))
+            least = self._state.groups.next_to_place(group, (each.pod for each in queued.values()))
             need = self._state.groups.need(group)
             return Waiting(group.key.kind, group, tuple(queued[each.uid] for each in least), need)
         return Waiting(POD, single(first.pod.key, first.pod.uid, first.pod.document), (first,), 1)

@@ -1,6 +1,6 @@
 """Front ends: the APIs that describe groups of pods, one module each. A new API is added to APIS.
 
-The APIs are listed here, and named nowhere else in the scheduler but by each other.
+The APIs are listed here. Outside of this package the scheduler names only Kubernetes' own (`native`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ APIS: Final[Mapping[str, GroupApi]] = {
 FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
     name: front_end for api in APIS.values() for name, front_end in api.kinds.items()
 }
-"""By the kind under which the scheduler receives objects."""
+"""Front ends by the kind under which the scheduler receives objects."""
 TOPOLOGIES: Final[Mapping[str, str]] = {
     f"{TOPOLOGY}.{api.topology_api}": api.topology_api for api in APIS.values() if api.topology_api
 }

@@ -38,16 +38,16 @@ class GroupApi:
     kinds: Mapping[str, FrontEnd] = field(default_factory=dict)
     """Kinds of objects, by the kind under which the scheduler receives them."""
     pod_marks: frozenset[str] = frozenset()
-    """Labels and annotations without which no pod names a group of this API; empty if it is named otherwise."""
+    """Labels and annotations by which pods name groups of this API; empty if pods name their group otherwise."""
     named_kinds: Callable[[Object], Iterable[str]] | None = None
-    """Returns the kinds of the objects that a pod of such a group names; if None, that is the kind of the group."""
+    """Returns the kinds of the objects that a pod of such a group names. None: the pod names only its group."""
     read_pod: Callable[[Object, Topologies], Group | None] | None = None
     """Returns the group that the labels and annotations of a pod describe, if groups have no objects."""
     topology_api: str = ""
     """The API group of the Topology objects that its groups and pods name."""
     pod_topology: Callable[[Mapping[str, str], Topologies], tuple[Topology, str] | None] | None = None
-    """Returns the topology that annotations of a pod request for its group, which may be of another API, and the name
-    of what does not exist (empty if all does); None if they request none."""
+    """Returns the topology that annotations of a pod request for its group, and the name of a missing Topology or level
+    (empty if all exist); None if the annotations request no topology. The group may be of another API."""
     pod_problem: Callable[[Object, Topologies], str] | None = None
     """Returns what is wrong with the topology that a pod requests, whatever its group; empty if nothing is."""
     has_topology: bool = False
@@ -63,5 +63,5 @@ class GroupApi:
     sub_group_label: str = ""
     """A label of pods that names their sub-group."""
     stale_after: Callable[[Group], float | None] = _never
-    """Returns for how many seconds a group may run with fewer pods than have to start together, before all are evicted;
-    None if that never happens."""
+    """Returns the number of seconds that a group may run with fewer pods than its minimum, before all its pods are
+    evicted; None if they are never evicted for this."""

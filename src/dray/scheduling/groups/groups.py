@@ -30,7 +30,7 @@ class Groups(GroupMembers):
     def __init__(self, gates: FeatureGates) -> None:
         super().__init__()
         self.served: set[str] = set()
-        """The API groups that the server has. If a pod names a group of another API, that is ignored."""
+        """The API groups that the server has. Groups of other APIs are ignored if a pod names them."""
         self._have_claims = gates["DRAWorkloadResourceClaims"]
         self._described: dict[tuple[str, str, str], set[GroupKey]] = {}
         """The groups that an object describes, by its kind, namespace and name."""
@@ -125,8 +125,8 @@ class Groups(GroupMembers):
                 self.forest.put(self._with_pod_topology(group))
 
     def _topology_of(self, annotations: Mapping[str, str]) -> tuple[Topology, str] | None:
-        """The topology that annotations of a pod request, and the name of what does not exist; None if they request
-        none. The first API whose annotations they are reads them."""
+        """Returns the topology that annotations of a pod request, and the name of a missing Topology or level. Returns
+        None if they request no topology. The first API that knows the annotations reads them."""
         readers = [api.pod_topology for api in APIS.values() if api.pod_topology is not None] if annotations else []
         return next((found for read in readers if (found := read(annotations, self.topologies)) is not None), None)
 
@@ -175,7 +175,7 @@ class Groups(GroupMembers):
     # Trees
 
     def root(self, group: Group) -> Group | Flawed:
-        """The root of the tree that the group belongs to: all of the tree is placed at once."""
+        """The root of the tree that the group belongs to. A tree is placed as a whole."""
         return self.forest.root(group)
 
     def disruption_unit(self, pod: Pod) -> Group | None:
@@ -193,56 +193,59 @@ class Groups(GroupMembers):
         return units[-1] if units else None
 
     def known(self, api: str) -> list[Group]:
-        """All groups of an API group."""
+        """Returns the groups of an API group."""
         return [group for group in self.forest.all() if group.key.api == api]
 
     def is_elastic(self, group: Group) -> bool:
-        """Whether pods beyond the minimum are placed after it and removed before it."""
+        """Whether pods beyond the minimum of the group are placed last and evicted first."""
         api = APIS.get(group.key.api)
         return api is not None and api.is_elastic
 
     def stage(self, pod: Pod) -> int:
-        """The order in which waiting pods of elastic groups are placed: 0 below the minimum, 1 at it, 2 beyond it."""
+        """Returns a sort key for waiting pods of elastic groups: 0 if the group has not started, 1 if it has started
+        with its minimum, 2 if it has pods beyond the minimum."""
         group = self.of(pod) if pod.group is not None else None
         root = self.root(group) if group is not None and self.is_elastic(group) else None
         if not isinstance(root, Group) or not self.is_started(root):
             return 0
         leaves = self.leaves(root)
-        if not any(each.min_count for each in leaves):
+        if not any(leaf.min_count for leaf in leaves):
             # Each pod is placed by itself.
             return 0
-        return 2 if any(self.members(each.key).started > each.min_count for each in leaves) else 1
+        return 2 if any(self.members(leaf.key).started > leaf.min_count for leaf in leaves) else 1
 
-    def least(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
-        """Those of the waiting pods of an elastic group that are placed next, the first of each part: as many as it
-        lacks, one where it lacks none. All of them for other groups."""
+    def next_to_place(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
+        """Returns the waiting pods of an elastic group that are placed next. These are the first pods of each
+        sub-group, as many as the sub-group lacks; a single pod if no sub-group lacks pods. Other groups are placed with
+        all pods."""
         found = list(pods)
         if not self.is_elastic(group):
             return found
         wanted = {
-            each.key: max(0, max(1, each.min_count) - self.members(each.key).started) for each in self.leaves(group)
+            leaf.key: max(0, max(1, leaf.min_count) - self.members(leaf.key).started) for leaf in self.leaves(group)
         }
         if not any(wanted.values()):
             return found[:1]
-        least = []
+        placed_next = []
         for pod in found:
             if pod.group is not None and wanted.get(pod.group, 0) > 0:
                 wanted[pod.group] -= 1
-                least.append(pod)
-        return least
+                placed_next.append(pod)
+        return placed_next
 
-    def spare(self, group: Group) -> set[str]:
-        """The uids of pods beyond the minimum of an elastic group: those with low priority first, then the youngest."""
+    def surplus(self, group: Group) -> set[str]:
+        """Returns the uids of pods beyond the minimum of an elastic group: pods of low priority first, then young
+        pods."""
         if not self.is_elastic(group) or not group.min_count:
             return set()
         members = self.members(group.key)
-        staying = [pod for uid, pod in members.placed.items() if uid not in members.deleting]
-        number = max(0, len(staying) - group.min_count)
-        youngest_first = sorted(staying, key=start_of, reverse=True)
+        running = [pod for uid, pod in members.placed.items() if uid not in members.deleting]
+        number = max(0, len(running) - group.min_count)
+        youngest_first = sorted(running, key=start_of, reverse=True)
         return {pod.uid for pod in sorted(youngest_first, key=lambda pod: pod.priority)[:number]}
 
-    def company(self, pod: Pod) -> int:
-        """How many pods the queue must have room for when it admits this one, itself included."""
+    def number_to_admit(self, pod: Pod) -> int:
+        """Returns how many pods the queue must have quota for when it admits this pod, including the pod itself."""
         group = self.of(pod) if pod.group is not None else None
         return group.expected if group is not None and group.expected and not self.is_started(group) else 1
 

@@ -37,7 +37,7 @@ _SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
 _SEGMENT_REQUIRED: Final = "kai.scheduler/segment-topology-required-placement"
 _SEGMENT_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
 _LONGEST: Final = 10
-# The schedulingBackoff of a group that is retried for ever.
+# The schedulingBackoff of a group that is always retried.
 _ALWAYS: Final = -1
 PRIORITY_LABEL: Final = "priorityClassName"
 PRIORITIES: Final = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
@@ -84,7 +84,7 @@ def _group(
         least > 1 or bool(children),
         document,
         parent=parent,
-        # All sub-groups by default.
+        # By default all sub-groups have to start together.
         min_groups=(bounded(min_groups, 0, INT32_MAX) if min_groups is not None else children) if children else 0,
         queue=text(pod_group.get("queue")),
         preemptible={"preemptible": True, "non-preemptible": False}.get(text(pod_group.get("preemptibility"))),
@@ -94,7 +94,8 @@ def _group(
 
 
 def topology_of(known: Topologies, name: str, required: str, preferred: str) -> tuple[Topology, str]:
-    """Returns the topology that the names stand for, and the name of what does not exist (empty if all do)."""
+    """Returns the topology that the names stand for, and the name of a missing Topology or level (empty if all
+    exist)."""
     if not (required or preferred):
         return ANYWHERE, ""
     levels = known.levels(TOPOLOGY_API, name)
@@ -108,7 +109,7 @@ def topology_of(known: Topologies, name: str, required: str, preferred: str) -> 
 
 
 def job_topology(document: Object, known: Topologies) -> tuple[Topology, str]:
-    """As `topology_of`, from the annotations of a Job and those of its pod template that describe segments."""
+    """Returns the same as `topology_of`, from annotations of a Job and of its pod template (segments)."""
     of_job, of_pods = annotations_of(document), annotations_of(walk(document, "spec", "template"))
     name = text(of_job.get(_TOPOLOGY) or of_pods.get(_TOPOLOGY))
     topology, unknown = topology_of(known, name, text(of_job.get(_REQUIRED)), text(of_job.get(_PREFERRED)))
@@ -151,7 +152,7 @@ def named_kinds(pod: Object) -> tuple[str, ...]:
 
 
 def stale_after(group: Group) -> float | None:
-    """The grace period of a stale group, which the group may set itself; None if it is negative: never."""
+    """The grace period of a stale group, which the group may set itself. None (never stale) if it is negative."""
     period = mapping(group.document.get("spec")).get("stalenessGracePeriod")
     grace = queue.seconds(period if period is not None else annotations_of(group.document).get(STALENESS))
     if grace is None:

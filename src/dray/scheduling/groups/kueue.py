@@ -81,9 +81,9 @@ def requests_topology(annotations: Any) -> bool:
 
 
 def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> tuple[Topology, str]:
-    """Returns the topology that annotations request, and the name of what does not exist (empty if all does).
+    """Returns the topology that annotations request, and the name of a missing Topology or level (empty if all exist).
 
-    `among` are the names of Topologies that are preferred, those of the pod's queue.
+    `among` are the names of preferred Topologies: those that the pod's queue uses.
     """
     if API_GROUP not in known.served or not requests_topology(annotations):
         return ANYWHERE, ""
@@ -117,14 +117,14 @@ def _implied(known: Topologies, among: Sequence[str]) -> Topology:
 
 
 def problem_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> str:
-    """What is wrong with the levels and slices that annotations of a pod request; empty if nothing is."""
+    """Returns the problem with the levels and slices that annotations of a pod request; empty if there is none."""
     if not requests_topology(annotations) or API_GROUP not in known.served:
         return ""
     if annotations.get(SLICE) and not count_of(annotations.get(SLICE_SIZE)):
         return f"annotation {SLICE_SIZE} is missing or no positive number"
     slices = _slices(annotations)
     above = next((text(annotations[name]) for name in (REQUIRED, PREFERRED) if annotations.get(name)), "")
-    named = [each for each in (above, *(level for level, _ in slices)) if each]
+    named = [level for level in (above, *(level for level, _ in slices)) if level]
     name = known.with_level(API_GROUP, named[0] if named else "", among)
     depths: list[int] = []
     for level in named:
@@ -159,7 +159,7 @@ def _slices(annotations: Any) -> list[tuple[str, int]]:
 
 
 def pod_topology(annotations: Mapping[str, str], known: Topologies) -> tuple[Topology, str] | None:
-    """As `topology_of`, for a pod whose group may be of another API; None if its annotations request no topology."""
+    """Returns the same as `topology_of`; None if the annotations request no topology. The group may be of any API."""
     return topology_of(annotations, known) if requests_topology(annotations) else None
 
 

@@ -50,7 +50,8 @@ class GroupMembers:
         self.forest = GroupForest()
         self._members: dict[GroupKey, Members] = {}
         self._complete: dict[GroupKey, bool] = {}
-        """Answers of `is_complete` for groups in trees. Those of a pod's groups are dropped when the pod changes."""
+        """Answers of `is_complete` for groups in trees. A change of a pod drops the answers for the groups of the
+        pod."""
         self._complete_revision = 0
         """The revision of the forest for which `_complete` holds."""
 

@@ -1,8 +1,8 @@
 """UnknownKinds: holds back pods that name a group, a queue or a class of a kind that the server may not have.
 
 Kinds of other systems can be installed at any time. A pod that names an object of such a kind is tried only after the
-server was asked for the kind, later than the pod came. Otherwise the first pods of a gang would be placed alone. The
-caller that asks the server reports it with `begin` and `end`.
+server was asked for the kind after the pod was first seen. Otherwise the first pods of a gang would be placed alone.
+The caller that asks the server reports it with `begin` and `end`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class UnknownKinds:
         """Callback for when a pod waits for the answer of the server. If None, no pod waits."""
         self.known: set[str] = set()
         """Kinds that the server is known to have, and kinds that need no question."""
-        self._came: dict[str, int] = {}
-        """Number of questions that had begun when the pod came, by pod uid."""
+        self._begun_before: dict[str, int] = {}
+        """The number of questions that had begun when the pod was first seen, by pod uid."""
         self._begun = 0
         self._answered = 0
 
@@ -69,13 +69,13 @@ class UnknownKinds:
         if self.wanted is None or not (pod.joins or wanted.node_selector or wanted.node_affinity is not None):
             return []
         missing = [kind for kind in named_kinds(pod.document) if kind not in self.known]
-        if not missing or self._answered > self._came.setdefault(pod.uid, self._begun):
+        if not missing or self._answered > self._begun_before.setdefault(pod.uid, self._begun):
             return []
         self.wanted()
         return missing
 
     def forget(self, uid: str) -> None:
-        self._came.pop(uid, None)
+        self._begun_before.pop(uid, None)
 
     def begin(self) -> None:
         """Counts a question to the server for all unknown kinds."""

@@ -29,7 +29,7 @@ class ClaimWrite:
     consumer: Object
     """The entry for `reservedFor`: the pod, or its group."""
     special: bool = False
-    """Whether it is the claim for extended resources of the pod."""
+    """Whether the claim was generated for extended resources of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Bind:
     node: str
     writes: tuple[ClaimWrite, ...]
     claims: tuple[Object, ...]
-    """All claims of the pod at the time of the decision, also those that are not written."""
+    """The claims of the pod at the time of the decision, including claims that are not written."""
     mappings: tuple[Object, ...] = ()
     """Entries for the status of the pod: which container gets which request of the special claim."""
     node_allocatable: tuple[Object, ...] = ()
@@ -49,7 +49,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Pods to evict so that another pod fits; none if pods that are being deleted already free enough."""
+    """Pods to evict so that another pod fits; no victims if pods that are being deleted free enough."""
 
     node: str
     victims: tuple[Pod, ...]
@@ -91,12 +91,13 @@ class BindGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPreemption:
-    """Pods to evict so that a group fits; none if pods that are being deleted already free enough."""
+    """Pods to evict so that a group fits; no victims if pods that are being deleted free enough."""
 
     victims: tuple[Pod, ...]
     places: Mapping[str, Preemption]
     """The node and devices that each pod of the group will get, by its uid."""
     reclaims: bool = False
+    """Whether victims are evicted to reclaim quota of the group's queue, whatever their priority."""
 
 
 @dataclass(frozen=True, slots=True)

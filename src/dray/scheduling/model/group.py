@@ -39,11 +39,11 @@ class Topology:
     required: Path = ()
     """The level of which all pods must be in one domain; empty: any nodes."""
     preferred: Path = ()
-    """The level of which all pods should be in one domain, or else in few."""
+    """The level of which all pods should be in one domain, or else in few domains."""
     slices: tuple[tuple[Path, int], ...] = ()
     """Levels with a number of consecutive pods that must be in one domain of the level; coarse levels first."""
     levels: Path = ()
-    """All levels of the topology: pods that do not fit in one domain go to few. Empty if the fields above suffice."""
+    """All levels of the topology: pods that do not fit in one domain use few domains. Empty if not needed."""
     least_free: bool = False
     """Whether domains with the least room are filled first, instead of using few domains."""
     slices_preferred: Path = ()
@@ -70,28 +70,29 @@ class Group:
     """The priority that all pods of the group must have; None: any."""
     topology: Topology
     whole: bool
-    """Whether its pods are evicted together, and not one by one."""
+    """Whether the pods of the group are evicted together, and not one by one."""
     document: Object = field(compare=False)
     """The newest version of the object that describes the group."""
     timeout: float | None = None
-    """After so many seconds without a placement the group moves behind other groups; None: never."""
+    """Number of seconds without a placement after which the group moves behind other groups; None: never."""
     min_resources: Mapping[str, int] = field(default_factory=dict)
     """Resources that all nodes together must have left before the group is tried."""
     parent: GroupKey | None = None
     min_groups: int = 0
-    """How many of its children have to start together; 0: each child may start alone."""
+    """How many child groups have to start together; 0: each child may start alone."""
     queue: str = ""
-    """The name of its queue; empty if its pods name one themselves, or none."""
+    """The name of the queue of the group; empty if the group names no queue (its pods may name one)."""
     preemptible: bool | None = None
-    """Whether its pods can be preempted; None: their priority decides."""
+    """Whether pods of the group can be preempted; None: the priority of the pods decides."""
     priority_class: str = ""
-    """The PriorityClass whose value replaces the priority of its pods; empty: their own priority counts."""
+    """The PriorityClass whose value replaces the priority of the pods; empty: each pod keeps its priority."""
     expected: int = 0
-    """How many pods will come in total, if they may start one by one: the first is admitted if all will fit."""
+    """How many pods will be created in total, if they start one by one. The queue admits the first pod only if it has
+    quota for all of them."""
     kept: int = 0
-    """For how many pods its queue keeps quota as long as one of them exists, while others are replaced."""
+    """The number of pods that the queue keeps quota for, as long as one of them exists, while others are replaced."""
     unknown: str = ""
-    """An object that it names and that does not exist; the group waits for it."""
+    """An object that the group names and that does not exist; the group waits for this object."""
 
 
 def single(key: Key, uid: str, document: Object) -> Group:

@@ -1,8 +1,8 @@
 """Journal: the open trials of the scheduler's state, each with the changes that were tried out and their inverses.
 
-Whoever changes something while a trial is open records the change under a key, so that it can be taken back before the
-others; changes of different keys do not depend on each other. Leaving a trial takes back all changes that are left, the
-last first. Trials nest. Code that runs while a trial is open never notifies, wakes, counts or reports.
+Code that changes the state while a trial is open records the change under a key, so that this change can be taken back
+before the others; changes with different keys do not depend on each other. Leaving a trial takes back all remaining
+changes, the last first. Trials nest. Code that runs while a trial is open never notifies, wakes, counts or reports.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Changes:
         self._inverses[change] = inverse
 
     def take_back(self, change: Change) -> None:
+        """Takes back one change of this trial."""
         self._inverses.pop(change)()
 
     def has(self, change: Change) -> bool:
@@ -62,7 +63,7 @@ class Journal:
         return bool(self.trials)
 
     def trial(self) -> Changes:
-        """Returns a trial for changes that their makers record."""
+        """Returns a new trial. Code that changes the state records its changes in the innermost open trial."""
         return Changes(self)
 
     def record(self, change: Change, inverse: Callable[[], object]) -> None:

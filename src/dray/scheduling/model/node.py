@@ -92,7 +92,7 @@ class Node:
         self.ports = TakenPorts()
 
     def read(self, document: Object | None) -> None:
-        """Takes over a Node object, None if it was deleted; what pods use is not changed."""
+        """Reads a Node object, or None if it was deleted. The sums of what pods use do not change."""
         known = document or {}
         spec, status = mapping(known.get("spec")), mapping(known.get("status"))
         allocatable, images = amounts(status.get("allocatable")), _images(status)

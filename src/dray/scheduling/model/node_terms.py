@@ -45,7 +45,7 @@ class NodeTerms:
         return [*matching, *self._of_others(name, labels)] if self._others else matching
 
     def _arrange(self, number: int, term: Object) -> None:
-        """Adds a term to an index, or to the others if it has no `In` expression."""
+        """Adds a term to an index; terms without an `In` expression are kept in a list."""
         for field in mappings(term.get("matchFields")):
             if field.get("operator") == "In" and field.get("key") == "metadata.name":
                 for value in strings(field.get("values")):
@@ -60,7 +60,7 @@ class NodeTerms:
         self._others.append(number)
 
     def _likely(self, name: str, labels: Mapping[str, str]) -> list[int]:
-        """The indexed terms that may match: their `In` expression does."""
+        """The indexed terms whose `In` expression matches, so that the whole term may match."""
         likely = list(self._by_name.get(name, ()))
         for key, values in self._by_label.items():
             value = labels.get(key)

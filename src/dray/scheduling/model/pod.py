@@ -31,11 +31,11 @@ class Requirements:
     requests: Amounts
     """Requests greater than zero, extended resources included."""
     extended: bool
-    """Whether it requests a resource with a domain in its name, which a device class may serve."""
+    """Whether the pod requests a resource with a domain in its name, which a device class may serve."""
     scoring: Amounts
     """cpu and memory for scoring: containers without requests count with default amounts."""
     ports: frozenset[Port]
-    """Host ports."""
+    """The host ports of the containers."""
     tolerations: Tolerations
     node_selector: Mapping[str, str]
     node_affinity: NodeTerms | None
@@ -71,22 +71,22 @@ class Pod:
     requirements: Requirements
     priority: int
     preempts: bool
-    """Whether it may preempt other pods: its preemptionPolicy is not Never."""
+    """Whether the pod may preempt other pods: its preemptionPolicy is not Never."""
     created: str
     extra: Amounts = field(default_factory=dict)
-    """Resources that its devices take from the node, in addition to its requests."""
+    """Resources that the devices of the pod take from the node, in addition to the pod's requests."""
     group: GroupKey | None = None
     """The group that the pod names."""
     joins: bool = False
     """Whether the pod names a group or a queue; checks of groups and queues are skipped for other pods."""
     is_placeholder: bool = False
-    """Whether it is a placeholder that reserves resources of a node for another pod."""
+    """Whether the pod is a placeholder that reserves resources of a node for another pod."""
     admitted: dict[str, str] = field(default_factory=dict)
     """The queue that the pod was charged to when it was placed, by the label of the queue system."""
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the API server has the node of the pod."""
+        """Whether the pod has a node in the API server (spec.nodeName)."""
         return bool(self.document["spec"].get("nodeName"))
 
     def admitted_to(self, label: str) -> str:

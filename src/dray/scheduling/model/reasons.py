@@ -107,7 +107,7 @@ class Code(Enum):
     GANG_NOT_READY = auto()
     """(group, number of pods that can be tried, number needed)"""
     GANG_MISMATCH = auto()
-    """(what differs, group)"""
+    """(field that differs, group)"""
     GROUP_INVALID = auto()
     """(group, what is wrong, where)"""
     TOPOLOGY_INVALID = auto()

@@ -17,15 +17,15 @@ class Status:
     resolvable: bool = True
     """Whether the rejection may end when pods are removed from the node."""
     error: bool = False
-    """Whether it cannot be decided if the pod fits: the attempt ends for all nodes."""
+    """Whether the plugin failed to decide if the pod fits. The attempt then ends for all nodes."""
     pending: bool = False
-    """Whether the rejection ends as soon as a write in progress is done: nothing is reported."""
+    """Whether the rejection ends as soon as a write in progress is done. Such a rejection is not reported."""
     waits_for: tuple[ObjectRef, ...] = ()
     """Objects whose creation or change may end the rejection."""
     alike: Hashable = None
-    """Equal for pods that are rejected for the same reason and that the same change would help: they wait together."""
+    """A key: pods with equal keys are rejected for the same reason, wait together and are retried together."""
     lets_pass: bool = False
-    """Whether no other pod of the queue has to wait for the pod, which waits for something else than quota."""
+    """Whether other pods of the queue may be placed before the pod, which waits for something else than quota."""
 
     @classmethod
     def of(cls, plugin: str, code: Code, *args: str, resolvable: bool = True, error: bool = False) -> Status:
@@ -33,7 +33,7 @@ class Status:
 
     @classmethod
     def unschedulable(cls, text: str, *, resolvable: bool = True, waits_for: tuple[ObjectRef, ...] = ()) -> Status:
-        """For plugins of users: `text` is shown after the number of nodes with the same text."""
+        """Returns a rejection by a user's plugin; `text` is shown after the number of nodes with the same text."""
         return cls("", (Reason(Code.PLUGIN, (text,)),), resolvable, waits_for=waits_for)
 
 

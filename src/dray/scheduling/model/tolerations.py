@@ -1,6 +1,7 @@
 """Tolerations: whether a pod tolerates the taints of a node.
 
-They match as tolerations of devices do. In addition, the operators Gt and Lt compare the value of a taint as a number.
+Tolerations of pods match as tolerations of devices do. In addition, the operators Gt and Lt compare the value of a
+taint as a number.
 """
 
 from __future__ import annotations

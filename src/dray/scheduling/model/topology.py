@@ -55,7 +55,7 @@ def values_of(node: Node, path: Path) -> Values | None:
 
 
 def domains_of(path: Path, nodes: Mapping[int, Node]) -> list[Domain]:
-    """All domains of a path; one domain with all nodes if the path is empty."""
+    """Returns the domains of a path; one domain with all nodes if the path is empty."""
     if not path:
         return [Domain((), (), tuple(nodes))]
     by_values: dict[Values, list[int]] = {}

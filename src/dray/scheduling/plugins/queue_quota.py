@@ -63,7 +63,7 @@ class QueueQuota(Plugin):
             assert problem is not None
             awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
             return Status(self.name, (problem,), waits_for=awaited, lets_pass=True)
-        wanted = policy.charges.costs.wanted(queue, (pod,), self._state.groups.company(pod))
+        wanted = policy.charges.costs.wanted(queue, (pod,), self._state.groups.number_to_admit(pod))
         ask = Ask((pod,), queue, wanted, priority, cycle.now)
         if self._queues.is_held_up(policy, ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))

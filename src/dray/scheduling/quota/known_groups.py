@@ -33,13 +33,13 @@ class KnownGroups(Protocol):
         ...
 
     def is_elastic(self, group: Group) -> bool:
-        """Returns True if pods beyond the minimum of the group are placed after it and removed before it."""
+        """Returns True if pods beyond the minimum of the group are placed last and evicted first."""
         ...
 
-    def least(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
+    def next_to_place(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
         """Returns the waiting pods of a group that are placed next: of an elastic group as many as it lacks."""
         ...
 
-    def spare(self, group: Group) -> set[str]:
+    def surplus(self, group: Group) -> set[str]:
         """Returns the uids of running pods beyond the minimum of an elastic group."""
         ...

@@ -193,7 +193,7 @@ class KaiQueues:
     def surplus_of(self, pods: Iterable[Pod]) -> set[str]:
         """The uids of pods beyond the minimum of their elastic groups."""
         groups = {group.key: group for pod in pods if pod.group is not None and (group := self._groups.of(pod))}
-        return {uid for group in groups.values() for uid in self._groups.spare(group)}
+        return {uid for group in groups.values() for uid in self._groups.surplus(group)}
 
     def is_preemptible(self, pod: Pod) -> bool:
         group = self._groups.of(pod) if pod.group is not None else None
@@ -254,7 +254,7 @@ class KaiQueues:
         root, queue = self._groups.root(group), self.queue_of(pod)
         if not isinstance(root, Group) or queue is None:
             return None
-        return self.charges.costs.wanted(queue, self._groups.least(root, self._groups.waiting(root)))
+        return self.charges.costs.wanted(queue, self._groups.next_to_place(root, self._groups.waiting(root)))
 
     def not_before(self, pod: Pod) -> float:
         """The time before which nobody is removed for the sake of the pod; 0 where it does not say so."""
