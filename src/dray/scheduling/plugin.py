@@ -1,22 +1,22 @@
 """Plugin: one rule by which pods are scheduled, a filter, a score or both.
 
-The stages of an attempt, each with what a plugin may do there; what it does not define is skipped:
+The stages of an attempt, each with what a plugin may do there. Stages that a plugin does not define are skipped:
 
     pre_enqueue   whether the pod may be tried at all
-    prefilter     once for the pod: reject it, say that this plugin does not matter to it, or prepare `cycle.data`
+    prefilter     once for the pod: reject it, skip this plugin for it, or prepare `cycle.data`
     filter        for a node: None, or a Status that says why not
     score         for a node that fits: 0 to 100, times `weight`; `normalize` scales the scores of all nodes
-    reserve       the pod is going to the node: take what it requires there; `unreserve` gives it back
+    reserve       the pod is assumed on the node: take what it requires there; `unreserve` releases it
 
-None stands for "no objection" wherever a Status may be answered.
+A method that may return a Status returns None if the plugin does not reject the pod.
 
-`depends_on` says what an answer of `filter` and `score` depends on beside the pod. Answers that depend on the node, the
-pods on it or its devices are kept until that changes, and shared between pods of one signature; `sign` adds to the
-signature what this plugin reads of a pod. The same declaration is the queueing hint: a pod that was rejected is tried
-again when something changed that an answer depends on, or an object that the Status waits for.
+`depends_on` says what an answer of `filter` and `score` depends on beside the pod. Answers that depend on the node, its
+pods or its devices are kept until one of these changes, and shared between pods with the same signature; `sign` adds
+the fields to the signature that this plugin reads of a pod. `depends_on` is also the queueing hint: a rejected pod is
+tried again when something changes that an answer depends on, or an object that the Status waits for.
 
-Plugins of users are written against this class too, and run behind `GuardedPlugin`. They import from this module alone,
-which offers the reasons and statuses that they answer with.
+Users write plugins against this class too, and these run behind `GuardedPlugin`. They import from this module alone,
+which offers the reasons and statuses that plugins return.
 """
 
 from __future__ import annotations
@@ -54,38 +54,39 @@ class Skip(Enum):
 
 
 SKIP: Final = Skip.SKIP
-"""What `prefilter` and `prescore` answer where the plugin has nothing to say about the pod."""
+"""The answer of `prefilter` and `prescore` if the plugin does not concern the pod."""
 
 
 class FailurePolicy(Enum):
-    """What happens to pods once a plugin of a user is switched off, in the words of admission webhooks."""
+    """Says what happens to pods after a user's plugin was switched off. The values are those of admission webhooks."""
 
     IGNORE = "Ignore"
-    """They are placed without it."""
+    """Pods are placed without the plugin."""
     FAIL = "Fail"
-    """They wait: for rules that must hold or nothing is to be placed."""
+    """Pods wait. Use this for rules without which no pod may be placed."""
 
 
 class Plugin:
     name: str = ""
-    """That of the class, unless it says otherwise."""
+    """The name of the plugin; the name of its class by default."""
     depends_on: Depends = Depends.CLUSTER
     weight: int = 1
     lazy: bool = False
-    """`filter` is expensive: all nodes get `precheck` instead, and those that would be chosen `filter`."""
+    """Whether `filter` is expensive: all nodes get `precheck`, and only nodes that would be chosen get `filter`."""
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
-    """Only of plugins of users; the scheduler's own are never switched off."""
+    """Used only for plugins of users; the scheduler's own plugins are never switched off."""
 
     cluster: Iterable[Node] = ()
-    """All nodes with the pods on them, for plugins of users: set before the first attempt. Who reads it depends on
-    CLUSTER."""
+    """The nodes with the pods on them, for plugins of users; set before the first attempt. A plugin that reads this
+    must declare that it depends on CLUSTER."""
 
     def __init_subclass__(cls) -> None:
         if not cls.__dict__.get("name"):
             cls.name = cls.__name__
 
     def sign(self, document: Object) -> Hashable:
-        """What answers that are kept depend on of a pod, unless the scheduler's own plugins read it too."""
+        """Returns the fields of the pod that answers of this plugin depend on, as one value. Fields that the
+        scheduler's own plugins read need not be included."""
         return None
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -95,38 +96,41 @@ class Plugin:
         return None
 
     def precheck(self, cycle: Cycle, node: Node) -> Status | None:
-        """A quick form of `filter` that may let nodes pass that do not fit, or be UNSURE."""
+        """Returns a quick answer in place of `filter`: it may accept nodes that do not fit, or return UNSURE."""
         return None
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
         return None
 
     def details(self, cycle: Cycle, node: Node) -> tuple[Any, ...]:
-        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.model.reasons`."""
+        """Returns details of a rejection by `filter`, for explanations: see `dray.scheduling.model.reasons`."""
         return ()
 
     def prescore(self, cycle: Cycle) -> Skip | None:
-        """Before scores that are not kept: SKIP where they do not matter to the pod."""
+        """Runs once before scores that are not kept; returns SKIP if the plugin does not score nodes for the pod."""
         return None
 
     def score(self, cycle: Cycle, node: Node) -> int:
         return 0
 
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
-        """Scores by node number of the nodes that fit, scaled to 0 to 100; empty where they do not differ."""
+        """Returns the scores of the feasible nodes, by node number, scaled to 0 to 100; empty if they do not differ."""
         return scores
 
     def rescore(self, cycle: Cycle, node: Node) -> bool:
-        """Whether `filter` found that the node deserves a lower score than it had; the nodes are then ranked again."""
+        """Whether `filter` found that the node needs a lower score; the nodes are then ranked again."""
         return False
 
     def reserve(self, cycle: Cycle, node: Node) -> None:
         pass
 
     def unreserve(self, cycle: Cycle, node: Node) -> tuple[ObjectRef, ...]:
-        """The pod was bound or will not be: drops what is not written, and says which objects others may now have."""
+        """Releases what `reserve` took and was not written, after the pod was bound or its binding failed.
+
+        Returns the objects that other pods may wait for and can use now.
+        """
         return ()
 
     def defines(self, method: str) -> bool:
-        """Whether there is more to a stage than what stands here."""
+        """Whether the plugin overrides the method of this class."""
         return getattr(type(self), method) is not getattr(Plugin, method)

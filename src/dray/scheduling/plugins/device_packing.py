@@ -42,8 +42,8 @@ class DevicePacking(Plugin):
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """A higher score for nodes that waste less. With a negative weight, for nodes with fewer devices in use, and
-        only for pods that claim devices."""
+        """Returns a higher score for nodes that waste less. With a negative weight, nodes with fewer devices in use get
+        a higher score, and only for pods that claim devices."""
         inventory, demand = self._state.inventory, cycle.claims.demand
         view = inventory.judged_view(node.document)
         if view is None:
@@ -59,15 +59,15 @@ class DevicePacking(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """What a request takes: a number of devices, and amounts of their capacities (none: whole devices)."""
+    """The devices that a request takes: their number, and amounts of their capacities (none: whole devices)."""
 
     count: int
     amounts: Mapping[str, int]
-    """In nanos, by name of the capacity."""
+    """Amounts in billionths, by name of the capacity."""
 
 
 def takes(requests: Sequence[Object]) -> list[Take]:
-    """What the first alternative of each request takes."""
+    """Returns the devices that the first alternative of each request takes."""
     found = []
     for request in requests:
         subrequest = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), None)
@@ -126,7 +126,7 @@ def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
 
 
 def _placed(view: View, parts: Mapping[int, int], take: Take) -> tuple[int, int]:
-    """How much of the node's devices a request takes, and how much is left over on the devices that it shares."""
+    """Returns how much of the node's devices a request takes, and how much is left on the devices that it shares."""
     if not take.amounts:
         return take.count * _WHOLE, 0
     fits = []

@@ -105,7 +105,7 @@ class DynamicResources(Plugin):
         return demand.precheck(self._state.inventory, self._state.resources, node) if demand else None
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
-        """Searches for devices; leaves what it found in `cycle.devices`."""
+        """Searches for devices on the node; stores the result in `cycle.devices`."""
         cycle.devices = None
         if cycle.nodes is not None and node.number not in cycle.nodes:
             return NOT_AVAILABLE
@@ -158,8 +158,8 @@ class DynamicResources(Plugin):
     def plan(
         self, cycle: Cycle, node: Node, allocation: Allocation | None, extended: ExtendedResourceClaim | None
     ) -> Status | None:
-        """Leaves the devices in `cycle.devices`, if the pod's queue has quota for them and the node has the resources
-        that they take from it."""
+        """Stores the devices in `cycle.devices`, if the pod's queue has quota for them and the node has the resources
+        that they take from the node."""
         if allocation is not None and cycle.claims.demand.uncertain:
             allocations = dict(zip(allocation.claims, allocation.results, strict=True))
             if (status := self._state.queues.beyond(cycle.pod, node, allocations)) is not None:
@@ -202,7 +202,8 @@ class DynamicResources(Plugin):
         return [*claims.unallocated, claim], ExtendedResourceClaim(claim, tuple(mappings))
 
     def _payable(self, cycle: Cycle, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
-        """The claims without alternatives that the pod's queue has no quota for, and why those were dropped."""
+        """Returns the claims without the alternatives that the pod's queue has no quota for, and why these were
+        dropped."""
         return self._state.queues.payable(cycle.pod, claims) if cycle.claims.demand.prioritised else (claims, None)
 
     def _allocate(self, cycle: Cycle, node: Node, claims: Sequence[Object]) -> Allocation | Status:
@@ -212,7 +213,7 @@ class DynamicResources(Plugin):
         known = self.searches.known(cycle.claims.demand, node)
         if known is not None and known.results is None:
             return Status(self.name, (known.reason,))
-        # Half of the budget is kept, so that a hard search on one node does not use up that of the others.
+        # Half of the budget is kept, so that a hard search on one node does not use up the budget for other nodes.
         with work.share(work.left // 2):
             if known is not None and known.results is not None:
                 try:

@@ -1,4 +1,4 @@
-"""GangScheduling: holds back a pod until its group exists, and as many pods of it as have to start together."""
+"""GangScheduling: holds back a pod until its group exists and has as many pods as have to start together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 
 ANY_TOPOLOGY: Final = ObjectRef("Topology", "", "")
-"""What pods wait for that name levels which no Topology has."""
+"""The object that pods wait for if they name levels that no Topology has."""
 _CHECKS: Final = [api.pod_problem for api in APIS.values() if api.pod_problem is not None]
 
 

@@ -1,4 +1,4 @@
-"""GpuFractions: rejects pods that request a share of a GPU by annotations; a ResourceClaim has to do that."""
+"""GpuFractions: rejects pods that request a share of a GPU by annotations. They have to use a ResourceClaim."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class NodeAffinity(Plugin):
 
 
 def _expressions(requirements: Requirements) -> Iterator[tuple[str, Object]]:
-    """All expressions of nodeSelector and required node affinity, each with the field of a term that it belongs to."""
+    """Returns the expressions of nodeSelector and required node affinity, each with the field of its term."""
     for key, value in requirements.node_selector.items():
         yield "matchExpressions", {"key": key, "operator": "In", "values": [value]}
     for term in requirements.node_affinity.terms if requirements.node_affinity is not None else ():

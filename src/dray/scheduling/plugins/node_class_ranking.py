@@ -16,7 +16,7 @@ from dray.scheduling.model.reasons import Code, RuleMismatch
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 
-# More than all other scores of a node together.
+# The weight exceeds the sum of all other scores of a node.
 _STEP: Final = 1 << 40
 
 

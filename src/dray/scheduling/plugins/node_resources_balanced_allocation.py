@@ -22,7 +22,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
 
 def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int) -> int:
-    """100 if cpu and memory are used in equal parts, 50 if one is full and the other empty."""
+    """Returns 100 if cpu and memory are used in equal parts, 50 if one is full and the other empty."""
     if not cpu or not memory:
         return 100
     of_cpu, of_memory = min(1.0, used_cpu / cpu), min(1.0, used_memory / memory)

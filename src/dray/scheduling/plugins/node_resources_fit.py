@@ -13,7 +13,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import Depends, Plugin
 
 _FIRST: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
-# A reason names at most so many resources.
+# The maximum number of resources that a reason names.
 _MOST_NAMED: Final = 20
 _NONE: Final[Amounts] = {}
 _NO_NAMES: Final[frozenset[str]] = frozenset()
@@ -79,7 +79,7 @@ def insufficient(
 
 
 def room(requirements: Requirements, node: Node, served: frozenset[str], most: int) -> int:
-    """For how many pods with these requirements the node has resources, up to `most`."""
+    """Returns the number of pods with these requirements that the node has resources for, up to `most`."""
     if requirements.ports:
         most = min(most, 1)
     most = min(most, node.allocatable.get(PODS, 0) - len(node.pods))

@@ -1,6 +1,6 @@
 """PodClaimReader: the claims of a pod as they are at the start of an attempt.
 
-It also tells on which nodes the devices of allocated claims can be used, and whether other pods use a claim.
+The reader also tells on which nodes the devices of allocated claims can be used, and whether other pods use a claim.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class PodClaimReader:
         self._plugin = plugin
         self._timeout = binding_timeout
         self._selected: dict[int, tuple[Object, int, frozenset[int]]] = {}
-        """By the identity of a node selector: the selector, the revision of nodes, and the nodes that it selects."""
+        """Nodes that a node selector selects, with the selector and the revision of nodes, by identity of the
+        selector."""
 
     def read(self, cycle: Cycle) -> PodClaims | Status:
         """The claims of the pod as they are now; a Status if one of them does not exist or is being allocated."""

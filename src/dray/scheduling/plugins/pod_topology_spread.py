@@ -33,7 +33,8 @@ class PodTopologySpread(Plugin):
         return None
 
     def _limits(self, pod: Pod, constraints: Sequence[SpreadConstraint]) -> list[tuple[str, Mapping[str, int], int]]:
-        """For each constraint: its key, the pods by domain, and with how many a domain can still take this pod."""
+        """Returns for each constraint its key, the number of pods by domain, and the most pods with which a domain
+        still accepts this pod."""
         keys = _keys(constraints)
         namespaces = self._state.affinity.namespaces
         limits: list[tuple[str, Mapping[str, int], int]] = []
@@ -57,8 +58,8 @@ class PodTopologySpread(Plugin):
         return None if cycle.pod.requirements.pod_terms.schedule_anyway else SKIP
 
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
-        """A higher score for nodes with fewer pods in their domains. Scores depend on which nodes fit, so they are
-        computed here and not in `score`."""
+        """Returns higher scores for nodes with fewer pods in their domains. Scores depend on which nodes fit, so they
+        are computed here and not in `score`."""
         constraints = cycle.pod.requirements.pod_terms.schedule_anyway
         keys = _keys(constraints)
         nodes = [node for number in scores if (node := self._state.numbered[number]) is not None]
@@ -90,7 +91,7 @@ class PodTopologySpread(Plugin):
             domains = self._domains(pod, constraint, keys)
             pods = [domains.get(node.labels[key], 0) for node in nodes]
             size = len({node.labels[key] for node in nodes})
-        # Makes constraints with many small domains count as much as those with a few large ones.
+        # Constraints with many small domains count as much as constraints with a few large domains.
         weight = log(size + 2)
         for node, count in zip(nodes, pods, strict=True):
             raw[node.number] += count * weight + (constraint.max_skew - 1)

@@ -1,6 +1,6 @@
-"""QueueQuota: a pod in a queue is placed only where the queue has quota left for it, and when its turn has come.
+"""QueueQuota: places a pod of a queue only on nodes that the queue has quota left for, and only when it is its turn.
 
-The plugin only asks. What an attempt learnt about quota is registered by `register`, once the attempt knows it.
+The plugin itself changes no state. An attempt calls `register` to register what it found out about quota.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, Alike, alike
 
 @dataclass(frozen=True, slots=True)
 class QueuedAsk:
-    """What a pod asks for, and whom; left in the cycle."""
+    """The quota that a pod asks for, and the policy of its queue; `prefilter` stores it in `cycle.data`."""
 
     policy: QueuePolicy
     ask: Ask
 
     @property
     def is_uniform(self) -> bool:
-        """Whether it makes no difference to the queue to which node a pod goes."""
+        """Whether the pod uses the same quota of the queue on every node."""
         return self.policy.queue(self.ask.queue).is_uniform
 
     def lacks(self, reason: Reason) -> ObjectRef:
-        """What pods wait for that are refused for the reason."""
+        """Returns the object that pods wait for if they are rejected for the reason."""
         return ObjectRef(QUOTA, "", self.policy.queue(self.ask.queue).limits[reason.args[0]])
 
 
 def held_up(queue: str) -> Status:
-    """Others have to go first: who is next is woken when they have gone."""
+    """Returns the status of a pod that has to wait for pods before it in its queue. Its turn wakes it."""
     return Status(QueueQuota.name, (Reason(Code.QUEUE_HELD_UP, (queue,)),), waits_for=(ANY_QUEUE,))
 
 
 class QueueQuota(Plugin):
     weight = 100_000
-    """The order of flavors is that of their queue, whatever else speaks for a node."""
+    """The weight exceeds all other scores, so that flavors are used in the order of the queue."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -58,7 +58,7 @@ class QueueQuota(Plugin):
         if not memberships:
             return SKIP
         policy, (queue, priority) = memberships[0]
-        problem = self._problem(pod, [each for each, _ in memberships])
+        problem = self._problem(pod, [policy for policy, _ in memberships])
         if problem is not None or not queue:
             assert problem is not None
             awaited = (ANY_QUEUE, *_awaited(problem, pod, policy))
@@ -74,12 +74,12 @@ class QueueQuota(Plugin):
             if not alone:
                 return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
             return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=alike(root, _line(policy, ask), ask))
-        # Where every node is as good as any other, and nobody comes along, that was all.
+        # No filter of nodes is needed if the pod is in no group and all nodes use the same quota.
         return SKIP if alone and policy.queue(queue).is_uniform else None
 
     def _problem(self, pod: Pod, policies: Sequence[QueuePolicy]) -> Reason | None:
         if len(policies) > 1:
-            return Reason(Code.QUEUE_CONTRADICTION, (", ".join(each.label for each in policies),))
+            return Reason(Code.QUEUE_CONTRADICTION, (", ".join(policy.label for policy in policies),))
         return policies[0].problem(pod, self._state.affinity.namespaces.get(pod.key[0]) or {})
 
     def prescore(self, cycle: Cycle) -> Skip | None:
@@ -97,8 +97,8 @@ class QueueQuota(Plugin):
 
 
 def register(state: State, cycle: Cycle, status: Status | None) -> None:
-    """Registers what the prefilter found out about the quota of a single pod: that the pod waits for quota, that it has
-    enough, or that others need not wait for it. `status` is the answer of all plugins together."""
+    """Registers what the prefilter found out about the quota of a single pod: whether the pod waits for quota or has
+    enough quota, or whether other pods need not wait for it. `status` is the answer of all plugins together."""
     asked, queues, uid = cycle.data.get(QueueQuota.name), state.queues, cycle.pod.uid
     is_refused = status is not None and status.plugin == QueueQuota.name
     if not is_refused and not isinstance(asked, QueuedAsk):
@@ -116,12 +116,12 @@ def register(state: State, cycle: Cycle, status: Status | None) -> None:
 
 
 def _line(policy: QueuePolicy, ask: Ask) -> str:
-    """What a pod says of its queue, with its namespace."""
+    """Returns the queue name in the label of the pod, with the namespace of the pod."""
     return f"{ask.pod.key[0]}/{ask.pod.labels.get(policy.label) or ask.queue}"
 
 
 def _awaited(problem: Reason, pod: Pod, policy: QueuePolicy) -> list[ObjectRef]:
-    """The objects beside queues that may remove the problem."""
+    """Returns the objects, beside queues, whose change may solve the problem."""
     if problem.code is not Code.QUEUE_UNCOVERED_CLASS:
         return []
     claims = [ObjectRef(CLAIM, *key_of(claim)) for claim in policy.charges.costs.claims_of(pod)]

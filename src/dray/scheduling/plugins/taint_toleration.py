@@ -25,12 +25,12 @@ class TaintToleration(Plugin):
         self._state = state
 
     def sign(self, document: Object) -> Hashable:
-        """Flavors of queues may have tolerations for the pods that get them."""
+        """Returns namespace and queues of the pod, since flavors of a queue may add tolerations to its pods."""
         tolerant = self._state.queues.tolerant
         if not tolerant:
             return None
         labels = labels_of(document)
-        names = tuple(name for each in tolerant if (name := labels.get(each)))
+        names = tuple(name for label in tolerant if (name := labels.get(label)))
         return (document["metadata"].get("namespace"), *names) if names else None
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
@@ -55,7 +55,7 @@ class TaintToleration(Plugin):
 
 
 def untolerated(state: State, pod: Pod, node: Node) -> list[Object]:
-    """The taints that reject the pod; those that its node class or the flavors of its queue tolerate are left out."""
+    """Returns the taints that reject the pod. The pod's node class and the flavors of its queue may tolerate taints."""
     requirements, classes = pod.requirements, state.node_classes
     return [
         taint

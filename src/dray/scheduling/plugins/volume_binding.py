@@ -2,7 +2,7 @@
 
 The node affinity of a volume decides which nodes reach it. A claim that waits for its first consumer is annotated with
 the pod's node, if its StorageClass can provision a volume there, and must be bound before the pod. If the scheduler
-may not read volumes or classes, they are not checked.
+may not read volumes or classes, volumes are not checked.
 """
 
 from __future__ import annotations
