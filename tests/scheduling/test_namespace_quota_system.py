@@ -111,7 +111,7 @@ class QuotaWalk(core_walk.CoreWalk):
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_random_walk_with_quotas_of_namespaces_is_sound(seed, monkeypatch):
     monkeypatch.setattr(core_walk, "_ORDER", ("Namespace", *core_walk._ORDER))
-    walk = QuotaWalk(seed, with_queues=False)
+    walk = QuotaWalk(seed)
     walk.put(namespace(cpu=4000, devices=6))
     for number in range(200):
         walk.step()
