@@ -86,6 +86,7 @@ class Core:
         found = []
         while (action := self.scheduler.next(self.now)) is not None or self.scheduler.interrupted:
             found += [action] if action is not None else []
+            assert len(found) < 50_000, f"there is no end to it: {found[-2:]}"
         return found
 
     def later(self, seconds=20.0):

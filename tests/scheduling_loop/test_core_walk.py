@@ -16,7 +16,15 @@ STEPS = int(os.environ.get("DRAY_CORE_WALK_STEPS", "200"))
 )
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
 def test_core_walk(seed, system):
-    walk = CoreWalk(seed, system)
+    walk_on(CoreWalk(seed, system))
+
+
+def test_a_walk_in_which_a_pod_evicted_others_without_end():
+    """Before its victim, a pod of a gang, was deleted, the pod chose another pod of the gang, and the first again."""
+    walk_on(CoreWalk(5, "flavors"))
+
+
+def walk_on(walk):
     for number in range(STEPS):
         walk.step()
         if number % 25 == 24:

@@ -393,8 +393,7 @@ class Scheduler:
     def refusal_failed(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
-        self.state.groups.unmark_evicted(victims)
-        if self.state.queues.unmark_evicted(victims):
+        if any((self.state.groups.unmark_evicted(victims), self.state.queues.unmark_evicted(victims))):
             self._retry_places(now)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
             queued = self.queue.get(pod.uid)

@@ -105,7 +105,8 @@ class Candidates:
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether the pod is being deleted, or was chosen for eviction before."""
-        return is_deleting(pod.document) or pod.uid in self._state.queues.evicted
+        state = self._state
+        return is_deleting(pod.document) or pod.uid in state.queues.evicted or state.groups.is_evicted(pod)
 
     def _may_go(self, pod: Pod) -> bool:
         return self.rule.may_go(pod) or self.is_leaving(pod)

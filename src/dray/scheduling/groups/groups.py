@@ -295,11 +295,17 @@ class Groups(GroupMembers):
             if pod.group is not None and pod.uid in self.members(pod.group).placed:
                 self._members_to_change(pod.group).deleting.add(pod.uid)
 
-    def unmark_evicted(self, pods: Iterable[Pod]) -> None:
-        """Notes that the pods could not be evicted."""
-        for pod in pods:
-            if pod.group is not None and pod.group in self._members and not is_deleting(pod.document):
+    def unmark_evicted(self, pods: Iterable[Pod]) -> bool:
+        """Notes that the pods could not be evicted. Returns whether others may have counted on some of them to end."""
+        marked = [pod for pod in pods if self.is_evicted(pod) and not is_deleting(pod.document)]
+        for pod in marked:
+            if pod.group is not None:
                 self._members_to_change(pod.group).deleting.discard(pod.uid)
+        return bool(marked)
+
+    def is_evicted(self, pod: Pod) -> bool:
+        """Tells whether the pod is in a group and was chosen for eviction, or is being deleted."""
+        return pod.group is not None and pod.uid in self.members(pod.group).deleting
 
     def ready(self, pod: Pod, *, is_ready: bool) -> None:
         """Notes whether a waiting pod can be tried."""
