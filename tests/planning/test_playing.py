@@ -150,6 +150,13 @@ def test_pods_that_waited_before_have_their_turn_first():
     assert places(outcome) == {"late": ""}
 
 
+def test_a_claim_of_a_late_version_is_given_back_when_its_pod_leaves():
+    user, held = running("old", "a", "gpu-0", owner="")
+    held["metadata"] = {**held["metadata"], "resourceVersion": "123456", "ownerReferences": []}
+    outcome = played(scene(*node("a", 1), template(), user, held, wanted=[pod("p", priority=5)]))
+    assert places(outcome) == {"p": "a"}
+
+
 def test_a_scene_is_not_changed_by_playing_it():
     made = scene(*node("a", 1), template(), *running("low", "a", "gpu-0"), wanted=[pod("p", priority=5)])
     assert played(made) == played(made)

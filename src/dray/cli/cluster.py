@@ -189,6 +189,10 @@ def _ask_snapshot(where: Where, path: Path, work: Callable[[Cluster], Awaitable[
     except ApiError as error:
         complain(error)
         sys.exit(1)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # No API server checked the objects of a file.
+        click.echo(one_line(f"error: {path} has an object that cannot be read: {error!r}"), err=True)
+        sys.exit(2)
 
 
 def snapshot_cluster(path: Path, namespace: str = "") -> Cluster:

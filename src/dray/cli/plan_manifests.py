@@ -12,6 +12,7 @@ from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, spec_of, text
 from dray.api.times import text_of
+from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.cli.claim_specs import made_pod_spec
 from dray.cli.manifests import Manifest
 from dray.cli.stored import Namespaces, Unusable, decoded, read_workload
@@ -49,7 +50,6 @@ _NAMESPACED: Final = (
     "ResourceClaim",
     "ResourceClaimTemplate",
 )
-_SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 @dataclass(slots=True)
@@ -141,18 +141,16 @@ def _identified(obj: Object, kind: str) -> Object:
 
 
 def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
+    """Returns the pod with the priority of its class; an API server does not take any other from a manifest."""
     spec = spec_of(pod)
-    if spec.get("priority") is not None:
-        return pod
-    found = dict(_priorities(spec, classes))
-    return {**pod, "spec": {**spec, **found}} if found else pod
+    return {**pod, "spec": {**spec, "priority": 0, **dict(_priorities(spec, classes))}}
 
 
 def _priorities(spec: Mapping[str, object], classes: Sequence[Object]) -> Iterator[tuple[str, object]]:
     """Yields what the API server fills in from the PriorityClass of a pod."""
     name = text(spec.get("priorityClassName"))
-    if name in _SYSTEM:
-        yield "priority", _SYSTEM[name]
+    if name in SYSTEM_CLASSES:
+        yield "priority", SYSTEM_CLASSES[name]
     for each in classes:
         if key_of(each)[1] == name or (not name and mapping(each).get("globalDefault")):
             yield "priority", each.get("value", 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
-from dray.api.objects import Object, key_of
+from dray.api.objects import Object, key_of, version_of
 from dray.api.times import text_of
 from dray.scheduling.scheduler import Scheduler
 from dray.snapshot.listing import Unreadable, fill
@@ -98,6 +98,9 @@ class StoredObjects:
             named = {"apiVersion": api_version, "kind": kind}
             for each in objects.get(kind, ()):
                 self._objects[_key(kind, *key_of(each))] = {**each, **named}
+        # What is written from now on is newer than everything that was listed.
+        newest = max((version_of(each) for kind in _CHANGED for each in objects.get(kind, ())), default=0)
+        self._versions = count(newest + 1)
         fill(self._scheduler, objects, now, unreadable)
 
     def _adopted(self, pod: Object) -> Object:
