@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dray.api.objects import Object, key_of, labels_of, mapping, mappings, spec_of, text
+from dray.api.objects import Object, key_of, labels_of, mapping, mappings, spec_of, status_of, text
 from dray.api.pods import is_terminal, node_of
 from dray.api.resource_claims import reserved_for, results_of
 from dray.planning.changes import Change, set_quota
@@ -17,6 +18,7 @@ from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 _TYPE: Final = "node.kubernetes.io/instance-type"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _MOST_FREED: Final = 12
+_MACHINES: Final = (1, 2, 4, 8)
 _MORE: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Amounts of quota that are tried on top of what there is."""
 
@@ -111,41 +113,59 @@ def _released(claim: Object, uid: str) -> Object:
 
 
 def further_machines(scene: Scene) -> Iterator[Change]:
-    """Yields one more machine of each type that the cluster has, as its nodes of the type are."""
-    examples: dict[str, Object] = {}
+    """Yields more machines of each kind that the cluster has, as its nodes of the kind are: one, then several."""
+    devices: Counter[tuple[str, str]] = Counter()
+    for each in scene.of("ResourceSlice"):
+        spec = spec_of(each)
+        devices[str(spec.get("nodeName")), str(spec.get("driver"))] += len(mappings(spec.get("devices")))
+    examples: dict[object, Object] = {}
+    drivers = sorted({driver for _, driver in devices})
     for node in scene.of("Node"):
-        name = str(labels_of(node).get(_TYPE) or "")
-        known = examples.get(name)
+        name = key_of(node)[1]
+        counts = tuple(devices[name, driver] for driver in drivers)
+        kind = labels_of(node).get(_TYPE), repr(status_of(node).get("allocatable")), counts
+        known = examples.get(kind)
         if known is None or (_is_unusable(known) and not _is_unusable(node)):
-            examples[name] = node
-    for name, node in examples.items():
-        yield _one_more(name or f"machine like node {key_of(node)[1]}", node)
+            examples[kind] = node
+    for count in _MACHINES:
+        for node in examples.values():
+            yield _more_machines(count, node)
 
 
 def _is_unusable(node: Object) -> bool:
     return bool(spec_of(node).get("unschedulable") or spec_of(node).get("taints"))
 
 
-def _one_more(type_: str, node: Object) -> Change:
+def _more_machines(count: int, node: Object) -> Change:
     old = key_of(node)[1]
-    new = f"{old}-added"
+    named = str(labels_of(node).get(_TYPE) or f"{'machine' if count == 1 else 'machines'} like node {old}")
 
     def apply(scene: Scene) -> Scene:
         slices = [each for each in scene.of("ResourceSlice") if spec_of(each).get("nodeName") == old]
-        spec = {name: value for name, value in spec_of(node).items() if name != "unschedulable"}
-        labels = {**labels_of(node), **({_HOSTNAME: new} if _HOSTNAME in labels_of(node) else {})}
-        metadata = {**node["metadata"], "name": new, "uid": f"node/{new}", "labels": labels}
+        names = [f"{old}-added-{number}" for number in range(count)]
         return scene.with_cluster(
-            Node=[*scene.cluster.get("Node", ()), {**node, "metadata": metadata, "spec": spec}],
-            ResourceSlice=[*scene.cluster.get("ResourceSlice", ()), *(_renamed(each, new) for each in slices)],
+            Node=[*scene.cluster.get("Node", ()), *(_twin(node, name) for name in names)],
+            ResourceSlice=[
+                *scene.cluster.get("ResourceSlice", ()),
+                *(_renamed(each, name) for name in names for each in slices),
+            ],
         )
 
-    return Change("AddMachines", f"add 1 {type_}", apply, (type_,))
+    return Change("AddMachines", f"add {count} {named}", apply, (named,) * count)
+
+
+def _twin(node: Object, name: str) -> Object:
+    """Returns a node of another name that is otherwise the same, and takes pods."""
+    spec = {member: value for member, value in spec_of(node).items() if member != "unschedulable"}
+    labels = {**labels_of(node), **({_HOSTNAME: name} if _HOSTNAME in labels_of(node) else {})}
+    metadata = {**node["metadata"], "name": name, "uid": f"node/{name}", "labels": labels}
+    return {**node, "metadata": metadata, "spec": spec}
 
 
 def _renamed(slice_: Object, node: str) -> Object:
     """Returns the slice of another node; a pool that is named after its node gets the new name."""
     spec = spec_of(slice_)
     pool = {**mapping(spec.get("pool")), "name": node}
-    metadata = {"name": f"{slice_['metadata']['name']}-added", "uid": f"{slice_['metadata']['name']}-added"}
+    name = f"{slice_['metadata']['name']}-{node}"
+    metadata = {"name": name, "uid": name}
     return {**slice_, "metadata": metadata, "spec": {**spec, "nodeName": node, "pool": pool}}
