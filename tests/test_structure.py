@@ -23,13 +23,11 @@ MOST_QUOTA_METHODS = 12
 LONG_MODULES = {
     "attempts/group_attempts.py": 418,
     "quota/queues.py": 443,
-    "scheduler.py": 426,
+    "scheduler.py": 425,
 }
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 
-LONG_FUNCTIONS = {
-    "attempts/queueing_hints.py QueueingHints._move": 47,
-}
+LONG_FUNCTIONS: dict[str, int] = {}
 """Functions with more than MOST_FUNCTION_LINES lines, and how many they may have at most."""
 
 _QUEUE_RECORD = "QueuedPod and WaitEntry are records of the queue; nobody reads these as the result of a call."
@@ -95,7 +93,7 @@ SETS_ATTRIBUTES = {
     },
     "waiting/reported_reasons.py": {"reported": _QUEUE_RECORD},
     "waiting/timers.py": {"timer": _QUEUE_RECORD},
-    "waiting/wait_entries.py": {"diagnosis entry failures not_before timer trying wait": _QUEUE_RECORD},
+    "waiting/wait_entries.py": {"diagnosis entry failures not_before seen timer trying wait": _QUEUE_RECORD},
 }
 """By module: attributes that are set on objects which the function did not create, and why."""
 

@@ -62,6 +62,8 @@ def test_keeping_a_place_wakes_nobody_again_and_again() -> None:
     assert len([action for action in actions if action is not None]) == 1
 
 
+VALUES = (("low", 1), ("high", 10))
+
 APART = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -152,3 +154,20 @@ def test_resources_are_free_for_others_if_one_of_two_kept_places_moves_away() ->
     assert bound(core.later()) == {}
     keep_all({first: Preemption("a", ()), second: Preemption("b", ())})
     assert bound(core.later()) == {"waiting": "a"}
+
+
+def test_what_pods_caused_when_they_were_tried_is_no_reason_to_try_them_again() -> None:
+    core = Core(objects.node("n"), *(pod_of(name, value=value, nodeSelector={"no": "where"}) for name, value in VALUES))
+    core.later()
+    low, high = core.scheduler.queue.all()
+    core.scheduler.nominations.keep(low.pod, Preemption("n", ()))
+    core.later()
+    core.decisions = 0
+    core.state.vacated("n", ())
+    core.scheduler.hints.attempted(high)
+    core.later()
+    assert core.decisions == 1, "low is tried, as its place is there"
+    core.scheduler.nominations.keep(low.pod, Preemption("n", ()))
+    core.state.vacated("n", ())
+    core.later()
+    assert core.decisions == 3

@@ -237,6 +237,7 @@ class Scheduler:
                 action = self._attempt(queued, now, work)
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
+            self.hints.attempted(queued)
             if action is not None:
                 self._note_evictions(action, now)
                 return action
@@ -292,12 +293,10 @@ class Scheduler:
     def _take_turns(self) -> None:
         """Pods wait in the queues as these are now, which may have come after them, and by their own arrival."""
         queues = self.state.queues
-        moved = self.queue.pop_moved()
-        changed = self.queue.all() if queues.changed else moved
-        queues.changed = False
+        moved, is_changed, queues.changed = self.queue.pop_moved(), queues.changed, False
         # Those are woken for whom there is more than before.
         queues.refresh()
-        for queued in changed:
+        for queued in self.queue.all() if is_changed else moved:
             known = self.queue.get(queued.pod.uid) is queued
             if known and queued.subqueue not in (SubQueue.GATED, SubQueue.IN_FLIGHT):
                 self.queue.take_turn(queued, queues.wait(queued.pod, queued.arrival))

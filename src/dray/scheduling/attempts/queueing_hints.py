@@ -8,6 +8,7 @@ answers are kept; where they let it pass, or pods on it could be preempted, the 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 from dray.allocation import Work
 from dray.scheduling.core.cycle import Cycle, PodClaims
@@ -20,7 +21,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import UNSURE
 from dray.scheduling.waiting.queue import Queue
-from dray.scheduling.waiting.queued_pods import SubQueue, WaitEntry
+from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, WaitEntry
 
 
 class Waiters:
@@ -59,6 +60,62 @@ class Waiters:
                     del self._pods[each]
 
 
+class _Change(NamedTuple):
+    """What changed that an entry has not seen."""
+
+    nodes: set[int] | None
+    """The numbers of the nodes where something became free or possible; None for any."""
+    pods: bool = False
+    """Whether pods came to nodes or left them."""
+    labels: bool = False
+    """Whether nodes came, went or got other labels."""
+    kept: int | None = None
+    """The lowest priority of those that have a place kept on one of the nodes."""
+    bound: bool = False
+    """Whether a pod was bound."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether pods that depend on the whole cluster may be helped."""
+        return self.pods or self.labels
+
+    def lets_evict(self, entry: WaitEntry) -> bool:
+        """Whether pods may be evicted for the entry that were being bound before."""
+        return self.bound and bool(entry.wait.binding)
+
+
+class _Changes:
+    """What changed since entries were last moved. Entries that were tried meanwhile have seen a part of it."""
+
+    def __init__(self, state: State, nominations: Nominations, seen: Seen, *, bound: bool) -> None:
+        self._state = state
+        self._nominations = nominations
+        self._seen = seen
+        self._bound = bound
+        self._known: dict[Seen, _Change] = {}
+
+    def unknown_to(self, entry: WaitEntry) -> _Change:
+        seen = self._seen
+        if entry.seen.helped > seen.helped or entry.seen.pods > seen.pods:
+            seen = Seen(max(seen.helped, entry.seen.helped), max(seen.pods, entry.seen.pods), seen.nodes)
+        change = self._known.get(seen)
+        if change is None:
+            state, nodes = self._state, self._state.helped.since(seen.helped)
+            pods, labels = state.pods_revision != seen.pods, state.nodes_revision != seen.nodes
+            change = self._known[seen] = _Change(nodes, pods, labels, self._kept(nodes), self._bound)
+        return change
+
+    def _kept(self, changed: set[int] | None) -> int | None:
+        """The lowest priority of those that have a place kept on the nodes that changed."""
+        nodes = self._state.nodes
+        found = [
+            priority
+            for name, priority in (self._nominations.lowest().items() if changed and self._nominations else ())
+            if changed and (node := nodes.get(name)) is not None and node.number in changed
+        ]
+        return min(found, default=None)
+
+
 class QueueingHints:
     def __init__(
         self,
@@ -73,9 +130,7 @@ class QueueingHints:
         self._framework = framework
         self._preemptor = preemptor
         self._nominations = nominations
-        self._seen_helped = 0
-        self._seen_pods = 0
-        self._seen_nodes = 0
+        self._seen = Seen()
         self._in_turn: dict[Hashable, tuple[WaitEntry, set[int] | None]] = {}
         """Entries that a change may help, whose queues take turns: by key, with the changed nodes; None for any."""
         self._helped_by: dict[Hashable, set[int] | None] = {}
@@ -100,7 +155,7 @@ class QueueingHints:
         self._in_turn = {
             key: (entry, changed)
             for key, (entry, changed) in self._in_turn.items()
-            if entry.members and self._may_help(entry, changed, now, work, pods=False, nodes=False)
+            if entry.members and self._may_help(entry, _Change(changed), now, work)
         }
         if self._in_turn:
             entry, changed = self._in_turn.pop(self._first_in_turn())
@@ -128,54 +183,65 @@ class QueueingHints:
 
     def _move(self, now: float, work: Work) -> None:
         state = self._state
-        seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
-        if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self.pod_bound:
+        if self._seen == self._now_seen() and not self.pod_bound:
             return
-        since = self._seen_helped
-        changed = state.helped.since(since)
-        pods = state.pods_revision != self._seen_pods
-        nodes = state.nodes_revision != self._seen_nodes
-        bound, self.pod_bound = self.pod_bound, False
-        self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
-        self._seen_nodes = state.nodes_revision
-        kept = None
+        changes = _Changes(state, self._nominations, self._seen, bound=self.pod_bound)
+        before, self._seen, self.pod_bound = self._seen, self._now_seen(), False
         if self._nominations:
-            self._move_nominated(since, changed is None, now)
-            kept = self._kept(changed)
+            self._move_nominated(before.helped, now)
         for entry in self._queue.entries:
             if entry.trying is not None:
                 continue
-            removable = bound and entry.wait.binding
+            change = changes.unknown_to(entry)
             try:
-                helps = removable or self._may_help(entry, changed, now, work, pods, nodes)
-                ahead = helps and now < entry.not_before and changed and self._fits(entry, changed, now, work)
-                if (
-                    not ahead
-                    and kept is not None
-                    and (first := entry.first()) is not None
-                    and first.pod.priority > kept
-                ):
-                    # What is kept for the less urgent looks taken, and is not for it.
-                    helps = ahead = True
+                helps, ahead = self._judge(entry, change, now, work)
             except Exception as error:
                 # Trying it tells what is wrong with it.
                 state.report("asking whether a change helps unschedulable pods", error)
                 helps, ahead = True, False
-            first = entry.first() if helps else None
-            if first is not None and first.turn is not None and changed is not None and not removable:
-                if entry.wait.cluster_wide and (pods or nodes):
-                    # What helps it may be elsewhere than where its turn is looked for.
-                    self._queue.entries.move_to_active(entry, now)
-                known = self._in_turn.get(entry.wait.key, (entry, set()))[1]
-                self._in_turn[entry.wait.key] = entry, known | changed if known is not None else None
-                continue
-            if ahead:
-                self._queue.entries.let_ahead(entry)
             if helps:
-                self._queue.entries.move_to_active(entry, now)
+                self._wake(entry, change, now, ahead=ahead)
 
-    def _move_nominated(self, since: int, everywhere: bool, now: float) -> None:
+    def _judge(self, entry: WaitEntry, change: _Change, now: float, work: Work) -> tuple[bool, bool]:
+        """Whether the change may help the entry; and whether so much that it need not wait for the end of its
+        backoff."""
+        helps = change.lets_evict(entry) or self._may_help(entry, change, now, work)
+        ahead = helps and now < entry.not_before and bool(change.nodes)
+        if ahead and change.nodes and self._fits(entry, change.nodes, now, work):
+            return True, True
+        first = entry.first()
+        if change.kept is not None and first is not None and first.pod.priority > change.kept:
+            # What is kept for the less urgent looks taken, and is not for it.
+            return True, True
+        return helps, False
+
+    def _wake(self, entry: WaitEntry, change: _Change, now: float, *, ahead: bool) -> None:
+        """Tries the first pod of the entry, or has it wait for its turn."""
+        first, key = entry.first(), entry.wait.key
+        if first is not None and first.turn is not None and change.nodes is not None and not change.lets_evict(entry):
+            if entry.wait.cluster_wide and change.is_wide:
+                # What helps it may be elsewhere than where its turn is looked for.
+                self._queue.entries.move_to_active(entry, now)
+            known = self._in_turn.get(key, (entry, set()))[1]
+            self._in_turn[key] = entry, known | change.nodes if known is not None else None
+            return
+        if ahead:
+            self._queue.entries.let_ahead(entry)
+        self._queue.entries.move_to_active(entry, now)
+
+    def attempted(self, queued: QueuedPod) -> None:
+        """Notes that the pod was tried: whatever it left itself is no reason to try it again, which would have no
+        end."""
+        if queued.entry is not None:
+            self._queue.entries.note_seen(queued.entry, self._now_seen())
+
+    def _now_seen(self) -> Seen:
+        state = self._state
+        return Seen(state.helped.end, state.pods_revision, state.nodes_revision)
+
+    def _move_nominated(self, since: int, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
+        everywhere = self._state.helped.since(since) is None
         for uid in self._nominations.to_retry(since):
             queued = self._queue.get(uid)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
@@ -183,27 +249,16 @@ class QueueingHints:
             if everywhere or not self._state.queues.awaits_quota(uid):
                 self._queue.activate(queued, now)
 
-    def _kept(self, changed: set[int] | None) -> int | None:
-        """The lowest priority of those that have a place kept on the nodes that changed."""
-        nodes = self._state.nodes
-        found = [
-            priority
-            for name, priority in self._nominations.lowest().items()
-            if changed and (node := nodes.get(name)) is not None and node.number in changed
-        ]
-        return min(found, default=None)
-
-    def _may_help(
-        self, entry: WaitEntry, changed: set[int] | None, now: float, work: Work, pods: bool, nodes: bool
-    ) -> bool:
-        if changed is None or (entry.wait.cluster_wide and (pods or nodes)):
+    def _may_help(self, entry: WaitEntry, change: _Change, now: float, work: Work) -> bool:
+        wait = entry.wait
+        if change.nodes is None or (wait.cluster_wide and change.is_wide):
             return True
-        if entry.wait.nodes is not None:
+        if wait.nodes is not None:
             # Which nodes those are depends on which there are.
-            return nodes or not entry.wait.nodes.isdisjoint(changed)
-        if entry.wait.signature is None:
-            return bool(changed)
-        return self._fits(entry, changed, now, work, preempting=True)
+            return change.labels or not wait.nodes.isdisjoint(change.nodes)
+        if wait.signature is None:
+            return bool(change.nodes)
+        return self._fits(entry, change.nodes, now, work, preempting=True)
 
     def _fits(self, entry: WaitEntry, changed: set[int], now: float, work: Work, *, preempting: bool = False) -> bool:
         """Whether a pod of the entry fits on one of the nodes that changed, as far as can be told cheaply; or could, if

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop
+from typing import Final, NamedTuple
 
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
@@ -22,6 +23,17 @@ class SubQueue(Enum):
     UNSCHEDULABLE = "unschedulable"
     IN_FLIGHT = "in flight"
     """Decided, and being written."""
+
+
+class Seen(NamedTuple):
+    """How far the changes of the state were looked at: positions of its log and revisions."""
+
+    helped: int = 0
+    pods: int = 0
+    nodes: int = 0
+
+
+_NOTHING_SEEN: Final = Seen()
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +68,8 @@ class WaitEntry:
     not_before: float = 0.0
     timer: float = 0.0
     """When a timer rings for it; of several only the earliest is kept."""
+    seen: Seen = _NOTHING_SEEN
+    """What had changed when one of them was last tried: they know that, as far as it was not caused by them."""
 
     def first(self) -> QueuedPod | None:
         while self.order:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.waiting.queued_pods import QueuedPod, WaitEntry
+from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, WaitEntry
 from dray.scheduling.waiting.timers import Timers
 from dray.scheduling.waiting.waits import Wait
 
@@ -85,6 +85,10 @@ class WaitEntries:
         """Notes whether pods that are being bound may be evicted for pods of the entry afterwards."""
         if entry.wait.binding != binding:
             entry.wait = replace(entry.wait, binding=binding)
+
+    def note_seen(self, entry: WaitEntry, seen: Seen) -> None:
+        """Notes which changes were known when a pod of the entry was last tried, or were caused by that."""
+        entry.seen = seen
 
     def outdate(self, entry: WaitEntry) -> None:
         """What was found out about the nodes for pods of the entry no longer holds."""
