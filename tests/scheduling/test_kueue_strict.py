@@ -42,44 +42,44 @@ def woken():
 def line(woken, *places):
     made = StrictFIFO(woken.extend)
     for uid, turn, workload in places:
-        made.join(uid, "q", turn, workload)
+        made.add(uid, "q", turn, workload)
     return made
 
 
 def test_only_the_next_is_woken(woken):
     made = line(woken, *((f"p{n}", (0, n), n) for n in range(5)))
     assert [made.is_held_up(f"p{n}") for n in range(5)] == [False, True, True, True, True]
-    made.leave("p3")
+    made.remove("p3")
     assert woken == []
-    made.leave("p0")
+    made.remove("p0")
     assert woken == ["p1"]
 
 
 def test_pods_of_one_workload_do_not_hold_up_each_other(woken):
     made = line(woken, ("a", (0, 1), "g"), ("x", (0, 2), "x"), ("b", (0, 3), "g"))
     assert [made.is_held_up(each) for each in "axb"] == [False, True, False]
-    made.leave("a")
+    made.remove("a")
     assert woken == ["x"]
-    made.leave("x")
+    made.remove("x")
     assert woken == ["x", "b"]
 
 
 def test_groups_of_one_turn_do_not_hold_up_each_other(woken):
     made = line(woken, ("x", (0, 1), "x"), ("a", (0, 2), "g"), ("b", (0, 2), "h"), ("y", (0, 3), "y"))
-    made.leave("x")
+    made.remove("x")
     assert sorted(set(woken)) == ["a", "b"]
     assert not made.is_held_up("b")
     assert made.is_held_up("y")
 
 
-def test_who_joins_again_where_it_stands_wakes_nobody(woken):
+def test_a_pod_that_is_added_again_in_its_place_wakes_no_pod(woken):
     made = line(woken, ("a", (0, 1), "a"), ("b", (0, 2), "b"))
-    made.join("a", "q", (0, 1), "a")
+    made.add("a", "q", (0, 1), "a")
     assert woken == []
-    made.join("a", "q", (0, 3), "a")
+    made.add("a", "q", (0, 3), "a")
     assert woken == ["b"]
     assert made.is_held_up("a")
-    made.join("b", "other", (0, 2), "b")
+    made.add("b", "other", (0, 2), "b")
     assert woken == ["b", "a"]
 
 

@@ -1,9 +1,9 @@
-"""Borrowers: queues that use more than their own, as one sees them that wants something back.
+"""Borrowers: queues that use more than their quota, from which another queue may reclaim.
 
-From the queue that asks the cohorts are walked up. At each of them, whoever borrows on the other branches is found; a
-branch that is within what it and all below it have is passed over, whatever its queues borrow from each other. Above
-the lowest cohort whose quota is enough for what is asked, the queue has a right to it that borrowers do not have: they
-owe it, however little is the queue's own.
+The search starts at the queue that asks for quota and visits its cohorts upwards. In each cohort it finds the queues
+below other children that borrow. A child that uses no more than its own quota and that of its descendants is skipped,
+even if queues below it borrow from each other. Borrowers owe quota to the asking queue if they are found above the
+lowest cohort whose quota is enough for what is asked, however small the quota of the queue itself is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dray.scheduling.quota.quota_tree import QuotaNode
 class Borrower:
     queue: QuotaNode
     common: QuotaNode
-    """The cohort in which it and the queue that asks meet."""
+    """The lowest cohort that contains both the borrower and the queue that asks."""
     owes: bool
-    """Whether what is asked is not beyond the quota of the branch of `common` that the asking queue is in."""
+    """Whether a descendant of `common` on the path to the asking queue would not borrow with what is asked."""
 
     def is_borrowing(self, assets: Collection[Asset]) -> bool:
-        """Whether it and the cohorts between it and the common one still borrow one of the assets."""
+        """Whether the queue and its cohorts below the common cohort still borrow one of the assets."""
         for node in path_of(self.queue):
             if node is self.common:
                 return True
@@ -36,7 +36,7 @@ class Borrower:
 
 
 def borrowers(own: QuotaNode, wanted: Mapping[Asset, int], assets: Collection[Asset]) -> Iterator[Borrower]:
-    """Yields the queues that borrow one of the assets; `wanted` is all that the queue asks for."""
+    """Yields the queues that borrow one of the assets; `wanted` are all amounts that the queue asks for."""
     entitled, owes = own.entitled(wanted), False
     for below, common in pairwise(path_of(own)):
         owes = owes or below is entitled
@@ -44,15 +44,15 @@ def borrowers(own: QuotaNode, wanted: Mapping[Asset, int], assets: Collection[As
             yield Borrower(queue, common, owes)
 
 
-def _below(cohort: QuotaNode, passed: QuotaNode, assets: Collection[Asset]) -> Iterator[QuotaNode]:
+def _below(cohort: QuotaNode, skipped: QuotaNode, assets: Collection[Asset]) -> Iterator[QuotaNode]:
     for child in cohort.children:
-        if child is passed or not _is_borrowing(child, assets):
+        if child is skipped or not _is_borrowing(child, assets):
             continue
         if child.is_queue:
             yield child
         else:
-            yield from _below(child, passed, assets)
+            yield from _below(child, skipped, assets)
 
 
 def _is_borrowing(node: QuotaNode, assets: Collection[Asset]) -> bool:
-    return any(node.is_borrowing(each) for each in assets)
+    return any(node.is_borrowing(asset) for asset in assets)

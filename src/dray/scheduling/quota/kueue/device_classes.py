@@ -1,9 +1,9 @@
-"""CoveredClasses: the device classes of which a ClusterQueue lets its pods have devices.
+"""CoveredClasses: the device classes whose devices pods of a ClusterQueue may use.
 
 A queue with quota for devices covers the classes that its quota names, by themselves, by their extended resource or by
-the capacity of their devices. It lets no pod in with devices of another class, unless an annotation allows it. Kueue
-lets no workload in with a class that is mapped to no resource, or to one that the queue does not cover. Queues without
-quota for devices do not count them.
+the capacity of their devices. The queue admits no pod with devices of another class, unless an annotation allows it.
+Kueue admits no workload with a class that is mapped to no resource, or to a resource that the queue does not cover.
+Queues without quota for devices do not count devices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CoveredClasses:
     def __init__(self, resources: ResourceMap) -> None:
         self._resources = resources
         self._excluded: dict[tuple[str, str], Reason | None] = {}
-        """Cache by queue and class of the reason to reject; it is looked up for every pod of a queue."""
+        """Reasons to reject a class, by queue and class. The cache is read for every pod of a queue."""
 
     def clear(self) -> None:
         """Clears the cache, because queues or classes changed."""
@@ -33,7 +33,7 @@ class CoveredClasses:
         return self._excluded[key]
 
     def limits(self, queue: ClusterQueue) -> bool:
-        """Whether the queue has quota for devices, and lets nobody in with others."""
+        """Whether the queue has quota for devices, and admits no pod with devices of other classes."""
         if queue.allows_uncovered_classes:
             return False
         return any(IMPLICIT in name or self._resources.class_of(name) is not None for name in queue.covering)

@@ -1,4 +1,4 @@
-"""KueueEvictions: which pods are evicted for pods of a Kueue queue, for quota or for a place."""
+"""KueueEvictions: the pods that may be evicted for pods of a Kueue queue, to free quota or nodes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class KueueEvictions:
         return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
 
     def _gives_way(self, queue: str) -> bool:
-        """Whether the queue borrows, of a flavor that not all have: where all have one, pods reclaim only if they lack
-        quota."""
-        queues = (self._known[each] for each in self._tree.related(queue))
+        """Whether the queue borrows and queues of its cohort have several flavors. With a single flavor, pods reclaim
+        only if they lack quota."""
+        queues = (self._known[name] for name in self._tree.related(queue))
         if all(map(self._queues.flavors.is_uniform, queues)):
             return False
         return any(self._tree.is_borrowing(queue, asset) for asset in self._tree.node(queue).used)
@@ -69,9 +69,9 @@ class KueueEvictions:
                     own = self._queues.charges.below(queue, self._ask.priority, asset)
                 elif known.preempts != "Never":
                     own = self._tree.used(queue, asset)
-                is_its_own = not self._tree.is_borrowing(queue, asset, amount - own)
-                may_come_back = known.reclaims != "Never" and (is_its_own or self._tree.is_owed(queue, asset, amount))
-                if may_come_back or amount <= self._tree.available(queue, asset) + own:
+                within_quota = not self._tree.is_borrowing(queue, asset, amount - own)
+                may_reclaim = known.reclaims != "Never" and (within_quota or self._tree.is_owed(queue, asset, amount))
+                if may_reclaim or amount <= self._tree.available(queue, asset) + own:
                     break
             else:
                 return False
@@ -85,8 +85,8 @@ class KueueEvictions:
         try:
             return all(
                 any(
-                    self._tree.available(queue, Asset(each, name)) >= amount
-                    for each in self._queues.flavors.of(known, name)
+                    self._tree.available(queue, Asset(flavor, name)) >= amount
+                    for flavor in self._queues.flavors.of(known, name)
                 )
                 for (_, name), amount in reserved.items()
             )

@@ -1,9 +1,10 @@
-"""FairPreemption: whom to remove for quota where the shares of queues count (Kueue's fair sharing).
+"""FairPreemption: the units to evict for quota by the shares of queues (Kueue's fair sharing).
 
-Down from the topmost cohort, always where the share is highest, a queue is found that has somebody who may go. A unit
-goes if the queue that wants its quota, with what it wants, has no larger share than that queue without the unit
-(`LessThanOrEqualToFinalShare`), or, where that is not enough, a smaller one than that queue has
-(`LessThanInitialShare`). Shares are compared right below the cohort that both have in common.
+The search goes down from the topmost cohort, to the child with the highest share, and finds a queue that has units to
+evict. A unit is evicted if the share of the queue that asks, including what it asks for, is not larger than the share
+of the other queue without the unit (`LessThanOrEqualToFinalShare`). If that does not free enough, a unit is also
+evicted if the share of the queue that asks is smaller than the share of the other queue (`LessThanInitialShare`).
+Shares are compared right below the lowest cohort that contains both queues.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dray.scheduling.quota.quota_tree import QuotaNode
 FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE: Final = "LessThanInitialShare"
 STRATEGIES: Final = ((FINAL_SHARE,), (INITIAL_SHARE,), (FINAL_SHARE, INITIAL_SHARE))
-"""The lists that are allowed; the last is the default."""
+"""The allowed lists of strategies; the last is the default."""
 
 
 class FairPreemption:
@@ -30,7 +31,7 @@ class FairPreemption:
         self._own = preemption.tree.node(preemption.queue.name)
         self._path = path_of(self._own)
         self._left: dict[str, list[RunningUnit]] = {}
-        """The units of each queue that have not been looked at, in order."""
+        """The units of each queue that have not been considered yet, in order."""
         self._victims: list[RunningUnit] = []
 
     def find(self) -> list[RunningUnit] | None:
@@ -43,7 +44,7 @@ class FairPreemption:
             if not done and len(self._strategies) > 1:
                 done = self._run(retry, self._strategies[1], [])
         if done:
-            return preemption.let_back(self._victims, borrowing=True)
+            return preemption.without_needless(self._victims, borrowing=True)
         for unit in self._victims:
             self._trial.restore(unit)
         return None
@@ -84,7 +85,7 @@ class FairPreemption:
         return share <= left
 
     def _next(self, cohort: QuotaNode) -> QuotaNode | None:
-        """The queue whose turn it is to give something; None where nobody is left."""
+        """Returns the queue whose unit is considered next; None if no queue below the cohort has units left."""
         if cohort.is_queue:
             return cohort if self._left.get(cohort.name) else None
         found: list[tuple[Share, bool, QuotaNode]] = []
@@ -94,4 +95,4 @@ class FairPreemption:
                 chosen = self._next(child)
                 if chosen is not None:
                     found.append((share, not child.is_queue, chosen))
-        return max(found, key=lambda each: each[:2])[2] if found else None
+        return max(found, key=lambda entry: entry[:2])[2] if found else None

@@ -1,9 +1,9 @@
-"""FlavorReclaim: in which flavor pods are evicted for quota, and which.
+"""FlavorReclaim: the flavor in which pods are evicted for quota, and the units to evict.
 
-Flavors are tried in the order of the queue. The best is the one in which borrowers of other queues are enough, then the
-one that is borrowed from the closest cohort afterwards, then the first. A queue may also say that the first flavor
-counts in which pods can be evicted. For more than the nominal quota of the queue nobody is evicted, unless a cohort
-below the topmost has so much, the queue may preempt while it borrows, or shares count.
+Flavors are tried in the order of the queue. The best flavor is one in which it suffices to evict pods of other queues,
+then the one for which the queue has to borrow from the closest cohort, then the first flavor. The queue may also ask
+for the first flavor in which pods can be evicted. If the queue asks for more than its nominal quota, no pod is evicted,
+unless a cohort below the topmost has enough quota, the queue may preempt while it borrows, or fair sharing is on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dray.scheduling.quota.kueue.policy import KueueQueues
 
 _NO_COHORT: Final = "queue "
-# No pods of the own queue are evicted, and nothing is borrowed.
+# The cost if no pods of the same queue are evicted and nothing is borrowed.
 _CHEAPEST: Final = (False, 0)
 
 
@@ -35,18 +35,19 @@ class FlavorReclaim:
         self._is_fair = queues.is_fair(self._root)
 
     def find(self) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        """The units to evict, and what the pods are charged to then; None where that cannot be."""
+        """Returns the units to evict and the assets that the pods are charged to then; None if no units can be
+        found."""
         flavors, queue = self._queues.flavors, self._queue
         best: tuple[tuple[bool, int], dict[Asset, int]] | None = None
         latest: list[RunningUnit] | None = None
         for assets in self._queues.ways(self._ask):
             if flavors.has_room(queue, assets) or not self._may_preempt(assets):
-                # It has what it takes and lacks only a place, or it may not take it from anybody.
+                # The queue has enough quota and the pods lack only a node, or the queue may not evict pods for it.
                 continue
             units = self._units(assets)
             if units is None:
                 continue
-            cost = any(each.queue == queue.name for each in units), flavors.borrowing_level(queue, assets)
+            cost = any(unit.queue == queue.name for unit in units), flavors.borrowing_level(queue, assets)
             if queue.preempts_in_first_flavor or cost == _CHEAPEST:
                 return units, assets
             for unit in units:
@@ -55,7 +56,7 @@ class FlavorReclaim:
             best, latest = ((cost, assets), units) if is_best else (best, None)
         if best is None:
             return None
-        # The place that was found last is the one that is kept.
+        # The trial keeps the placement that was found last, so the units are found again unless they were the last.
         units = latest if latest is not None else self._units(best[1])
         return (units, best[1]) if units is not None else None
 

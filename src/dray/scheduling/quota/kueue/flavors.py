@@ -1,5 +1,4 @@
-"""Flavors of Kueue's queues: which nodes each stands for, who may have it, what is left of it, and which is the better
-for whom."""
+"""Flavors: the ResourceFlavors of Kueue, their nodes, the pods that may use them, and the quota left in them."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ from dray.scheduling.quota.queue_policy import Ask, Asset
 from dray.scheduling.quota.quota_tree import QuotaTree
 
 _UNKNOWN: Final = Flavor()
-# Ways to combine the flavors of several groups of resources that are looked at.
+# The maximum number of combinations of flavors of several resource groups that are considered.
 _MOST_WAYS: Final = 16
-# Cohorts above each other that count for the rank of a node, and what each takes off.
+# The maximum number of levels of cohorts that count for the rank of a node, and what each level subtracts.
 _MOST_LEVELS: Final = 4
 _LEVEL: Final = 20
 
@@ -33,7 +32,7 @@ class Flavors:
         self._topologies = topologies
         self._known: dict[str, Flavor] = {}
         self.tolerant = False
-        """Whether pods tolerate something because of a flavor."""
+        """Whether a flavor has tolerations, which pods with the flavor get."""
 
     def put(self, name: str, flavor: Flavor) -> None:
         self._known[name] = flavor
@@ -44,71 +43,71 @@ class Flavors:
         self._count()
 
     def _count(self) -> None:
-        self.tolerant = any(each.tolerations for each in self._known.values())
+        self.tolerant = any(flavor.tolerations for flavor in self._known.values())
 
     def missing(self, queue: ClusterQueue) -> str | None:
-        return next((each for group in queue.groups for each in group.flavors if each not in self._known), None)
+        return next((name for group in queue.groups for name in group.flavors if name not in self._known), None)
 
     def topologies_of(self, queue: ClusterQueue) -> tuple[str, ...]:
         """Returns the topologies that the flavors of the queue name, in their order."""
-        found = (self._known.get(each, _UNKNOWN).topology for group in queue.groups for each in group.flavors)
-        return tuple(dict.fromkeys(each for each in found if each))
+        found = (self._known.get(name, _UNKNOWN).topology for group in queue.groups for name in group.flavors)
+        return tuple(dict.fromkeys(topology for topology in found if topology))
 
     def missing_topology(self, queue: ClusterQueue) -> str | None:
         named = self.topologies_of(queue)
-        return next((each for each in named if self._topologies.levels(API_GROUP, each) is None), None)
+        return next((topology for topology in named if self._topologies.levels(API_GROUP, topology) is None), None)
 
     def _is_on(self, flavor: Flavor, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels has those of a flavor, and those of its topology."""
+        """Whether a node with these labels has the labels of the flavor and all labels of the flavor's topology."""
         levels = self._topologies.levels(API_GROUP, flavor.topology) if flavor.topology else None
-        return all(labels.get(key) == each for key, each in flavor.labels.items()) and all(
-            each in labels for each in levels or ()
+        return all(labels.get(key) == value for key, value in flavor.labels.items()) and all(
+            level in labels for level in levels or ()
         )
 
     def tell_apart(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
-        """Whether nodes with these labels and with others have different flavors."""
-        return any(self._is_on(each, labels) != self._is_on(each, others) for each in self._known.values())
+        """Whether a node with labels `labels` and a node with labels `others` have different flavors."""
+        return any(self._is_on(flavor, labels) != self._is_on(flavor, others) for flavor in self._known.values())
 
     def of(self, queue: ClusterQueue, resource: str, pod: Pod | None = None) -> tuple[str, ...]:
-        """Returns the flavors in which a queue has quota of the resource; for a pod only those that it may use."""
+        """Returns the flavors in which a queue has quota of the resource; with a pod, only flavors that it may use."""
         group = queue.group_of(resource)
         if group is None:
             return ()
         if pod is None:
             return group.flavors
-        found = tuple(each for each in group.flavors if self._is_open_to(each, pod))
+        found = tuple(name for name in group.flavors if self._is_tolerated(name, pod))
         selector = pod.requirements.node_selector
         if not selector or len(found) < 2:
             return found
-        # Where the pod selects nodes of none, its nodes tell what is wrong.
-        keys = {key for each in group.flavors for key in self._known.get(each, _UNKNOWN).labels} & selector.keys()
-        chosen = tuple(each for each in found if self._is_selected(each, selector, keys))
+        # If the pod selects nodes of none of the flavors, the filters of nodes report that.
+        keys = {key for name in group.flavors for key in self._known.get(name, _UNKNOWN).labels} & selector.keys()
+        chosen = tuple(name for name in found if self._is_selected(name, selector, keys))
         return chosen or found
 
-    def _is_open_to(self, name: str, pod: Pod) -> bool:
-        """Whether the pod tolerates the nodes of a flavor, by itself or since the flavor says so."""
+    def _is_tolerated(self, name: str, pod: Pod) -> bool:
+        """Whether the taints of the flavor are tolerated, by the pod or by tolerations of the flavor."""
         flavor = self._known.get(name, _UNKNOWN)
         if not flavor.taints or not is_repelled(flavor.taints, pod.requirements.tolerations):
             return True
         return all(
-            pod.requirements.tolerations.cover(each) or flavor.tolerations.cover(each)
-            for each in taints.effective(flavor.taints)
+            pod.requirements.tolerations.cover(taint) or flavor.tolerations.cover(taint)
+            for taint in taints.effective(flavor.taints)
         )
 
     def _is_selected(self, name: str, selector: Mapping[str, str], keys: Iterable[str]) -> bool:
-        """Whether the labels of a flavor are those that a pod selects nodes by."""
+        """Whether the labels of a flavor match the node selector of a pod for the given keys."""
         labels = self._known.get(name, _UNKNOWN).labels
         return all(labels.get(key) == selector[key] for key in keys)
 
     def on(self, queue: ClusterQueue, resource: str, node: Node) -> str | None:
-        """The flavor of the resource that the node has: the first whose labels it has."""
+        """Returns the flavor of the resource on the node: the first flavor of the queue whose labels the node has."""
         for name in self.of(queue, resource):
             if self._is_on(self._known.get(name, _UNKNOWN), node.labels):
                 return name
         return None
 
     def is_uniform(self, queue: ClusterQueue) -> bool:
-        """Whether it makes no difference to which node a pod goes."""
+        """Whether pods of the queue use the same quota on every node."""
         for group in queue.groups:
             if len(group.flavors) != 1:
                 return False
@@ -131,7 +130,8 @@ class Flavors:
         return suggestion(name, self._known)
 
     def short(self, queue: ClusterQueue, ask: Ask) -> Reason | None:
-        """Returns which resource the queue has too little of in each flavor, for what is asked."""
+        """Returns the first resource of which no flavor has as much left as is asked for; None if all resources
+        suffice."""
         for name, amount in ask.wanted.items():
             flavors = self.of(queue, name, ask.pod)
             if not flavors:
@@ -145,13 +145,15 @@ class Flavors:
         return None
 
     def _lacking(self, queue: ClusterQueue, assets: list[Asset], amount: int, left: int) -> Reason:
-        """Tells apart pods that can only borrow, since they want more than the quota of the queue in any flavor."""
+        """Returns QUOTA_BORROWING if the queue has nominal quota of the resource, but less than the amount in each of
+        its flavors; otherwise QUOTA."""
         quota = max(queue.quotas[asset].nominal if asset in queue.quotas else 0 for asset in assets)
         args = (queue.name, assets[0].resource, str(amount), str(max(0, left)))
         return Reason(Code.QUOTA_BORROWING, (*args, str(quota))) if 0 < quota < amount else Reason(Code.QUOTA, args)
 
     def short_on(self, queue: ClusterQueue, ask: Ask, node: Node) -> Reason | None:
-        """The same in the flavors of a node."""
+        """Returns the first resource of which the flavor on the node has less left than is asked for; None if there is
+        none."""
         for name, amount in ask.wanted.items():
             flavor = self.on(queue, name, node)
             if flavor is None or flavor not in self.of(queue, name, ask.pod):
@@ -163,8 +165,8 @@ class Flavors:
         return None
 
     def ways(self, queue: ClusterQueue, ask: Ask) -> Iterator[dict[Asset, int]]:
-        """Yields the assets that the pods could be charged to, in the order in which the queue names its flavors:
-        where the queue could have so much at all."""
+        """Yields the assets that the pods can be charged to, in the order of the queue's flavors. Assets of which the
+        queue can never have so much are left out."""
         groups = {queue.group_of(name): name for name in ask.wanted if queue.group_of(name) is not None}
         options = [self.of(queue, name, ask.pod) for name in groups.values()]
         for chosen in islice(product(*options), _MOST_WAYS):
@@ -174,11 +176,11 @@ class Flavors:
                 yield assets
 
     def could_have(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> bool:
-        """Whether the queue could have so much if nobody used anything."""
-        return all(self._tree.most(queue.name, each) >= amount for each, amount in assets.items())
+        """Whether the queue could have the amounts if no other pods used quota."""
+        return all(self._tree.most(queue.name, asset) >= amount for asset, amount in assets.items())
 
     def short_of(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> Reason | None:
-        """The first of the assets that the queue has too little left of."""
+        """Returns a reason for the first of the assets that the queue has too little left of; None if there is none."""
         for asset, amount in assets.items():
             left = self._tree.available(queue.name, asset)
             if amount > left:
@@ -186,28 +188,31 @@ class Flavors:
         return None
 
     def rank(self, queue: ClusterQueue, ask: Ask, node: Node) -> int:
-        """How good the node's flavors are for pods, up to 100: the first that fit, and where the queue wants it so
-        those that are borrowed from the closest cohort, or not at all."""
+        """Returns a score of up to 100 for the flavors of the node. Earlier flavors of the queue get a higher score. If
+        the queue avoids borrowing, flavors without borrowing come first, then flavors borrowed from the closest
+        cohort."""
         rank = 100
         for name, amount in ask.wanted.items():
             flavors, flavor = self.of(queue, name), self.on(queue, name, node)
             if flavor is None:
                 return 0
             assets = {Asset(flavor, name): amount}
-            level = min(_MOST_LEVELS, self.borrowing_level(queue, assets)) if queue.spares_borrowing else 0
+            level = min(_MOST_LEVELS, self.borrowing_level(queue, assets)) if queue.avoids_borrowing else 0
             rank = min(rank, 100 - level * _LEVEL - min(_LEVEL - 1, flavors.index(flavor)))
         return rank
 
     def borrowing_level(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> int:
-        """How far up the queue borrows to have so much more; 0 where it need not."""
-        return max((self._tree.borrowing_level(queue.name, each, amount) for each, amount in assets.items()), default=0)
+        """Returns how many levels up the queue has to borrow for additional amounts; 0 if it need not borrow."""
+        return max(
+            (self._tree.borrowing_level(queue.name, asset, amount) for asset, amount in assets.items()), default=0
+        )
 
     def first(self, queue: ClusterQueue, ways: Sequence[Mapping[Asset, int]]) -> Mapping[Asset, int]:
-        """Returns the way that is taken as things are: the first that there is room for, or the one with the least to
-        borrow where the queue wants it so; the first of all where there is room for none."""
-        fitting = [each for each in ways if self.has_room(queue, each)]
-        if queue.spares_borrowing and fitting:
-            return min(fitting, key=lambda each: self.borrowing_level(queue, each))
+        """Returns the assets that are used at the moment: the first for which there is quota, or the ones borrowed from
+        the closest cohort if the queue avoids borrowing; the first of `ways` if there is quota for none."""
+        fitting = [assets for assets in ways if self.has_room(queue, assets)]
+        if queue.avoids_borrowing and fitting:
+            return min(fitting, key=lambda assets: self.borrowing_level(queue, assets))
         return next(iter(fitting or ways), {})
 
     def has_room(self, queue: ClusterQueue, assets: Mapping[Asset, int]) -> bool:

@@ -1,7 +1,7 @@
 """Queues of `kueue.x-k8s.io`: flavors, queues, cohorts and priorities; a pod names its queue by a label.
 
-Read is what decides how much a queue may use and where. What else they say is listed, so that somebody can be told that
-nobody acts on it.
+The module reads the fields that decide how much a queue may use and where. `ClusterQueue.ignored` lists fields that
+have no effect here, so that users can be told.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ POD_GROUP_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 KINDS: Final = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "WorkloadPriorityClass")
 STRATEGIES: Final = "dray.dev/preemption-strategies"
-"""An annotation of the topmost Cohort: by which shares pods may be removed."""
+"""An annotation of the topmost Cohort: the preemption strategies of fair sharing."""
 HALF_LIFE: Final = "dray.dev/usage-half-life-seconds"
 SAMPLING: Final = "dray.dev/usage-sampling-interval-seconds"
-"""Annotations of a ClusterQueue that lets pods in by what their LocalQueues used."""
+"""Annotations of a ClusterQueue with usage-based admission: half-life and sampling interval of the usage."""
 UNCOVERED_CLASSES: Final = "dray.dev/uncovered-device-classes"
-"""An annotation of a ClusterQueue with quota for devices: `allow` lets pods in with devices of classes that no quota
-covers, and does not count these."""
-# Nobody used so much of anything.
+"""An annotation of a ClusterQueue with quota for devices: `allow` admits pods with devices of classes that no quota
+covers, and does not count these devices."""
+# The upper bound of a usage that is read from a status.
 _MOST_USED: Final = 2.0**100
 _TAINT: Final = ("key", "value", "effect")
-# Values of whenCanPreempt by which the search for a flavor ends where pods can be evicted.
+# Values of whenCanPreempt with which the search for a flavor ends at the first in which pods can be evicted.
 _STOPS: Final = ("MayStopSearch", "Preempt")
 
 
@@ -52,12 +52,12 @@ class ClusterQueue:
     groups: tuple[ResourceGroup, ...]
     quotas: Mapping[Asset, Quota]
     strict: bool
-    """Whether the first that waits holds up those behind it."""
+    """Whether the first waiting workload holds up the workloads behind it (StrictFIFO)."""
     stopped: bool
     namespaces: Object | None
-    """Selects them by their labels; None for none at all."""
+    """A label selector of the namespaces whose pods may use the queue; None: no namespace may."""
     ignored: tuple[str, ...]
-    """Members that nobody acts on."""
+    """Fields that have no effect here, with explanations."""
     reclaims: str = "Never"
     """reclaimWithinCohort: Never, LowerPriority or Any."""
     preempts: str = "Never"
@@ -67,25 +67,25 @@ class ClusterQueue:
     borrows_below: int | None = None
     """borrowWithinCohort.maxPriorityThreshold: pods above this priority are not evicted."""
     drains: bool = False
-    """Whether those have to go that are there."""
+    """Whether running pods of the queue are evicted (stopPolicy HoldAndDrain)."""
     weight: float = 1.0
     fair: bool = False
-    """Whether it says something of shares."""
+    """Whether the queue has a field `fairSharing`."""
     checks: tuple[str, ...] = ()
-    """Admission checks, which nobody answers here."""
-    spares_borrowing: bool = False
-    """Whether a later flavor is better where it need not be borrowed."""
+    """Admission checks, which no controller answers here."""
+    avoids_borrowing: bool = False
+    """Whether a later flavor without borrowing is preferred to an earlier flavor with borrowing."""
     preempts_in_first_flavor: bool = False
-    """Whether the first flavor in which pods can be evicted is taken, rather than the best."""
+    """Whether the first flavor in which pods can be evicted is used, instead of the best such flavor."""
     by_usage: bool = False
-    """Whether pods of LocalQueues that used less go first."""
+    """Whether pods of LocalQueues with less usage are admitted first."""
     half_life: float = 0.0
+    """The number of seconds after which past usage counts half."""
     sampling: float = 0.0
-    """In seconds: how fast use is forgotten, and how often it is looked at."""
-
+    """The number of seconds between two samples of the usage."""
     allows_uncovered_classes: bool = False
     covering: Mapping[str, ResourceGroup] = field(default_factory=dict)
-    """The group that covers each resource."""
+    """The resource group that covers each resource, by name of the resource."""
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         return self.covering.get(resource)
@@ -98,19 +98,20 @@ class LocalQueue:
     drains: bool = False
     weight: float = 1.0
     consumed: Mapping[str, float] = field(default_factory=dict)
-    """The usage in the status of the LocalQueue, and when it was written."""
+    """The usage in the status of the LocalQueue."""
     consumed_at: str = ""
+    """The time of the usage in the status of the LocalQueue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
     labels: Mapping[str, str] = field(default_factory=dict)
-    """The labels of its nodes."""
+    """The labels of the nodes of the flavor."""
     taints: tuple[Object, ...] = ()
     tolerations: Tolerations = field(default_factory=Tolerations)
     """The tolerations of pods that get the flavor."""
     topology: str = ""
-    """The name of the Topology whose labels its nodes have."""
+    """The name of the Topology whose labels the nodes of the flavor have."""
 
 
 def cluster_queue(document: Object) -> ClusterQueue:
@@ -137,13 +138,13 @@ def cluster_queue(document: Object) -> ClusterQueue:
         weight=weight(spec),
         fair="fairSharing" in spec,
         checks=tuple(_checks(spec)),
-        spares_borrowing=mapping(spec.get("flavorFungibility")).get("whenCanBorrow") == "TryNextFlavor",
+        avoids_borrowing=mapping(spec.get("flavorFungibility")).get("whenCanBorrow") == "TryNextFlavor",
         preempts_in_first_flavor=mapping(spec.get("flavorFungibility")).get("whenCanPreempt") in _STOPS,
         by_usage=mapping(spec.get("admissionScope")).get("admissionMode") == "UsageBasedAdmissionFairSharing",
         half_life=_seconds(notes.get(HALF_LIFE), 168 * 3600.0),
         sampling=_seconds(notes.get(SAMPLING), 300.0),
         allows_uncovered_classes=notes.get(UNCOVERED_CLASSES) == "allow",
-        covering={name: each for each in reversed(read) for name in each.covered},
+        covering={name: group for group in reversed(read) for name in group.covered},
     )
 
 
@@ -154,21 +155,21 @@ def _resource_group(document: Object) -> ResourceGroup:
     )
 
 
-def _selector(said: Any) -> Object | None:
+def _selector(value: Any) -> Object | None:
     """Returns the valid part of a label selector; None if there is no selector."""
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         return None
-    expressions = mappings(said.get("matchExpressions"))
+    expressions = mappings(value.get("matchExpressions"))
     return {
-        "matchLabels": mapping(said.get("matchLabels")),
-        "matchExpressions": [{**each, "values": strings(each.get("values"))} for each in expressions],
+        "matchLabels": mapping(value.get("matchLabels")),
+        "matchExpressions": [{**entry, "values": strings(entry.get("values"))} for entry in expressions],
     }
 
 
 def _checks(spec: Object) -> Iterator[str]:
     yield from strings(spec.get("admissionChecks"))
     strategy = mapping(spec.get("admissionChecksStrategy"))
-    yield from (text(each.get("name")) for each in mappings(strategy.get("admissionChecks")))
+    yield from (text(check.get("name")) for check in mappings(strategy.get("admissionChecks")))
 
 
 def _seconds(value: Any, default: float) -> float:
@@ -180,10 +181,10 @@ def _seconds(value: Any, default: float) -> float:
 
 
 def weight(spec: Object) -> float:
-    """Returns the fair weight; 1 if none is given, or an invalid one."""
-    said = mapping(spec.get("fairSharing")).get("weight")
+    """Returns the weight of fair sharing; 1 if the weight is missing or invalid."""
+    written = mapping(spec.get("fairSharing")).get("weight")
     try:
-        found = Quantity.parse(str(said)).as_float() if said is not None else 1.0
+        found = Quantity.parse(str(written)).as_float() if written is not None else 1.0
     except QuantityError:
         return 1.0
     return max(0.0, found)
@@ -193,15 +194,15 @@ def flavor(document: Object) -> Flavor:
     spec = mapping(document.get("spec"))
     return Flavor(
         {key: text(value) for key, value in mapping(spec.get("nodeLabels")).items()},
-        tuple({name: text(each.get(name)) for name in _TAINT} for each in mappings(spec.get("nodeTaints"))),
+        tuple({name: text(taint.get(name)) for name in _TAINT} for taint in mappings(spec.get("nodeTaints"))),
         Tolerations(mappings(spec.get("tolerations"))),
         text(spec.get("topologyName")),
     )
 
 
 def strategies(document: Object) -> tuple[str, ...]:
-    """Returns the preemption strategies of a Cohort; empty if it names none."""
-    return tuple(each.strip() for each in annotations_of(document).get(STRATEGIES, "").split(",") if each.strip())
+    """Returns the preemption strategies of a Cohort; empty if it has no such annotation."""
+    return tuple(name.strip() for name in annotations_of(document).get(STRATEGIES, "").split(",") if name.strip())
 
 
 def local_queue(document: Object) -> LocalQueue:
@@ -218,7 +219,7 @@ def local_queue(document: Object) -> LocalQueue:
 
 
 def _fractions(written: Object) -> Iterator[tuple[str, float]]:
-    """In the units in which pods are counted."""
+    """Yields resources with amounts in the units in which pods are counted; invalid quantities are left out."""
     for name, quantity in written.items():
         with suppress(QuantityError):
             amount = Quantity.parse(str(quantity)).as_float() * (1000 if name == "cpu" else 1)
@@ -230,17 +231,17 @@ def quotas(groups: list[Object]) -> dict[Asset, Quota]:
     found = {}
     for group in groups:
         for flavor in mappings(group.get("flavors")):
-            for each in mappings(flavor.get("resources")):
-                name = text(each.get("name"))
-                limits = (each.get("borrowingLimit"), each.get("lendingLimit"))
+            for resource in mappings(flavor.get("resources")):
+                name = text(resource.get("name"))
+                limits = (resource.get("borrowingLimit"), resource.get("lendingLimit"))
                 found[Asset(text(flavor.get("name")), name)] = Quota(
-                    amount(name, each.get("nominalQuota")) or 0, *(amount(name, limit) for limit in limits)
+                    amount(name, resource.get("nominalQuota")) or 0, *(amount(name, limit) for limit in limits)
                 )
     return found
 
 
 def amount(resource: str, quantity: Any) -> int | None:
-    """In the units in which pods are counted; None where nothing is said."""
+    """Returns a quantity in the units in which pods are counted; None if there is no quantity."""
     return amounts({resource: quantity}).get(resource, 0) if quantity is not None else None
 
 
@@ -251,10 +252,10 @@ def _is_stopped(spec: Object) -> bool:
 def _ignored(spec: Object) -> Iterator[str]:
     borrowing = mapping(mapping(spec.get("preemption")).get("borrowWithinCohort"))
     if "fairSharing" in spec and borrowing.get("policy") not in (None, "Never"):
-        yield "spec.preemption.borrowWithinCohort: shares decide who goes"
+        yield "spec.preemption.borrowWithinCohort: fair sharing decides which pods are evicted"
     fungibility = mapping(spec.get("flavorFungibility"))
     if fungibility.get("whenCanPreempt") in _STOPS:
-        yield "spec.flavorFungibility.whenCanPreempt: nobody is removed where another flavor has room"
+        yield "spec.flavorFungibility.whenCanPreempt: no pod is evicted while another flavor has quota left"
     if fungibility.get("preference") not in (None, "BorrowingOverPreemption"):
         yield "spec.flavorFungibility.preference"
     if spec.get("concurrentAdmissionPolicy"):

@@ -1,4 +1,4 @@
-"""KueueObjects: the objects of Kueue that the scheduler knows, and what follows from several of them together."""
+"""KueueObjects: the objects of Kueue that the scheduler knows, and answers that depend on several of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dray.scheduling.quota.quota_tree import QuotaTree
 
 
 def ignored(kind: str, document: Object) -> Iterator[str]:
-    """Members of an object that nobody acts on."""
+    """Yields the fields of an object that have no effect here."""
     if kind == "ClusterQueue":
         yield from kueue.cluster_queue(document).ignored
     chosen = kueue.strategies(document) if kind == "Cohort" else ()
@@ -33,12 +33,12 @@ class KueueObjects:
         self._cluster_queues: dict[str, ClusterQueue] = {}
         self._local_queues: dict[Key, LocalQueue] = {}
         self._priorities: dict[str, int] = {}
-        """The values of WorkloadPriorityClasses."""
+        """The values of WorkloadPriorityClasses, by name."""
         self._strategies: dict[str, tuple[str, ...]] = {}
         """The preemption strategies of fair sharing, by cohort."""
         self._fair_cohorts: set[str] = set()
         self._fair: set[str] | None = None
-        """The roots where shares count."""
+        """The roots of the trees with fair sharing; None if not computed since the last change."""
 
     def put(self, kind: str, document: Object) -> None:
         name = document["metadata"]["name"]
@@ -86,11 +86,12 @@ class KueueObjects:
         return self._local_queues
 
     def is_fair(self, root: str) -> bool:
-        """Whether shares count among queues that have something in common: where one of them, or a cohort, says so."""
+        """Whether queues below the root share fairly: one of them, or a cohort of the tree, has a field
+        `fairSharing`."""
         if self._fair is None:
             queues = self._cluster_queues.values()
-            self._fair = {self.tree.root(each.name) for each in queues if each.fair}
-            self._fair.update(self.tree.root_of_cohort(each) for each in self._fair_cohorts)
+            self._fair = {self.tree.root(queue.name) for queue in queues if queue.fair}
+            self._fair.update(self.tree.root_of_cohort(cohort) for cohort in self._fair_cohorts)
         return root in self._fair
 
     def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
@@ -108,7 +109,7 @@ class KueueObjects:
         return self._priorities.get(pod.labels.get(kueue.PRIORITY_LABEL, ""), pod.priority)
 
     def inactive(self, queue: ClusterQueue) -> Reason | None:
-        """Why the queue lets nobody in, unless it is stopped."""
+        """Returns why the queue admits no pods; None if it admits pods, or is only stopped."""
         if (flavor := self.flavors.missing(queue)) is not None:
             return Reason(Code.QUEUE_NOT_FOUND, (f"ResourceFlavor {flavor}", self.flavors.similar(flavor)))
         if (topology := self.flavors.missing_topology(queue)) is not None:
@@ -120,7 +121,7 @@ class KueueObjects:
         return None
 
     def has_idle_weight(self, local: Key) -> bool:
-        """Whether a LocalQueue has a weight that counts for nothing, since its queue does not go by what was used."""
+        """Whether the weight of a LocalQueue has no effect, since its ClusterQueue has no usage-based admission."""
         known = self._local_queues.get(local)
         queue = self._cluster_queues.get(known.cluster_queue) if known is not None else None
         return known is not None and known.weight != 1.0 and queue is not None and not queue.by_usage
@@ -131,6 +132,6 @@ class KueueObjects:
         return chosen if chosen in STRATEGIES else STRATEGIES[-1]
 
     def drains(self) -> bool:
-        """Whether some queue is to be left by all its pods."""
+        """Whether the running pods of at least one queue have to be evicted (stopPolicy HoldAndDrain)."""
         queues, local = self._cluster_queues.values(), self._local_queues.values()
-        return any(each.drains for each in queues) or any(each.drains for each in local)
+        return any(queue.drains for queue in queues) or any(queue.drains for queue in local)

@@ -1,9 +1,9 @@
-"""KueueOrder: of pods that could be tried now and share a cohort, whose turn it is.
+"""KueueOrder: decides which of the waiting pods in a tree of cohorts is tried next.
 
-Each queue has a first one: by priority, then by arrival; where the queue goes by use, of the LocalQueue that used
-least. Of these, where shares count, the one is next that need not borrow what it asks for, then the one that leaves its
-queue with the smallest share, from the topmost cohort down. Else the one is next that borrows from the lowest cohort,
-or not at all, then by priority, then by arrival.
+The first pod of each queue is found by priority, then by arrival. With usage-based admission, the LocalQueue with the
+least usage comes first. With fair sharing, the next of these pods is one that need not borrow, then the pod that leaves
+its queue with the smallest share, compared from the topmost cohort down. Without fair sharing, the next pod is one that
+need not borrow, then the pod that borrows from the lowest cohort, then by priority, then by arrival.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dray.scheduling.quota.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The next of a LocalQueue, with what is to be let in with it."""
+    """The next pod of a LocalQueue, with the quota of all pods that are admitted with it."""
 
     lane: str
     queue: str
     turn: tuple[int, int]
-    """Priority and arrival; the lowest is the first."""
+    """The negative priority, and the arrival; the lowest turn comes first."""
     score: float
-    """Usage of the LocalQueue, if that counts."""
+    """The usage of the LocalQueue; 0 without usage-based admission."""
     assets: Mapping[Asset, int]
 
 
@@ -36,7 +36,7 @@ class KueueOrder:
     def __init__(
         self, tree: QuotaTree, head: Callable[[str, Pod], Head | None], is_fair: Callable[[str], bool]
     ) -> None:
-        """`head` describes the next pod of a lane; `is_fair` tells whether shares count below a root."""
+        """`head` returns the Head of a lane with its next pod; `is_fair` tells whether a root has fair sharing."""
         self._tree = tree
         self._head = head
         self._is_fair = is_fair
@@ -54,22 +54,23 @@ class KueueOrder:
         for lane, pod in pods.items():
             head = self._head(lane, pod)
             if head is None:
-                # Its queue is gone: that is told when it is tried.
+                # The queue does not exist any more: the attempt of the pod reports that.
                 return lane
             known = best.get(head.queue)
             if known is None or (head.score, head.turn) < (known.score, known.turn):
                 best[head.queue] = head
         if len(best) > 1 and self._is_fair(root):
             return self._fairest(best.values()).lane
-        return min(best.values(), key=lambda each: (self._level(each), each.turn)).lane
+        return min(best.values(), key=lambda head: (self._level(head), head.turn)).lane
 
     def _level(self, head: Head) -> int:
-        levels = (self._tree.borrowing_level(head.queue, each, amount) for each, amount in head.assets.items())
+        levels = (self._tree.borrowing_level(head.queue, asset, amount) for asset, amount in head.assets.items())
         return max(levels, default=0)
 
     def _fairest(self, heads: Iterable[Head]) -> Head:
-        """The winner of a tournament: the cohort's children that have somebody are compared by whether they borrow what
-        is asked for and by their shares, with the best of each let in, and so on upwards."""
+        """Returns the next pod by fair sharing. In each cohort, from the bottom up, the best pod of each child is
+        found. The children are compared by whether they have to borrow and by their shares, as if that pod were
+        admitted."""
         shares: dict[tuple[str, QuotaNode], tuple[bool, Share]] = {}
         below: dict[QuotaNode, set[QuotaNode]] = {}
         own: dict[QuotaNode, Head] = {}
@@ -81,15 +82,15 @@ class KueueOrder:
             for lower, upper in pairwise(path):
                 below.setdefault(upper, set()).add(lower)
             with with_more(node, head.assets):
-                for each in path:
-                    borrows = each.parent is not None and any(map(each.is_borrowing, head.assets))
-                    shares[head.queue, each] = borrows, share_of(each)
+                for member in path:
+                    borrows = member.parent is not None and any(map(member.is_borrowing, head.assets))
+                    shares[head.queue, member] = borrows, share_of(member)
 
         def best(node: QuotaNode) -> Head:
             if node in own:
                 return own[node]
             found = [(child, best(child)) for child in below[node]]
-            return min(found, key=lambda each: (shares[each[1].queue, each[0]], each[1].turn))[1]
+            return min(found, key=lambda entry: (shares[entry[1].queue, entry[0]], entry[1].turn))[1]
 
         assert top is not None
         return best(top)

@@ -1,4 +1,4 @@
-"""KueueQueues: Kueue's queues as a QueuePolicy: LocalQueues that lead to ClusterQueues, with flavors, in cohorts."""
+"""KueueQueues: the QueuePolicy of Kueue: LocalQueues that refer to ClusterQueues with flavors, in cohorts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, Member, Queue
 
-# Ways to combine the flavors of several kinds of pods that are looked at.
+# The maximum number of combinations of flavors of several kinds of pods that are considered.
 _MOST_WAYS: Final = 32
 
 
@@ -44,7 +44,7 @@ class KueueQueues(KueueObjects):
         self._resources = context.resources
         self._share_sizes = context.capacity.share_sizes
         self._queues: dict[str, Queue] = {}
-        """The queues as the scheduler knows them, until objects change. It is asked several times in each attempt."""
+        """Cached answers of `queue`, dropped when objects change. Each attempt asks several times."""
         self.node_flavors = KueueNodeFlavors(self.flavors, self._cluster_queues)
         self.order = KueueWaiting(self, context)
         costs = ClaimCosts(self, context.claims, share_size=self._share_size, excludes=self._excludes)
@@ -67,7 +67,7 @@ class KueueQueues(KueueObjects):
         if kind == "LocalQueue":
             self.order.usage.remove(key_of(document))
         self._changed()
-        # What was charged to a queue that is gone is not owed to one of the same name that comes later.
+        # Charges to a deleted queue are not transferred to a later queue of the same name.
         self.charges.refresh()
 
     def _changed(self) -> None:
@@ -80,15 +80,15 @@ class KueueQueues(KueueObjects):
         self.order.outdate()
 
     def all(self) -> list[ClusterQueue]:
-        """By name, with what their pods have up to date."""
+        """Returns the ClusterQueues sorted by name, after their usage was brought up to date."""
         self.charges.refresh()
         return [self._cluster_queues[name] for name in sorted(self._cluster_queues)]
 
-    # What is counted
+    # Amounts
 
     @property
     def counts_capacity(self) -> bool:
-        """Whether some queue has quota for the capacity of devices."""
+        """Whether at least one queue has quota for the capacity of devices."""
         if self._counts_capacity is None:
             groups = (group for queue in self._cluster_queues.values() for group in queue.groups)
             self._counts_capacity = any(f".{IMPLICIT}" in name for group in groups for name in group.covered)
@@ -102,7 +102,8 @@ class KueueQueues(KueueObjects):
         return self._classes.excludes(known, class_name) if known is not None else None
 
     def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
-        """A pod on a node stays in the queue that admitted it, whatever becomes of its LocalQueue."""
+        """Returns the queue that admitted a pod on a node, even if its LocalQueue changed; otherwise by its
+        LocalQueue."""
         return self._cluster_queues.get(pod.admitted_to(self.label)) or super().cluster_queue_of(pod)
 
     def member(self, pod: Pod) -> Member | None:
@@ -131,7 +132,7 @@ class KueueQueues(KueueObjects):
             found = {name: amount for name, amount in requests.items() if known.group_of(name) is not None}
         for use in devices:
             names = self._resources.names(use.class_name)
-            name = next((each for each in names if known.group_of(each) is not None), None)
+            name = next((name for name in names if known.group_of(name) is not None), None)
             if name is not None:
                 found[name] = found.get(name, 0) + use.number
             for dimension, amount in use.capacity.items():
@@ -143,7 +144,7 @@ class KueueQueues(KueueObjects):
     def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
         self.tree.charge(queue, assets, sign)
 
-    # Whether there is room
+    # Quota
 
     def problem(self, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
         name = pod.labels[kueue.QUEUE_LABEL]
@@ -163,7 +164,7 @@ class KueueQueues(KueueObjects):
     def _unfit(self, queue: ClusterQueue, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
         if queue.namespaces is None or not label_selectors.from_object(queue.namespaces)(namespace):
             return Reason(Code.QUEUE_NAMESPACE, (queue.name, pod.key[0]))
-        uncovered = (each for each in sorted(pod.requirements.requests) if queue.group_of(each) is None)
+        uncovered = (name for name in sorted(pod.requirements.requests) if queue.group_of(name) is None)
         if (resource := next(uncovered, None)) is not None:
             return Reason(Code.QUEUE_UNCOVERED, (queue.name, resource))
         if self._classes.limits(queue) and (reason := self.charges.costs.excluded(queue.name, pod)) is not None:
@@ -175,7 +176,7 @@ class KueueQueues(KueueObjects):
         return None
 
     def _similar_queue(self, namespace: str, name: str) -> str:
-        return suggestion(name, (each for place, each in self._local_queues if place == namespace))
+        return suggestion(name, (known for place, known in self._local_queues if place == namespace))
 
     def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
         if not self.charges.kept:
@@ -193,13 +194,13 @@ class KueueQueues(KueueObjects):
         ways = list(self.ways(ask))
         if any(self.flavors.has_room(queue, assets) for assets in ways):
             return None
-        # One of them lacks something by itself, or all together lack what they would have in the first flavors.
+        # One kind of pods lacks quota by itself, or all kinds together lack quota in their first flavors.
         alone = (self.flavors.short(queue, pod_set) for pod_set in pod_sets)
         together = self.flavors.short_of(queue, ways[0]) if ways else self.flavors.short(queue, ask)
         return next(filter(None, alone), together)
 
     def pod_sets(self, ask: Ask) -> list[Ask]:
-        """Splits what is asked for pods of a gang by kinds of pods: pods that are alike have one flavor."""
+        """Splits what is asked for a gang by kinds of pods: pods with the same requirements use one flavor."""
         kinds: dict[Requirements, list[Pod]] = {}
         for pod in ask.pods:
             kinds.setdefault(pod.requirements, []).append(pod)
@@ -210,22 +211,22 @@ class KueueQueues(KueueObjects):
             for pods in kinds.values()
         ]
         total: Counter[str] = Counter()
-        for each in asks:
-            total.update(each.wanted)
-        # What they share, or what is asked for fewer of them, cannot be told apart.
+        for pod_set in asks:
+            total.update(pod_set.wanted)
+        # The kinds share claims, or less is asked than for all pods: the amounts cannot be split.
         return asks if total == Counter(ask.wanted) else [ask]
 
     def ways(self, ask: Ask) -> Iterator[dict[Asset, int]]:
-        """Yields what the pods could be charged to, the first flavors of the queue first: each kind of pods to its
-        own."""
+        """Yields the assets that the pods can be charged to, in the order of the queue's flavors. Each kind of pods may
+        use another flavor."""
         queue, pod_sets = self._cluster_queues[ask.queue], self.pod_sets(ask)
         if len(pod_sets) == 1:
             yield from self.flavors.ways(queue, ask)
             return
-        for chosen in islice(product(*(tuple(self.flavors.ways(queue, each)) for each in pod_sets)), _MOST_WAYS):
+        for chosen in islice(product(*(tuple(self.flavors.ways(queue, pod_set)) for pod_set in pod_sets)), _MOST_WAYS):
             assets: Counter[Asset] = Counter()
-            for each in chosen:
-                assets.update(each)
+            for way in chosen:
+                assets.update(way)
             if self.flavors.could_have(queue, assets):
                 yield dict(assets)
 
@@ -233,7 +234,8 @@ class KueueQueues(KueueObjects):
         return KueueEvictions(self, ask)
 
     def drained(self) -> list[tuple[Pod, str]]:
-        """Pods on nodes that have to go since their queue is stopped, and its title."""
+        """Returns the pods on nodes that are evicted because their queue is stopped, each with the title of the
+        queue."""
         found = []
         for pod in self.charges.pods() if self.drains() else ():
             local = self._local_queues.get(local_of(pod))

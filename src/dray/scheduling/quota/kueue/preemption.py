@@ -1,15 +1,17 @@
-"""Preemption for quota where shares do not count: which units go so that others get what they want.
+"""Preemption: the units to evict so that pods of a queue get quota, without fair sharing.
 
-What a queue has by right and others borrowed comes back (`reclaimWithinCohort`): its own, and that of cohorts above it.
-A queue that borrows may have the less important of other borrowers removed (`borrowWithinCohort`), and within a queue
-the less important make room (`withinClusterQueue`). Those go first that owe what is asked, then other borrowers, then
-pods of the same queue; of each the lowest priority, then the youngest; no more than it takes. The attempts are Kueue's:
+A queue reclaims quota that other queues borrowed, its own and that of its cohorts (`reclaimWithinCohort`). A queue that
+borrows may evict units of lower priority of other borrowers (`borrowWithinCohort`). Within a queue, units of lower
+priority are evicted (`withinClusterQueue`). Units of queues that owe quota are evicted first, then units of other
+borrowers, then units of the same queue; units of low priority first, then the youngest; and as few as possible. There
+are two attempts, as in Kueue:
 
-1. those that owe it go, the less important of other borrowers, and pods of the same queue; the queue may borrow;
-2. all go that may, until it fits without borrowing.
+1. Units of queues that owe quota, units of low priority of other borrowers and units of the same queue are evicted. The
+   queue may borrow.
+2. All units are evicted that the policies allow, until the pods fit without borrowing.
 
-Where nobody owes anything and the queue may have nobody removed while it borrows, the second comes first; if such a
-queue has its own already, there is only the first.
+If no queue owes quota and the queue may not evict while it borrows, the second attempt comes first. If such a queue
+uses its nominal quota already, there is only the first attempt.
 """
 
 from __future__ import annotations
@@ -37,14 +39,15 @@ class Preemption:
         self.ask = ask
         self.assets = assets
         self.trial = trial
-        self._lacking = {each for each, amount in assets.items() if tree.available(ask.queue, each) < amount}
-        """The assets that the queue lacks; if there are none, nothing is evicted."""
+        self._lacking = {asset for asset, amount in assets.items() if tree.available(ask.queue, asset) < amount}
+        """The assets of which the queue has too little left."""
         self._contested = self._lacking or set(assets)
+        """The assets of which units may be evicted: those that the queue lacks, or all if it lacks none."""
         self._borrowers: dict[str, Borrower] = {}
-        """The queues of which units may be evicted, by name."""
+        """The other queues whose units may be evicted, by name."""
 
     def find(self) -> list[RunningUnit] | None:
-        """The units to remove; none where what is going already is enough."""
+        """Returns the units to evict; an empty list if the pods fit already, None if evictions cannot help."""
         if self.fits(borrowing=True):
             return []
         for candidates, borrowing in self._attempts():
@@ -54,24 +57,25 @@ class Preemption:
         return None
 
     def _attempts(self) -> list[tuple[list[RunningUnit], bool]]:
-        """Yields units in the order of eviction, and whether the queue may borrow then."""
+        """Returns the attempts: units in the order of eviction, and whether the queue may borrow."""
         threshold = self._borrowing_threshold()
-        # A queue that has its own already takes from others only what they owe, and what it may while it borrows.
+        # A queue that uses its nominal quota takes only what others owe, and what it may take while it borrows.
         may_take = threshold is not None or self._is_under_nominal()
         if self.queue.reclaims != "Never":
             found = borrowers(self.tree.node(self.queue.name), self.assets, self._contested)
-            self._borrowers = {each.queue.name: each for each in found if each.owes or may_take}
-        owing = self._units(name for name, each in self._borrowers.items() if each.owes)
-        others = self._units(name for name, each in self._borrowers.items() if not each.owes)
+            self._borrowers = {borrower.queue.name: borrower for borrower in found if borrower.owes or may_take}
+        owing = self._units(name for name, borrower in self._borrowers.items() if borrower.owes)
+        others = self._units(name for name, borrower in self._borrowers.items() if not borrower.owes)
         own = self._own_units()
-        lesser = [each for each in others if threshold is not None and each.priority < threshold]
+        lesser = [unit for unit in others if threshold is not None and unit.priority < threshold]
         attempts = [([*owing, *lesser, *own], True)]
         if len(lesser) < len(others):
             attempts.append(([*owing, *others, *own], False))
         return attempts if owing or threshold is not None else attempts[::-1]
 
     def _borrowing_threshold(self) -> int | None:
-        """Units of other queues below this priority may go although the queue borrows; None for no such units."""
+        """Returns the priority below which units of other queues may be evicted while the queue borrows; None: no
+        unit."""
         if self.queue.borrows == "Never":
             return None
         most, priority = self.queue.borrows_below, self.ask.priority
@@ -79,8 +83,8 @@ class Preemption:
 
     def _is_under_nominal(self) -> bool:
         return not any(
-            self.tree.used(self.queue.name, each) >= self.tree.node(self.queue.name).quota(each).nominal
-            for each in self._lacking
+            self.tree.used(self.queue.name, asset) >= self.tree.node(self.queue.name).quota(asset).nominal
+            for asset in self._lacking
         )
 
     def fits(self, *, borrowing: bool) -> bool:
@@ -101,13 +105,13 @@ class Preemption:
             self.trial.remove(unit)
             victims.append(unit)
             if self.fits(borrowing=borrowing):
-                return self.let_back(victims, borrowing=borrowing)
+                return self.without_needless(victims, borrowing=borrowing)
         for unit in victims:
             self.trial.restore(unit)
         return None
 
-    def let_back(self, victims: list[RunningUnit], *, borrowing: bool) -> list[RunningUnit]:
-        """Restores units that need not be evicted, the last removed first; the very last one is needed."""
+    def without_needless(self, victims: list[RunningUnit], *, borrowing: bool) -> list[RunningUnit]:
+        """Restores units that need not be evicted, in reverse order. The last removed unit is always needed."""
         for unit in victims[-2::-1]:
             self.trial.restore(unit)
             if self.fits(borrowing=borrowing):
@@ -120,9 +124,9 @@ class Preemption:
         """Returns the units that may be evicted by the policies of the queue, in the order of eviction."""
         others = self.tree.related(self.queue.name) if self.queue.reclaims != "Never" else ()
         borrowing = [
-            each
-            for each in others
-            if each != self.queue.name and any(self.tree.is_borrowing(each, asset) for asset in self._contested)
+            queue
+            for queue in others
+            if queue != self.queue.name and any(self.tree.is_borrowing(queue, asset) for asset in self._contested)
         ]
         return [*self._units(borrowing), *self._own_units()]
 
@@ -130,17 +134,17 @@ class Preemption:
         return self._units([self.queue.name]) if self.queue.preempts != "Never" else []
 
     def _units(self, queues: Iterable[str]) -> list[RunningUnit]:
-        """Returns the units that the policies of this queue allow to evict, by priority and then the youngest first."""
+        """Returns the units of the queues that may be evicted: those of low priority first, then the youngest."""
         found = [
-            each
-            for each in self.trial.units(queues)
-            if not each.assets.isdisjoint(self._contested) and self._may_go(each)
+            unit
+            for unit in self.trial.units(queues)
+            if not unit.assets.isdisjoint(self._contested) and self._may_evict(unit)
         ]
-        found.sort(key=lambda each: each.start, reverse=True)
-        found.sort(key=lambda each: each.priority)
+        found.sort(key=lambda unit: unit.start, reverse=True)
+        found.sort(key=lambda unit: unit.priority)
         return found
 
-    def _may_go(self, unit: RunningUnit) -> bool:
+    def _may_evict(self, unit: RunningUnit) -> bool:
         queue, priority = self.queue, self.ask.priority
         if unit.queue == queue.name:
             newer = unit.priority == priority and unit.start > start_of(self.ask.pod)

@@ -1,7 +1,8 @@
-"""KueueRemovals: who goes for pods of a Kueue queue that have quota and find no place.
+"""KueueRemovals: the pods that may be evicted for pods of a Kueue queue that have quota but fit on no node.
 
-Those of lower priority, as for any pod. But those stay that would take back at once what they lose, since it is their
-queue's own and the other would borrow it: else each would remove the other, without end.
+Pods of lower priority may be evicted, as for any pod. Pods whose queue would reclaim the quota at once are not evicted:
+the quota is their queue's own, and the other queue would borrow it. Otherwise both queues would evict each other's pods
+without end.
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ class KueueRemovals(PriorityRemovals):
         self._root = queues.tree.root(ask.queue)
 
     def may_go(self, pod: Pod) -> bool:
-        return super().may_go(pod) and not self._comes_back((pod,))
+        return super().may_go(pod) and not self._would_reclaim((pod,))
 
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
-        """Each is asked with those away that go before it: what a queue has beyond its own it may lose."""
+        """Returns the units that may be evicted. Each unit is checked as if the units evicted before it had been
+        removed: a queue may lose what it borrows."""
         found: list[Unit] = []
         with self._charges.trial() as trial:
             for unit in reversed(super().legal(units)):
-                if not self._comes_back(unit):
+                if not self._would_reclaim(unit):
                     found.append(unit)
-                    for each in unit:
-                        self._charges.set_aside(each, trial)
+                    for pod in unit:
+                        self._charges.set_aside(pod, trial)
         return found[::-1]
 
-    def _comes_back(self, unit: Unit) -> bool:
-        """Whether the unit could have the pods removed that it would go for."""
+    def _would_reclaim(self, unit: Unit) -> bool:
+        """Whether the queue of the unit could evict the pods for which the unit is evicted."""
         charge = self._charges.of(unit[0].uid)
         name = charge.queue if charge is not None else ""
         queue = self._known.get(name)
@@ -55,13 +57,13 @@ class KueueRemovals(PriorityRemovals):
             return above and queue.preempts != "Never"
         if queue.reclaims == "Never" or (queue.reclaims != "Any" and not above) or self._tree.root(name) != self._root:
             return False
-        held = {asset for each in unit for asset in self._charges.assets_of(each)}
+        held = {asset for pod in unit for asset in self._charges.assets_of(pod)}
         wanted = {asset: self._ask.wanted[asset.resource] for asset in held if asset.resource in self._ask.wanted}
-        if not any(self._tree.is_borrowing(self._ask.queue, each, amount) for each, amount in wanted.items()):
+        if not any(self._tree.is_borrowing(self._ask.queue, asset, amount) for asset, amount in wanted.items()):
             return False
         if self._queues.is_fair(self._root):
             return self._has_smaller_share(name, wanted)
-        return not any(self._tree.is_borrowing(name, each) for each in held)
+        return not any(self._tree.is_borrowing(name, asset) for asset in held)
 
     def _has_smaller_share(self, name: str, wanted: Mapping[Asset, int]) -> bool:
         own = self._tree.node(self._ask.queue)

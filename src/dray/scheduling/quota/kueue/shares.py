@@ -1,7 +1,8 @@
-"""Shares of Kueue's queues and cohorts: how much of what could be lent each has borrowed.
+"""Shares: how much each queue and cohort of Kueue has borrowed of what its parent cohort can lend.
 
-A node's share is the largest, over all resources, of what it uses beyond its own as thousandths of what its cohort
-could lend, divided by its weight. One that borrows nothing has none; one of weight 0 that borrows has an infinite one.
+The share is computed for each resource: the usage beyond the node's own quota, in thousandths of what its parent can
+lend, divided by the node's weight. The largest of these is the share of the node. The share is 0 if the node borrows
+nothing, and infinite if it borrows and its weight is 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MOST: Final = 2**63 - 1
 
 
 class Share(NamedTuple):
-    """A weighted share. Of two infinite shares, the one that is larger without weights is larger."""
+    """A weighted share. Infinite shares are compared by their values without weights."""
 
     value: float
     unweighted: float
@@ -33,7 +34,7 @@ NONE: Final = Share(0.0, 0.0)
 
 
 def share_of(node: QuotaNode) -> Share:
-    """Returns the share of a node by the usage that the tree has now."""
+    """Returns the share of a node by the current usage of the tree."""
     if node.parent is None:
         return NONE
     borrowed: dict[str, int] = {}
@@ -47,14 +48,14 @@ def share_of(node: QuotaNode) -> Share:
         1000 * more / above.lendable(name) if above.lendable(name) > 0 else inf for name, more in borrowed.items()
     )
     if node.weight > 0:
-        # What is compared is weighted already.
+        # Finite shares are compared by the weighted value alone.
         return Share(highest / node.weight, 0.0)
     return Share(inf, highest)
 
 
 @contextmanager
 def with_more(node: QuotaNode, assets: Mapping[Asset, int]) -> Iterator[None]:
-    """Computes shares as if the queue used so much more."""
+    """Adds the amounts to the usage of the queue until the context ends."""
     for asset, amount in assets.items():
         node.take(asset, amount)
     try:
@@ -65,7 +66,7 @@ def with_more(node: QuotaNode, assets: Mapping[Asset, int]) -> Iterator[None]:
 
 
 def path_of(node: QuotaNode) -> list[QuotaNode]:
-    """Returns the nodes from this one up to the topmost cohort."""
+    """Returns the node and its cohorts up to the topmost."""
     found = [node]
     while (above := found[-1].parent) is not None:
         found.append(above)
@@ -73,11 +74,11 @@ def path_of(node: QuotaNode) -> list[QuotaNode]:
 
 
 def below_common(one: QuotaNode, other: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
-    """The nodes of both right below the cohort in which they meet."""
+    """Returns the children of the lowest common cohort that contain `one` and `other`."""
     path = path_of(one)
-    known = {id(each): index for index, each in enumerate(path)}
+    known = {id(member): index for index, member in enumerate(path)}
     others = path_of(other)
-    for index, each in enumerate(others):
-        if id(each) in known:
-            return path[max(0, known[id(each)] - 1)], others[max(0, index - 1)]
+    for index, member in enumerate(others):
+        if id(member) in known:
+            return path[max(0, known[id(member)] - 1)], others[max(0, index - 1)]
     return one, other

@@ -1,4 +1,4 @@
-"""The status of Kueue's queues: whether they let pods in, what their pods have, how many wait.
+"""QueueStatuses: the status of Kueue's queues: whether they admit pods, their usage, and how many workloads wait.
 
 A workload is a group of pods that start together, or a single pod.
 """
@@ -29,7 +29,7 @@ _REASONS: Final = {
 
 
 class QueueStatuses:
-    """The status of all queues as things are now; `documents` are the objects as they were last seen."""
+    """Computes the current status of all queues. `document` is the last seen version of the queue's object."""
 
     def __init__(self, queues: KueueQueues, now: float) -> None:
         self._queues = queues
@@ -42,7 +42,7 @@ class QueueStatuses:
             self._used.setdefault(local_of(pod), Counter()).update(queues.charges.counted(pod))
 
     def of_cluster_queue(self, queue: ClusterQueue, document: Object) -> Object:
-        own = [key for key, each in self._queues.local_queues().items() if each.cluster_queue == queue.name]
+        own = [key for key, local in self._queues.local_queues().items() if local.cluster_queue == queue.name]
         used = {asset: self._queues.tree.used(queue.name, asset) for asset in queue.quotas}
         status: Object = {
             "conditions": [self._active(document, self._state(queue))],
@@ -100,8 +100,8 @@ class QueueStatuses:
 
     def _counts(self, local_queues: Iterable[Key]) -> Object:
         keys = list(local_queues)
-        running = sum(len(self._running.get(each, ())) for each in keys)
-        pending = sum(len(self._queues.order.pending(each)) for each in keys)
+        running = sum(len(self._running.get(key, ())) for key in keys)
+        pending = sum(len(self._queues.order.pending(key)) for key in keys)
         return {"pendingWorkloads": pending, "reservingWorkloads": running, "admittedWorkloads": running}
 
 
@@ -117,7 +117,7 @@ def _usage(used: Mapping[Asset, int], borrowed: Mapping[Asset, int] | None) -> O
             entry["borrowed"] = _amount(asset.resource, borrowed[asset])
         flavors.setdefault(asset.flavor, []).append(entry)
     listed = [{"name": name, "resources": resources} for name, resources in flavors.items()]
-    # Who is let in has a place at once.
+    # An admitted workload is placed at once, so that reservation and usage are equal.
     return {"flavorsReservation": listed, "flavorsUsage": listed}
 
 
@@ -126,6 +126,6 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _fraction(resource: str, amount: float) -> str:
-    """Rounds to a thousandth."""
+    """Returns an amount as a quantity, rounded to a thousandth."""
     scale = 1 if resource == "cpu" else 1000
     return Quantity(round(amount * scale), -3, Format.DECIMAL_SI).canonical()

@@ -1,8 +1,8 @@
-"""StrictFIFO: pods that wait in queues where the first holds up the others, and who is the first.
+"""StrictFIFO: the waiting pods of queues in which the first workload holds up the others.
 
-They stand by priority, then by arrival. Pods of one workload go together: none of them is held up by another, also
-where others came between them. When somebody else becomes the first, those are woken whom that lets go on, and nobody
-behind them: ten thousand pods that wait cost no more than one.
+Pods are ordered by priority, then by arrival. Pods of one workload do not hold up each other, even if other pods
+arrived between them. When another pod becomes the first, only the pods that are no longer held up are woken, so that
+the cost does not grow with the number of waiting pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sortedcontainers import SortedList
 class _Place(NamedTuple):
     queue: str
     turn: tuple[int, int]
-    """Orders entries by priority and arrival."""
+    """The sort key: negative priority, then arrival."""
     uid: str
     workload: Hashable
 
@@ -28,29 +28,29 @@ class _Place(NamedTuple):
 
 class StrictFIFO:
     def __init__(self, wake: Callable[[Iterable[str]], None]) -> None:
-        """`wake` is told which pods by uid are held up no longer."""
+        """`wake` is called with the uids of pods that are no longer held up."""
         self._wake = wake
         self._places: dict[str, _Place] = {}
-        """By pod uid."""
+        """The place of each waiting pod, by pod uid."""
         self._lines: dict[str, SortedList] = {}
-        """The entries of pods that wait, by queue."""
+        """The sorted entries of waiting pods, by queue."""
         self._workloads: dict[tuple[str, Hashable], set[str]] = {}
         """The uids of the pods of each queue and workload."""
 
-    def join(self, uid: str, queue: str, turn: tuple[int, int], workload: Hashable) -> None:
+    def add(self, uid: str, queue: str, turn: tuple[int, int], workload: Hashable) -> None:
         place = _Place(queue, turn, uid, workload)
-        # Who stands where it stood changes nothing for those behind it, which would be tried again for ever.
+        # A pod that keeps its place wakes no other pods; otherwise these would be tried again without end.
         if self._places.get(uid) == place:
             return
-        self.leave(uid)
+        self.remove(uid)
         before = self._first(queue)
         self._places[uid] = place
         self._lines.setdefault(queue, SortedList()).add(place.entry)
         self._workloads.setdefault((queue, workload), set()).add(uid)
-        self._call(queue, before)
+        self._wake_next(queue, before)
 
-    def leave(self, uid: str) -> None:
-        """The pod holds up nobody any more."""
+    def remove(self, uid: str) -> None:
+        """Removes the pod, which then holds up no other pod."""
         place = self._places.get(uid)
         if place is None:
             return
@@ -63,20 +63,20 @@ class StrictFIFO:
         self._workloads[queue, workload].discard(uid)
         if not self._workloads[queue, workload]:
             del self._workloads[queue, workload]
-        self._call(queue, before)
+        self._wake_next(queue, before)
 
     def _first(self, queue: str) -> _Place | None:
         line = self._lines.get(queue)
         return self._places[line[0][1]] if line else None
 
-    def _call(self, queue: str, before: _Place | None) -> None:
-        """Wakes those who are not held up by the first of the queue, and were by the one before."""
+    def _wake_next(self, queue: str, before: _Place | None) -> None:
+        """Wakes the pods that the first pod of the queue does not hold up, but the first pod before it did."""
         first = self._first(queue)
         if first is None or before is None:
             return
         woken: set[str] = set()
         if first.turn != before.turn:
-            woken.update(uid for _, uid in takewhile(lambda each: each[0] == first.turn, self._lines[queue]))
+            woken.update(uid for _, uid in takewhile(lambda entry: entry[0] == first.turn, self._lines[queue]))
         if first.workload != before.workload:
             woken |= self._workloads[queue, first.workload]
         self._wake(sorted(woken))

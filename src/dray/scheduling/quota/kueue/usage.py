@@ -1,7 +1,8 @@
-"""LocalUsage: what LocalQueues used over time, so that those that used less go first (Kueue's admission fair sharing).
+"""LocalUsage: the usage of LocalQueues over time (Kueue's admission fair sharing); less usage is admitted first.
 
-At every sample the past counts for less: half of it is forgotten in a half-life. Who is let in is charged at once for
-the part of it that the next sample will show, so that a burst of one LocalQueue does not go ahead of all others.
+With every sample past usage counts less: after a half-life it counts half. A pod that is admitted adds a penalty at
+once: the part of its amounts that the next sample will show. So many pods of one LocalQueue that arrive together do not
+get ahead of all others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dray.api.objects import Key
 
 
 def alpha(elapsed: float, half_life: float) -> float:
-    """How much of what was used before is replaced after some time."""
+    """Returns the part of past usage that the current usage replaces after `elapsed` seconds."""
     return 1.0 - 0.5 ** (elapsed / half_life) if half_life > 0 else 0.0
 
 
@@ -22,7 +23,7 @@ def alpha(elapsed: float, half_life: float) -> float:
 class Usage:
     consumed: dict[str, float] = field(default_factory=dict)
     at: float | None = None
-    """When it was looked at last."""
+    """The time of the last sample."""
     penalty: dict[str, float] = field(default_factory=dict)
 
 
@@ -31,7 +32,7 @@ class LocalUsage:
         self._known: dict[Key, Usage] = {}
 
     def restore(self, key: Key, consumed: Mapping[str, float], at: float) -> None:
-        """Takes over the usage that was written before a restart."""
+        """Sets the usage to what was written before a restart, unless the usage is known."""
         if key not in self._known:
             self._known[key] = Usage(dict(consumed), at)
 
@@ -39,10 +40,10 @@ class LocalUsage:
         self._known.pop(key, None)
 
     def is_due(self, key: Key, now: float, interval: float) -> bool:
-        """Whether it is time to look; from the first question on, that comes at intervals."""
+        """Whether the next sample is due. The first call starts the interval."""
         usage = self._known.setdefault(key, Usage())
         if usage.at is None or usage.at > now:
-            # A time yet to come was written down by a clock that was wrong.
+            # A time in the future was written by a wrong clock.
             usage.at = now
         return now - usage.at >= max(interval, 1e-3)
 
@@ -66,12 +67,13 @@ class LocalUsage:
         return known.consumed if known is not None else {}
 
     def sampled(self, key: Key) -> float | None:
-        """When it was looked at last."""
+        """Returns the time of the last sample."""
         known = self._known.get(key)
         return known.at if known is not None else None
 
     def score(self, key: Key, weight: float) -> float:
-        """Lower ones go first. cpu counts in cores, everything else in its units."""
+        """Returns the weighted usage; the lowest is admitted first. cpu counts in cores, other resources in their
+        units."""
         if weight <= 0:
             return inf
         known = self._known.get(key)
@@ -79,5 +81,5 @@ class LocalUsage:
             return 0.0
         total = 0.0
         for amounts in (known.consumed, known.penalty):
-            total += sum(each / 1000 if name == "cpu" else each for name, each in amounts.items())
+            total += sum(amount / 1000 if name == "cpu" else amount for name, amount in amounts.items())
         return total / weight

@@ -1,7 +1,7 @@
-"""KueueWaiting: pods that wait in queues of Kueue, and whose turn it is.
+"""KueueWaiting: pods that wait in queues of Kueue, and the order in which they are tried.
 
-Within a queue it is by priority, then by arrival, unless its LocalQueues go by what they used. In a StrictFIFO queue
-the first workload holds up the others.
+Pods of a queue are ordered by priority, then by arrival. With usage-based admission the usage of their LocalQueues
+comes first. In a StrictFIFO queue the first workload holds up the others.
 """
 
 from __future__ import annotations
@@ -34,49 +34,50 @@ class KueueWaiting:
         self._order = KueueOrder(queues.tree, self._head, queues.is_fair)
         self._strict = StrictFIFO(context.waiters.wake)
         self._by_usage: dict[Key, ClusterQueue] | None = None
-        """LocalQueues of which it counts what they used, with their queues."""
+        """LocalQueues with usage-based admission, with their ClusterQueues; None if not computed since the last
+        change."""
         self._arrivals: dict[str, tuple[int, Key, Hashable]] = {}
-        """Arrival, LocalQueue and workload of the pods that wait, by uid."""
+        """Arrival, LocalQueue and workload of waiting pods, by uid."""
         self._pending: dict[Key, dict[Hashable, set[str]]] = {}
-        """The uids of pods that wait, by LocalQueue and workload."""
+        """The uids of waiting pods, by LocalQueue and workload."""
         self._heads: dict[str, Sequence[Mapping[Asset, int]]] = {}
-        """The assets of all pods that would be admitted with a pod, by its uid."""
+        """Alternatives for the assets of all pods that would be admitted with a pod, by uid of that pod."""
 
     def outdate(self) -> None:
-        """Forgets what follows from queues, classes and nodes."""
+        """Drops cached answers that depend on queues, device classes and nodes."""
         self._by_usage = None
         self._heads.clear()
 
     def pending(self, local: Key) -> Mapping[Hashable, set[str]]:
-        """The workloads that wait in a LocalQueue, with the uids of their pods."""
+        """Returns the waiting workloads of a LocalQueue, with the uids of their pods."""
         return self._pending.get(local, {})
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
         queues = self._queues
         queue = queues.cluster_queue_of(pod)
         if queue is None:
-            self._strict.leave(pod.uid)
+            self._strict.remove(pod.uid)
             return None
         priority = queues.priority(pod)
         if queue.strict:
-            self._strict.join(pod.uid, queue.name, (-priority, arrival), pod.group or pod.uid)
+            self._strict.add(pod.uid, queue.name, (-priority, arrival), pod.group or pod.uid)
         else:
-            self._strict.leave(pod.uid)
-        self._settle(pod.uid)
+            self._strict.remove(pod.uid)
+        self._remove_arrival(pod.uid)
         self._arrivals[pod.uid] = arrival, local_of(pod), pod.group or pod.uid
         self._pending.setdefault(local_of(pod), {}).setdefault(pod.group or pod.uid, set()).add(pod.uid)
         return Turn(self._order.turns(queues.tree.root(queue.name)), "/".join(local_of(pod)), priority)
 
     def forget(self, pod: Pod) -> None:
-        self._settle(pod.uid)
+        self._remove_arrival(pod.uid)
         self._heads.pop(pod.uid, None)
-        self._strict.leave(pod.uid)
+        self._strict.remove(pod.uid)
 
     def let_pass(self, pod: Pod) -> None:
-        self._strict.leave(pod.uid)
+        self._strict.remove(pod.uid)
 
-    def _settle(self, uid: str) -> None:
-        """Removes the pod from those that wait in the LocalQueue that it named last."""
+    def _remove_arrival(self, uid: str) -> None:
+        """Removes the pod from the waiting pods of the LocalQueue under which it was added."""
         known = self._arrivals.pop(uid, None)
         if known is not None:
             _, local, workload = known
@@ -87,7 +88,7 @@ class KueueWaiting:
 
     def is_held_up(self, ask: Ask) -> bool:
         queue = self._queues.cluster_queue(ask.queue)
-        return queue is not None and queue.strict and any(self._strict.is_held_up(each.uid) for each in ask.pods)
+        return queue is not None and queue.strict and any(self._strict.is_held_up(pod.uid) for pod in ask.pods)
 
     def is_entitled(self, pod: Pod) -> bool:
         return True
@@ -122,7 +123,7 @@ class KueueWaiting:
             self.usage.admit(local_of(pod), self._queues.charges.held(pod), queue.half_life, queue.sampling)
 
     def sample(self, now: float) -> None:
-        """Samples what LocalQueues use, if that counts and it is time."""
+        """Samples the usage of LocalQueues with usage-based admission whose sample is due."""
         if self._by_usage is None:
             self._by_usage = {
                 key: queue
