@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object
+from dray.api.times import text_of
 from dray.cli.explanation_trees import device
 from dray.planning.cost import Cost
 from dray.planning.plan import Plan, Verdict
 from dray.planning.playing import Evicted, PlacedPod
+from dray.planning.starting import Start
 from dray.scheduling.model.group import GroupKey
 
 
 def plan_lines(plan: Plan, notes: Sequence[str] = ()) -> Iterator[str]:
     played = plan.played
-    yield from _pods(played.pods)
+    yield from _pods(played.pods, plan.starts)
     for evicted in played.evicted:
         yield _evicted(evicted)
     for pod in played.started:
@@ -32,7 +34,7 @@ def plan_lines(plan: Plan, notes: Sequence[str] = ()) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def _pods(pods: Sequence[PlacedPod]) -> Iterator[str]:
+def _pods(pods: Sequence[PlacedPod], starts: Mapping[Key, Start]) -> Iterator[str]:
     """Yields pods that wait for one reason together: those of a gang have the same."""
     told: set[tuple[GroupKey, str]] = set()
     for pod in pods:
@@ -50,6 +52,17 @@ def _pods(pods: Sequence[PlacedPod]) -> Iterator[str]:
             continue
         if pod.queue:
             yield f"  queue {pod.queue}: position {pod.position}"
+        yield f"  expected start: {_start(starts.get(pod.key, Start()))}"
+
+
+def _start(start: Start) -> str:
+    if start.earliest is None:
+        return "unknown: what it waits for has no time limit"
+    if start.latest is None:
+        return f"not before {text_of(start.earliest)}; the latest is unknown"
+    if start.latest == start.earliest:
+        return f"by {text_of(start.latest)}"
+    return f"{text_of(start.earliest)} to {text_of(start.latest)}"
 
 
 def _devices(pod: PlacedPod) -> Iterator[str]:

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from dray.api.objects import Key
 from dray.planning.changes import Change
 from dray.planning.cost import Cost, Prices
 from dray.planning.playing import Played, play
 from dray.planning.scene import Scene
+from dray.planning.starting import Start, expected_starts
 from dray.planning.suggestions import Budget, Suggestion, suggest
 from dray.scheduling.scheduler import Options
 
@@ -33,6 +35,8 @@ class Plan:
     """Of the wanted pods that have a node."""
     added_cost: Cost
     """Of the machines that the changes add."""
+    starts: Mapping[Key, Start] = field(default_factory=dict)
+    """When wanted pods that wait are expected to start; a pod that is not there has no expected start."""
     suggestions: tuple[Suggestion, ...] = ()
     tried: int = 0
     """How many changes were tried."""
@@ -64,5 +68,6 @@ def make_plan(
     added = known.of_machines([each for change in changes for each in change.machines])
     if played.fits:
         return Plan(played, tuple(changes), cost, added)
+    starts = expected_starts(scene, options, seconds=budget.seconds / 2, clock=clock)
     found = suggest(scene, played, options, budget, clock)
-    return Plan(played, tuple(changes), cost, added, found.suggestions, found.tried, found.exhausted)
+    return Plan(played, tuple(changes), cost, added, starts, found.suggestions, found.tried, found.exhausted)

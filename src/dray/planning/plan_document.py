@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from dray.api.objects import Object
+from dray.api.times import text_of
 from dray.planning.changes import Change
 from dray.planning.cost import Cost
 from dray.planning.plan import Plan
 from dray.planning.playing import Evicted, PlacedPod
+from dray.planning.starting import Start
 
 API_VERSION: Final = "plan.dray.dev/v1alpha1"
 _RESULT: Final = ("request", "driver", "pool", "device", "adminAccess", "consumedCapacity")
@@ -25,7 +27,7 @@ def plan_document(plan: Plan, notes: Sequence[str] = ()) -> Object:
         "kind": "Plan",
         "verdict": plan.verdict.value,
         "changes": [_change(each) for each in plan.changes],
-        "pods": [_pod(each) for each in played.pods],
+        "pods": [_with_start(_pod(each), plan, each) for each in played.pods],
         "evictions": [_eviction(each) for each in played.evicted],
         "started": [_pod(each) for each in played.started],
         "cost": {"pods": _cost(plan.cost), "addedMachines": _cost(plan.added_cost)},
@@ -54,6 +56,14 @@ def _pod(pod: PlacedPod) -> Object:
         return {**made, "node": pod.node, "devices": devices}
     made["reason"] = pod.reason
     return {**made, "queue": {"name": pod.queue, "position": pod.position}} if pod.queue else made
+
+
+def _with_start(document: Object, plan: Plan, pod: PlacedPod) -> Object:
+    if pod.node:
+        return document
+    start = plan.starts.get(pod.key, Start())
+    times = {"earliest": start.earliest, "latest": start.latest}
+    return {**document, "start": {name: text_of(at) for name, at in times.items() if at is not None}}
 
 
 def _eviction(evicted: Evicted) -> Object:

@@ -23,7 +23,7 @@ from dray.scheduling.scheduler import Options
 _LAST: Final = ("PodGroup", "ResourceClaim", "Pod", "ResourceClaimTemplate")
 _NOT_RECREATED: Final = ("DaemonSet", "Node")
 # Rounds of virtual time without a change after which the scheduler has come to rest.
-_QUIET: Final = 1
+QUIET: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,35 @@ class Played:
 
 
 def play(scene: Scene, options: Options) -> Played:
+    staged = stage(scene, options)
+    waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
+    return _Reading(staged.player, staged.made).played(waiting, staged.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A player that has come to rest with everything in place that is wanted."""
+
+    player: Player
+    made: Made
+    problems: list[str]
+
+
+def stage(scene: Scene, options: Options) -> Staged:
     made = made_claims(scene)
     served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
     player = Player(listed={**served, **scene.cluster}, start=scene.now, recreate=is_created_again, options=options)
-    waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
     problems = []
     try:
         for key, reason in scene.evicted.items():
             if (pod := player.stored.get("Pod", *key)) is not None:
                 player.evict(read(pod, player.scheduler.state.signatures), reason)
-        player.settle(_QUIET)
+        player.settle(QUIET)
         _add(player, scene, made)
-        player.settle(_QUIET)
+        player.settle(QUIET)
     except Endless as error:
         problems.append(f"the scheduler does not come to rest: {error}")
-    return _Reading(player, made).played(waiting, problems)
+    return Staged(player, made, problems)
 
 
 def is_created_again(pod: Object) -> bool:
