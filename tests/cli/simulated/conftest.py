@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dray.cli import main
-from tests.cli.running import eventually, running
+from tests.cli.running import PATIENCE, eventually, running
 from tests.cli.test_up import wait
 
 KUBECTL = shutil.which("kubectl")
@@ -33,6 +33,13 @@ class Up:
 
     def dray(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, arguments, env={"KUBECONFIG": str(self.config)}, catch_exceptions=False)
+
+    def command(self, *arguments: str, status: int = 0) -> str:
+        """Runs a command of dray as a process of its own, and returns its output."""
+        started = self.start(*arguments)
+        out, err = started.communicate(timeout=PATIENCE)
+        assert started.returncode == status, out + err
+        return out
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command of dray as a process of its own, which ends with the test at the latest."""
@@ -75,7 +82,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     simulated = "p4d.24xlarge,a3-highgpu-1g:shared-memory"
     notify = f"sh -c 'cat > {folder}/told.$$'"
     arguments = ("--plain", "--node", "--simulate", simulated, "--fleet", str(FLEET), "--data", "data")
-    arguments += ("--notify-command", notify)
+    # The articles start their cluster with the gate.
+    arguments += ("--notify-command", notify, "--feature-gates=DynamicResourceAllocation=true")
     with running("up", "--port", "0", *arguments, cwd=folder) as up:
         url = next(word for word in " ".join(wait(up)).split() if word.startswith("http://"))
         found = Up(folder, url)
