@@ -9,7 +9,7 @@ import time
 import pytest
 
 from benchmarks.test_scheduler_bench import DEVICES, PODS, gpus, loaded, node, pod
-from dray.scheduling.model.actions import BindGroup, RefuseGroup
+from dray.scheduling.model.actions import BindGroup, Refuse
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
 
@@ -84,7 +84,7 @@ def test_refuse_a_group_that_cannot_be_placed(benchmark, count):
         return (scheduler,), {}
 
     action = benchmark.pedantic(lambda scheduler: scheduler.next(0), setup=setup, rounds=3)
-    assert isinstance(action, RefuseGroup)
+    assert isinstance(action, Refuse)
     assert benchmark.stats.stats.median < 0.1
 
 
@@ -124,7 +124,7 @@ def test_decide_on_a_tree_of_64_groups_in_racks(benchmark):
 @pytest.mark.benchmark(timer=time.process_time)
 def test_refuse_a_tree_with_one_group_too_many(benchmark):
     action = benchmark.pedantic(lambda made: made.next(0), setup=lambda: ((tree(65, 8),), {}), rounds=3)
-    assert isinstance(action, RefuseGroup)
+    assert isinstance(action, Refuse)
     assert benchmark.stats.stats.median < 0.5
 
 

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from dray.scheduling.model.actions import Bind, BindGroup, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Bind, BindGroup, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.testing import objects
 from tests import gpus
@@ -122,17 +122,11 @@ class Core:
                 self.write(each)
             for each in action.binds:
                 self.bind(each)
-        elif isinstance(action, RefuseGroup):
+        else:
             for victim in action.preemption.victims if action.preemption is not None else ():
                 self.remove_with_claims(victim.key[1])
             for claim in action.release:
                 self.put({**self.get("ResourceClaim", claim["metadata"]["name"]), "status": {}})
-        elif action.preemption is not None:
-            for victim in action.preemption.victims:
-                self.remove_with_claims(victim.key[1])
-        elif action.release is not None:
-            name = action.release["metadata"]["name"]
-            self.put({**self.get("ResourceClaim", name), "status": {}})
 
     def write(self, action):
         """The claims of a decision, as the server has them then."""
@@ -188,18 +182,25 @@ def binds(actions):
 
 
 def refused(actions):
-    return {each.pod.key[1]: each.message for each in actions if isinstance(each, Refuse)}
+    return {each.pod.key[1]: each.message for each in actions if isinstance(each, Refuse) and each.group is None}
 
 
 def refused_groups(actions):
-    return {each.group.key.name: each.message for each in actions if isinstance(each, RefuseGroup)}
+    return {
+        each.group.key.name: each.message for each in actions if isinstance(each, Refuse) and each.group is not None
+    }
+
+
+def place_of(action):
+    """The place that a pod by itself gets by evictions."""
+    return action.preemption.places[action.pod.uid]
 
 
 def victims(actions):
     return sorted(
         victim.key[1]
         for each in actions
-        if isinstance(each, Refuse | RefuseGroup) and each.preemption is not None
+        if isinstance(each, Refuse) and each.preemption is not None
         for victim in each.preemption.victims
     )
 

@@ -7,7 +7,7 @@ from tests.scheduling.core import Core, bound, holding, placed, pod
 
 
 def released(actions):
-    return [each.release["metadata"]["name"] for each in actions if not isinstance(each, Bind) and each.release]
+    return [claim["metadata"]["name"] for each in actions if not isinstance(each, Bind) for claim in each.release]
 
 
 def two_nodes(*more):

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from dray.scheduling.model.actions import RefuseGroup
+from dray.scheduling.model.actions import Refuse
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, placed, pod, refused
@@ -152,7 +152,7 @@ def test_very_many_sub_groups_below_each_other(first):
     core.put(*([in_a_tree("beside", "")] if not first else []))
     actions = core.settle()
     assert bound(actions) == {"p": "n0"}
-    told = {each.key[1] for action in actions if isinstance(action, RefuseGroup) for each in action.pods}
+    told = {each.key[1] for action in actions if isinstance(action, Refuse) for each in action.pods}
     assert told - {"beside"} == {"x", "y", "z"}
     assert refused(actions) == {}
     assert process_time() - began < LONGEST

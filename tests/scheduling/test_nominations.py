@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.objects import Object
-from dray.scheduling.model.actions import Bind, Preemption, Refuse
+from dray.scheduling.model.actions import Bind, NominatedPlace, Refuse
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
@@ -97,23 +97,23 @@ def test_who_looks_past_its_own_place_wakes_nobody() -> None:
 def two_with_places() -> tuple[Core, list[Pod]]:
     core = Core(*(objects.node(name) for name in "abc"), pod_of("p", nodeSelector={"no": "where"}), pod_of("q"))
     pods = [queued.pod for queued in core.scheduler.queue.all()]
-    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("a", ()), Preemption("b", ())), strict=True)))
+    core.scheduler.nominations.keep(dict(zip(pods, (NominatedPlace("a"), NominatedPlace("b")), strict=True)))
     return core, pods
 
 
 def test_pods_that_exchange_their_places_leave_nothing_to_others() -> None:
     core, pods = two_with_places()
     before = core.state.helped.end
-    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("a", ())), strict=True)))
+    core.scheduler.nominations.keep(dict(zip(pods, (NominatedPlace("b"), NominatedPlace("a")), strict=True)))
     assert core.state.helped.end == before
 
 
 def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
     core, pods = two_with_places()
     before = core.state.helped.end
-    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("c", ())), strict=True)))
+    core.scheduler.nominations.keep(dict(zip(pods, (NominatedPlace("b"), NominatedPlace("c")), strict=True)))
     assert core.state.helped.since(before) == {core.state.nodes["a"].number}
-    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("a", ())), strict=True)))
+    core.scheduler.nominations.keep(dict(zip(pods, (NominatedPlace("b"), NominatedPlace("a")), strict=True)))
     assert core.scheduler.nominations.to_retry(before) == []
     core.put(objects.node("b", cpu="7"))
     assert core.scheduler.nominations.to_retry(before) == [pods[0].uid]
@@ -128,18 +128,18 @@ def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:
     assert core.state.pods_revision > revision
 
 
-def place(*devices: str) -> Preemption:
-    return Preemption("n", (), tuple({"driver": objects.DRIVER, "pool": "n", "device": each} for each in devices))
+def place(*devices: str) -> NominatedPlace:
+    return NominatedPlace("n", tuple({"driver": objects.DRIVER, "pool": "n", "device": each} for each in devices))
 
 
 def test_devices_that_are_no_longer_kept_on_the_same_node_are_free_for_others() -> None:
     core = one_gpu_node(objects.claim("small"), pod_of("large", nodeSelector={"no": "where"}), gpu_count=2)
     core.later()
     [large] = [queued.pod for queued in core.scheduler.queue.all()]
-    core.scheduler.nominations.keep(large, place("gpu-0", "gpu-1"))
+    core.scheduler.nominations.keep({large: place("gpu-0", "gpu-1")})
     core.put(pod_of("small", claims=["small"]))
     assert bound(core.later()) == {}
-    core.scheduler.nominations.keep(large, place("gpu-1"))
+    core.scheduler.nominations.keep({large: place("gpu-1")})
     assert bound(core.later()) == {"small": "n"}
 
 
@@ -148,11 +148,11 @@ def test_resources_are_free_for_others_if_one_of_two_kept_places_moves_away() ->
     core.put(*(pod_of(name, cpu="1", nodeSelector={"no": "where"}) for name in ("p", "q")))
     core.later()
     first, second = (queued.pod for queued in core.scheduler.queue.all())
-    keep_all = core.scheduler.nominations.keep_all
-    keep_all({first: Preemption("a", ()), second: Preemption("a", ())})
+    keep = core.scheduler.nominations.keep
+    keep({first: NominatedPlace("a"), second: NominatedPlace("a")})
     core.put(pod_of("waiting", cpu="1", nodeSelector={"kubernetes.io/hostname": "a"}))
     assert bound(core.later()) == {}
-    keep_all({first: Preemption("a", ()), second: Preemption("b", ())})
+    keep({first: NominatedPlace("a"), second: NominatedPlace("b")})
     assert bound(core.later()) == {"waiting": "a"}
 
 
@@ -160,14 +160,14 @@ def test_what_pods_caused_when_they_were_tried_is_no_reason_to_try_them_again() 
     core = Core(objects.node("n"), *(pod_of(name, value=value, nodeSelector={"no": "where"}) for name, value in VALUES))
     core.later()
     low, high = core.scheduler.queue.all()
-    core.scheduler.nominations.keep(low.pod, Preemption("n", ()))
+    core.scheduler.nominations.keep({low.pod: NominatedPlace("n")})
     core.later()
     core.decisions = 0
     core.state.vacated("n", ())
     core.scheduler.hints.attempted(high)
     core.later()
     assert core.decisions == 1, "low is tried, as its place is there"
-    core.scheduler.nominations.keep(low.pod, Preemption("n", ()))
+    core.scheduler.nominations.keep({low.pod: NominatedPlace("n")})
     core.state.vacated("n", ())
     core.later()
     assert core.decisions == 3

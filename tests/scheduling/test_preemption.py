@@ -5,7 +5,7 @@ import pytest
 from dray.scheduling.model.actions import Bind, Refuse
 from dray.testing import objects
 from tests import gpus
-from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims
+from tests.scheduling.core import NEVER, Core, bound, holding, place_of, placed, pod, user, victims
 
 
 def budget(name, app, allowed):
@@ -43,7 +43,7 @@ def test_for_devices():
     core = gpu_world(*wants_gpu())
     (action,) = core.actions()
     assert victims([action]) == ["low-0"]
-    assert [each["device"] for each in action.preemption.allocation] == ["gpu-0"]
+    assert [each["device"] for each in place_of(action).devices] == ["gpu-0"]
     core.do(action)
     assert bound(core.settle()) == {"high": "n"}
 
@@ -62,7 +62,7 @@ def test_for_devices_beside_a_claim_that_the_pod_shares_with_the_victim():
     core.put(pod("high", claims=["shared", "d"], value=10))
     (action,) = core.actions()
     assert victims([action]) == ["low"]
-    assert [each["device"] for each in action.preemption.allocation] == ["gpu-1"]
+    assert [each["device"] for each in place_of(action).devices] == ["gpu-1"]
 
 
 def test_for_devices_that_serve_an_extended_resource():
@@ -85,7 +85,7 @@ def test_for_devices_of_the_network_that_a_pod_elsewhere_holds():
     )
     actions = core.actions()
     assert victims(actions) == ["far"]
-    assert actions[0].preemption.node == "n"
+    assert place_of(actions[0]).node == "n"
 
 
 def test_a_node_comes_on_which_only_a_device_lacks_that_a_pod_elsewhere_holds():
@@ -309,7 +309,7 @@ def test_who_preempts_says_where_it_will_be():
     core = gpu_world(*wants_gpu())
     (action,) = core.actions()
     assert isinstance(action, Refuse)
-    assert action.preemption.node == "n"
+    assert place_of(action).node == "n"
     assert action.news
 
 

@@ -306,8 +306,8 @@ def test_those_that_are_held_up_are_not_tried_without_end(monkeypatch):
     core.put(queued("third", cpu="2"), queued("fourth", cpu="2"))
     assert bound(core.settle()) == {}
     attempts = []
-    attempt = core.scheduler._attempt
-    monkeypatch.setattr(core.scheduler, "_attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
+    attempt = core.scheduler.attempts.attempt
+    monkeypatch.setattr(core.scheduler.attempts, "attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
     core.change("Pod", "third", metadata={"labels": {QUEUE: "team", "more": "of it"}})
     core.remove("Pod", "second")
     core.settle()
@@ -431,8 +431,8 @@ def test_while_those_go_from_whom_quota_is_reclaimed_nobody_tries_without_end(mo
     training(core, "a0", queue="a")
     assert victims(core.later())
     attempts = []
-    attempt = core.scheduler._attempt
-    monkeypatch.setattr(core.scheduler, "_attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
+    attempt = core.scheduler.attempts.attempt
+    monkeypatch.setattr(core.scheduler.attempts, "attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
     core.change("Node", "n", metadata={"labels": {"a": "b"}})
     core.later(20)
     assert len(attempts) < 20

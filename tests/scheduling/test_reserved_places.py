@@ -178,14 +178,14 @@ def test_the_place_stays_where_it_is_until_devices_of_pods_that_ended_are_given_
     stream.until_reserved()
     reservations = core.scheduler.reservations
     (group,) = core.state.groups.forest.all()
-    nodes = reservations.near(group)
+    nodes = reservations.near(group.key)
     assert len(nodes) == 2
     core.later(10)
     *others, last = [each for each in stream.began if core.get("Pod", each)["spec"]["nodeName"] in nodes]
     for name in others:
         core.remove("Pod", name)
         core.later(10)
-        assert reservations.near(group) == nodes
+        assert reservations.near(group.key) == nodes
     core.remove("Pod", last)
     core.later(10)
     assert {node for _, node in core.scheduler.nominations.places()} == nodes
@@ -293,7 +293,7 @@ def test_the_rack_that_is_emptiest_is_reserved():
     core.remove_with_claims(others[0])
     core.settle(15)
     assert core.scheduler.reservations.active
-    places = {kept.preemption.node for kept in core.scheduler.nominations._kept.values()}
+    places = {kept.place.node for kept in core.scheduler.nominations._kept.values()}
     assert places == {"b1", "b2"}
     # What became free there nobody gets; the rest of them ends, and the gang starts.
     core.put(*small(101))

@@ -12,7 +12,7 @@ from random import Random
 
 from dray.api.times import text_of
 from dray.client.interface import WatchEvent
-from dray.scheduling.model.actions import Bind, BindGroup, Refuse
+from dray.scheduling.model.actions import Bind, BindGroup
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.server.patches.merge_patch import merge_patch
 from dray.testing import objects
@@ -239,15 +239,14 @@ class CoreWalk(QueuedSteps, Steps, Core):
             self._make_room(action, later)
 
     def _make_room(self, action, later):
-        alone, preemption = isinstance(action, Refuse), action.preemption
-        releases = filter(None, (action.release, action.discard)) if alone else action.release
-        for claim in releases:
+        preemption = action.preemption
+        for claim in (*action.release, *action.discard):
             later(self._give_back, claim)
         if preemption is None:
             return
-        places = {action.pod: preemption} if alone else {each: preemption.places.get(each.uid) for each in action.pods}
-        for pod, place in places.items():
-            if place is not None and place.node:
+        for pod in action.pods:
+            place = preemption.places.get(pod.uid)
+            if place is not None:
                 later(
                     lambda pod=pod, place=place: self._patch_status(pod.key[1], pod.uid, nominatedNodeName=place.node)
                 )

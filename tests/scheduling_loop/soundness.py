@@ -1,7 +1,9 @@
 """What must hold of a cluster at rest: nothing is kept for nobody, nothing is forgotten, nobody waits who could run."""
 
-from dray.scheduling.model.actions import Bind, BindGroup, RefuseGroup
+from dray.scheduling.attempts.group_attempt import group_of
+from dray.scheduling.model.actions import Bind, BindGroup
 from dray.scheduling.model.reasons import Code
+from tests.scheduling.core import place_of
 
 
 def is_named(claim):
@@ -87,7 +89,7 @@ def differences(live, fresh):
     for uid, kept in live.nominations._kept.items():
         if kept.reserved and live.reservations.active:
             continue
-        problems.append(f"a place on {kept.preemption.node} is kept for {kept.pod.key[1]} ({uid})")
+        problems.append(f"a place on {kept.place.node} is kept for {kept.pod.key[1]} ({uid})")
     if live.in_flight or live.state.claims._assumed:
         problems.append(f"in flight: {list(live.in_flight)} {list(live.state.claims._assumed)}")
     return problems
@@ -149,12 +151,12 @@ def kept_off(live):
 
 def _group_name(live, pod):
     """Of the group that the pod is placed with, the root of its tree."""
-    group = live.group_attempts.group_of(pod) if pod.group is not None else None
+    group = group_of(live.state.groups, pod) if pod.group is not None else None
     return group.key.name if group is not None else ""
 
 
 def _title(action):
-    return action.group.key.name if isinstance(action, BindGroup | RefuseGroup) else action.pod.key[1]
+    return action.pod.key[1] if isinstance(action, Bind) or action.group is None else action.group.key.name
 
 
 def keep_reserved(live, fresh):
@@ -162,7 +164,7 @@ def keep_reserved(live, fresh):
     for kept in list(live.nominations._kept.values()):
         queued = fresh.queue.get(kept.pod.uid)
         if kept.reserved and queued is not None:
-            fresh.nominations.keep(queued.pod, kept.preemption, reserved=True)
+            fresh.nominations.keep({queued.pod: kept.place}, reserved=True)
 
 
 def told(live, problems):
@@ -188,7 +190,7 @@ def could_run(fresh, excused=frozenset()):
                 places = {each.pod.key[1]: each.node for each in action.binds}
                 problems.append(f"group {action.group.key.name} waits, and could be on {places}")
                 continue
-            if isinstance(action, RefuseGroup):
+            if not isinstance(action, Bind) and action.group is not None:
                 places = action.preemption.places if action.preemption is not None else {}
                 if places and action.preemption.victims:
                     victims = [each.key[1] for each in action.preemption.victims]
@@ -199,9 +201,9 @@ def could_run(fresh, excused=frozenset()):
                 problems.append(f"pod {name} waits, and could be on {action.node}")
             elif action.preemption is not None and action.preemption.victims:
                 victims = [each.key[1] for each in action.preemption.victims]
-                problems.append(f"pod {name} waits, and could have the place of {victims} on {action.preemption.node}")
-            elif action.release is not None:
-                problems.append(f"pod {name} waits, and could give {action.release['metadata']['name']} back")
+                problems.append(f"pod {name} waits, and could have the place of {victims} on {place_of(action).node}")
+            elif action.release:
+                problems.append(f"pod {name} waits, and could give {action.release[0]['metadata']['name']} back")
         if problems:
             break
     return problems

@@ -128,9 +128,9 @@ class Trials:
             return
         queued, cycle = found
         scheduler.preemptor.find(cycle)
-        with scheduler.group_attempts.placer.trial([(queued, cycle)], Work(100_000)) as (trial, members):
+        with scheduler.placer.trial([(queued, cycle)], Work(100_000)) as (trial, members):
             group = single(queued.pod.key, queued.pod.uid, queued.pod.document)
-            scheduler.group_attempts.placer.place(group, members, 1, trial)
+            scheduler.placer.place(group, members, 1, trial)
             trial.undo()
 
 

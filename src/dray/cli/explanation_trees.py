@@ -274,10 +274,11 @@ def _placed(answer: NodeAnswer) -> Iterator[str]:
 
 
 def _preempting(preemption: Preemption) -> Tree:
+    [node] = (place.node for place in preemption.places.values())
     victims = [f"{'/'.join(each.key)} (priority {each.priority})" for each in preemption.victims]
     if not victims:
-        return Tree(f"will fit on node {preemption.node} when the pods that are leaving are gone")
-    return Tree(f"would fit on node {preemption.node} without pods of lower priority: {few(victims)}")
+        return Tree(f"will fit on node {node} when the pods that are leaving are gone")
+    return Tree(f"would fit on node {node} without pods of lower priority: {few(victims)}")
 
 
 def few(names: list[str]) -> str:

@@ -11,7 +11,7 @@ from dray.cli.explanations import Explanation
 from dray.cli.queue_explainer import QueueAnswer
 from dray.cli.queue_texts import queue_text
 from dray.scheduling.explain.group_explainer import GroupExplanation, GroupSize
-from dray.scheduling.model.messages import diagnosis_text, group_text, status_text
+from dray.scheduling.model.messages import diagnosis_text, status_text
 
 
 def say_group(kind: str, found: GroupExplanation[QueueAnswer]) -> Explanation:
@@ -40,7 +40,7 @@ def conclusion(found: GroupExplanation[QueueAnswer]) -> str:
     if found.diagnosis is None:
         return ""
     # The reasons of all nodes for the next pod are told below.
-    text, next_pod = group_text(replace(found.diagnosis, following=None)), found.diagnosis.following
+    text, next_pod = diagnosis_text(replace(found.diagnosis, following=None)), found.diagnosis.following
     if found.queue is not None and found.queue.excess is not None:
         text = f"{text.removesuffix('.')}; {queue_text(found.queue)}"
     if next_pod is not None and next_pod.nearest is not None:

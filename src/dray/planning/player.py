@@ -14,7 +14,7 @@ from dray.api.objects import Key, Object, is_deleting, key_of, owners_of, spec_o
 from dray.api.times import text_of
 from dray.planning.stored_objects import StoredObjects, in_order, kind_of
 from dray.scheduling.eviction.stale_gangs import StaleGangs
-from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.quota.kueue.policy import KueueQueues
@@ -177,24 +177,19 @@ class Player:
             return self._bind((action,))
         if isinstance(action, BindGroup):
             return self._bind(action.binds)
-        if isinstance(action, RefuseGroup):
-            self.refusals[action.group.key.name] = action.message
-            claims: Iterable[Object] = action.release
-        else:
-            self.refusals[action.pod.key[1]] = action.message
-            claims = _claims_to_release(action)
-        self.reasons |= dict.fromkeys((each.uid for each in _pods(action)), action.message)
-        changed = [self._release(claim) for claim in claims]
+        self.refusals[action.group.key.name if action.group is not None else action.pod.key[1]] = action.message
+        self.reasons |= dict.fromkeys((pod.uid for pod in action.pods), action.message)
+        changed = [self._release(claim) for claim in (*action.release, *action.discard)]
         # Before the first pod is gone: then its queue is not known any more.
         evictions = self._evictions(action)
         return any([*changed, *[self._evict_pod(each.pod, each) for each in evictions]])
 
-    def _evictions(self, action: Refuse | RefuseGroup) -> list[Eviction]:
-        preemption, preemptor = action.preemption, _pods(action)[0]
+    def _evictions(self, action: Refuse) -> list[Eviction]:
+        preemption, preemptor, group = action.preemption, action.pod, action.group
         if preemption is None:
             return []
-        group = f"{action.group.key.kind} {action.group.key.title}" if isinstance(action, RefuseGroup) else ""
-        title, queues = group or f"pod {'/'.join(preemptor.key)}", self.scheduler.state.queues
+        title = f"{group.key.kind} {group.key.title}" if group is not None else f"pod {'/'.join(preemptor.key)}"
+        queues = self.scheduler.state.queues
         found = []
         for victim in preemption.victims:
             reason = preemption_reason(queues, preemptor, victim, reclaims=preemption.reclaims)
@@ -303,11 +298,3 @@ def _kept(obj: Object) -> Object:
 
 def _is_owned(claim: Object, pod: Object) -> bool:
     return any(owner.get("uid") == uid_of(pod) for owner in owners_of(claim))
-
-
-def _pods(action: Refuse | RefuseGroup) -> tuple[Pod, ...]:
-    return action.pods if isinstance(action, RefuseGroup) else (action.pod,)
-
-
-def _claims_to_release(action: Refuse) -> list[Object]:
-    return [claim for claim in (action.release, action.discard) if claim is not None]

@@ -18,38 +18,27 @@ from typing import Final
 from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Object, key_of
 from dray.scheduling.attempts import group_events
-from dray.scheduling.attempts.gate_reports import GateReports
-from dray.scheduling.attempts.group_attempts import GroupAttempts
+from dray.scheduling.attempts.attempts import Attempts
+from dray.scheduling.attempts.bindings import Bindings
+from dray.scheduling.attempts.context import Context
 from dray.scheduling.attempts.group_events import GroupEvents
 from dray.scheduling.attempts.object_stores import object_stores
-from dray.scheduling.attempts.pod_attempts import Attempts, InFlightBinding
 from dray.scheduling.attempts.pod_events import PodEvents
-from dray.scheduling.attempts.queueing_hints import QueueingHints, Waiters
+from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.cluster.claim_assume_cache import CLAIM
 from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.cluster.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.cluster.volumes import ANY_VOLUME
 from dray.scheduling.core import guarded_plugin, pods
-from dray.scheduling.core.framework import Framework
-from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
-from dray.scheduling.core.nominations import Nominations
+from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, Watchdog
 from dray.scheduling.core.options import Options as Options
 from dray.scheduling.core.searches import FurtherSearch, Outcome
-from dray.scheduling.core.state import State
-from dray.scheduling.eviction.preemption import Preemptor
-from dray.scheduling.eviction.reclaim import Reclaimer
 from dray.scheduling.model import faults
-from dray.scheduling.model.actions import Action, Bind, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.reasons import ObjectRef
-from dray.scheduling.model.status import Diagnosis, Status
-from dray.scheduling.placement.algorithm import SchedulingAlgorithm
-from dray.scheduling.plugins import default_plugins
-from dray.scheduling.plugins.dynamic_resources import DynamicResources
-from dray.scheduling.reservations.reserved_places import ReservedPlaces
-from dray.scheduling.waiting.queue import Queue
-from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
-from dray.scheduling.waiting.reported_reasons import ReportedReasons
+from dray.scheduling.model.status import Diagnosis
+from dray.scheduling.waiting.queued_pods import SubQueue, WaitEntry
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
 _TRIED: Final = 100
@@ -72,47 +61,38 @@ class Scheduler:
 
         `watchdog` interrupts plugins of users that do not answer, and `plugin_fault` is told of what they do wrong.
         """
-        self.options = options = options or Options()
-        self.state = state = State(gates=options.gates, seed=options.seed, report=report)
-        self.queue = queue = Queue(report, state.groups.stage)
-        self.user_plugins = [GuardedPlugin(each, state, watchdog, plugin_fault) for each in options.plugins]
-        plugins = default_plugins(
-            state,
-            policy=options.policy,
-            binding_timeout=options.binding_timeout,
-            device_packing=options.weigh_devices,
-            more=self.user_plugins,
-        )
-        self.devices = next(each for each in plugins if isinstance(each, DynamicResources))
-        self.framework = Framework(state, plugins)
-        self.algorithm = SchedulingAlgorithm(state, self.framework, self.devices, options.policy)
-        self.preemptor = Preemptor(
-            state, self.algorithm, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
-        )
-        self.nominations = Nominations(state)
-        self.reservations = ReservedPlaces(self.nominations, queue, options.reservation_seconds)
-        self.waiters = Waiters()
-        self.gate_reports = GateReports()
-        self.reasons = ReportedReasons(queue)
-        self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
-        self.attempts = Attempts(self)
-        self.group_attempts = GroupAttempts(self)
-        self.group_events = GroupEvents(self)
-        self.pod_events = PodEvents(self)
-        self.in_flight: dict[str, InFlightBinding] = {}
-        """Decisions that are being written, by pod uid."""
+        self._context = context = Context(options or Options(), report, plugin_fault, watchdog)
+        self.options = context.options
+        self.state = context.state
+        self.queue = context.queue
+        self.user_plugins = context.user_plugins
+        self.devices = context.devices
+        self.framework = context.framework
+        self.algorithm = context.algorithm
+        self.placer = context.placer
+        self.preemptor = context.preemptor
+        self.nominations = context.nominations
+        self.reservations = context.reservations
+        self.waiters = context.waiters
+        self.reasons = context.reasons
+        self.in_flight = context.in_flight
+        self.hints = QueueingHints(self.state, self.queue, self.framework, self.preemptor, self.nominations)
+        self._gate_reports = context.gate_reports
+        self._stores = object_stores(self.state, self.preemptor)
+        self._group_events = GroupEvents(context)
+        self._pod_events = PodEvents(context, self.hints)
+        self._bindings = Bindings(context, self._pod_events)
+        self.attempts = Attempts(context, self._bindings)
         self.interrupted = False
-        self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
-        self._stores = object_stores(state, self.preemptor)
 
     # Events
 
     def put(self, kind: str, document: Object, now: float) -> None:
         """An object was created or changed."""
         if kind == "Pod":
-            self.pod_events.put(document, now)
+            self._pod_events.put(document, now)
         elif kind in group_events.KINDS:
-            self.group_events.put(kind, document, now)
+            self._group_events.put(kind, document, now)
         elif kind != CLAIM:
             if kind in self.state.queues.kinds:
                 self._queues_changed(lambda: self.state.queues.put(kind, document), now)
@@ -134,9 +114,9 @@ class Scheduler:
     def remove(self, kind: str, document: Object, now: float) -> None:
         """An object was deleted."""
         if kind == "Pod":
-            self.pod_events.remove(document, now)
+            self._pod_events.remove(document, now)
         elif kind in group_events.KINDS:
-            self.group_events.remove(kind, document, now)
+            self._group_events.remove(kind, document, now)
         elif kind != CLAIM:
             if kind in self.state.queues.kinds:
                 self._queues_changed(lambda: self.state.queues.remove(kind, document), now)
@@ -153,7 +133,7 @@ class Scheduler:
             # Which pods are alike depends on their queues from now on, or does no longer.
             for queued in self.queue.all():
                 queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
-        self.group_events.queues_changed(now)
+        self._group_events.queues_changed(now)
         self.state.reconsider()
 
     def leave_out_extended(self) -> None:
@@ -161,41 +141,8 @@ class Scheduler:
         self.state.leave_out_extended()
 
     def notify(self, changed: ObjectRef, now: float) -> None:
-        """Those that wait for the object may be tried again."""
-        for uid in self.waiters.pods(changed):
-            queued = self.queue.get(uid)
-            if queued is not None:
-                self.enqueue(queued, now)
-
-    def enqueue(self, queued: QueuedPod, now: float) -> None:
-        """Into the active queue, if no plugin keeps the pod from being tried at all."""
-        # After an error it waits its time, whichever events its own writes caused.
-        if queued.subqueue in (SubQueue.IN_FLIGHT, SubQueue.BACKOFF):
-            return
-        pod = queued.pod
-        try:
-            status = self.framework.pre_enqueue(pod)
-            if status is not None:
-                self.waiters.set(pod.uid, status.waits_for)
-                self.queue.gate(queued, now)
-                self.gate_reports.put(pod.uid, status, now)
-                self.state.groups.ready(pod, is_ready=False)
-                # Neither a place nor quota is kept for it meanwhile.
-                self.nominations.drop(pod.uid)
-                self.reservations.forget_pod(pod.uid)
-                self.state.queues.forget(pod)
-                return
-            self.gate_reports.remove(pod.uid)
-            resolved = self.state.claims.resolve(pod.document)
-            assert not isinstance(resolved, Status)
-            self.waiters.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
-        except Exception:
-            # The attempt tells what is wrong with it.
-            pass
-        if pod.joins:
-            self.state.groups.ready(pod, is_ready=True)
-            queued.turn = self.state.queues.wait(pod, queued.arrival)
-        self.queue.activate(queued, now)
+        """Pods that wait for the object may be tried again."""
+        self._context.notify(changed, now)
 
     # Decisions
 
@@ -208,7 +155,7 @@ class Scheduler:
         if self.reservations.waiting:
             self.reservations.expire(now)
             if (uid := self.reservations.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
-                self.enqueue(overlooked, now)
+                self._context.enqueue(overlooked, now)
         if (report := self._gate_report(now)) is not None:
             return report
         self._refresh_reasons(now)
@@ -234,7 +181,7 @@ class Scheduler:
                 continue
             work = Work(ATTEMPT)
             try:
-                action = self._attempt(queued, now, work)
+                action = self.attempts.attempt(queued, now, work)
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
             self.hints.attempted(queued)
@@ -245,18 +192,17 @@ class Scheduler:
             spent += work.spent + _TRIED
 
     def _note_evictions(self, action: Action, now: float) -> None:
-        if isinstance(action, Refuse | RefuseGroup) and action.preemption is not None:
-            asking = action.pod if isinstance(action, Refuse) else action.pods[0]
-            self.state.evictions.note(asking, action.preemption.victims, now)
+        if isinstance(action, Refuse) and action.preemption is not None:
+            self.state.evictions.note(action.pod, action.preemption.victims, now)
             self.state.groups.mark_evicted(action.preemption.victims)
 
     def _gate_report(self, now: float) -> Refuse | None:
         """Tells a pod that has been gated for a while why it is not tried."""
-        while (due := self.gate_reports.pop(now)) is not None:
+        while (due := self._gate_reports.pop(now)) is not None:
             uid, status = due
             queued, diagnosis = self.queue.get(uid), Diagnosis(self.state.size, status)
             if queued is not None and queued.subqueue is SubQueue.GATED and self.reasons.report(queued, diagnosis):
-                return Refuse(queued.pod, diagnosis)
+                return Refuse((queued.pod,), diagnosis)
         return None
 
     def _refresh_reasons(self, now: float) -> None:
@@ -264,7 +210,7 @@ class Scheduler:
         for queued in self.reasons.pop(now):
             if queued.entry is not None:
                 self.queue.entries.outdate(queued.entry)
-            self.enqueue(queued, now)
+            self._context.enqueue(queued, now)
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
@@ -278,7 +224,7 @@ class Scheduler:
             waiters.woken, waiters.freed = [], set()
             for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
                 if (queued := self.queue.get(uid)) is not None:
-                    self.enqueue(queued, now)
+                    self._context.enqueue(queued, now)
             for entry in self.queue.entries if freed else ():
                 if entry.wait.quota and not freed.isdisjoint(entry.wait.quota):
                     self.queue.entries.move_to_active(entry, now)
@@ -301,22 +247,16 @@ class Scheduler:
             if known and queued.subqueue not in (SubQueue.GATED, SubQueue.IN_FLIGHT):
                 self.queue.take_turn(queued, queues.wait(queued.pod, queued.arrival))
 
-    def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
-        group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None
-        if group is not None:
-            return self.group_attempts.attempt(queued, group, now)
-        return self.attempts.attempt(queued, now, work)
-
     def clock_set(self, seconds: float) -> None:
         """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
         self.queue.clock_set(seconds)
         self.reservations.clock_set(seconds)
         self.state.evictions.clock_set(seconds)
-        self.gate_reports.clock_set(seconds)
+        self._gate_reports.clock_set(seconds)
         self.reasons.clock_set(seconds)
 
     def due(self) -> float | None:
-        times = (self.queue.due(), self.reservations.due(), self.gate_reports.due(), self.reasons.due())
+        times = (self.queue.due(), self.reservations.due(), self._gate_reports.due(), self.reasons.due())
         return min((each for each in times if each is not None), default=None)
 
     # Searches that go on elsewhere
@@ -345,56 +285,27 @@ class Scheduler:
             self.queue.entries.outdate(entry)
             first = entry.first()
             if first is not None and entry.trying is None:
-                self.enqueue(first, now)
+                self._context.enqueue(first, now)
 
     # Outcomes
 
     def written(self, action: Bind, write: ClaimWrite, claim: Object, now: float) -> None:
         """A claim was written; `claim` is what the server answered."""
-        key, placeholder = key_of(claim), key_of(write.claim)
-        if placeholder != key and write.allocation is not None:
-            # First, as both hold the same shares.
-            self.state.claims.forget(placeholder, write.allocation)
-        self.state.claims.confirm(key, claim)
-        self.notify(ObjectRef(CLAIM, *key), now)
+        self._bindings.written(write, claim, now)
 
     def bound(self, action: Bind, now: float) -> None:
-        binding = self.in_flight.pop(action.pod.uid, None)
-        if binding is None:
-            return
-        self._unreserve(binding, now)
-        self.pod_events.forget(action.pod.uid, now)
+        self._bindings.bound(action, now)
 
     def failed(self, action: Bind, now: float) -> None:
         """The pod was not bound, as far as is known. It is tried again after a while."""
-        uid = action.pod.uid
-        binding = self.in_flight.pop(uid, None)
-        if binding is None:
-            return
-        self._unreserve(binding, now)
-        for write in action.writes:
-            # Others may have been kept from a claim that it was to use.
-            self.notify(ObjectRef(CLAIM, *key_of(write.claim)), now)
-        # What is said of it now is about this failure.
-        self.reasons.report(binding.queued, None)
-        placed = self.state.placed(uid)
-        if placed is not None and placed.is_assigned:
-            # Somebody bound it, or the answer that said so was lost.
-            self.pod_events.settle(uid, now)
-            return
-        self.state.displace(binding.queued.pod, action.node)
-        self.queue.retry(binding.queued, now)
-        if self.queue.get(uid) is not None:
-            binding.queued.turn = self.state.queues.wait(binding.queued.pod, binding.queued.arrival)
-        if self.queue.get(uid) is not None and action.claims:
-            self.waiters.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
+        self._bindings.failed(action, now)
 
-    def refusal_failed(self, action: Refuse | RefuseGroup, now: float) -> None:
+    def refusal_failed(self, action: Refuse, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
         if any((self.state.groups.unmark_evicted(victims), self.state.queues.unmark_evicted(victims))):
             self._retry_places(now)
-        for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
+        for pod in action.pods:
             queued = self.queue.get(pod.uid)
             if queued is None:
                 continue
@@ -403,18 +314,13 @@ class Scheduler:
                 self.queue.back_off(queued, now)
             elif queued.subqueue is SubQueue.GATED:
                 self.reasons.report(queued, None)
-                self.enqueue(queued, now)
+                self._context.enqueue(queued, now)
 
     def _retry_places(self, now: float) -> None:
         """Pods stay that others counted on to go: places that were found where they are may not become free."""
         for uid in (*(uid for uid, _ in self.nominations.places()), *self.state.queues.reserving()):
             if (queued := self.queue.get(uid)) is not None:
-                self.enqueue(queued, now)
-
-    def _unreserve(self, binding: InFlightBinding, now: float) -> None:
-        for each in self.attempts.unreserve(binding):
-            # Others may have waited to see where it gets its devices.
-            self.notify(each, now)
+                self._context.enqueue(queued, now)
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
         """How far the devices of a pod's claims are, as they stand now."""

@@ -8,7 +8,7 @@ from typing import Any
 from dray.api.objects import key_of
 from dray.api.pods import claims_used
 from dray.api.resource_claims import allocation_results, results_of
-from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
+from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse
 
 
 def line(action: Action, *, done: bool = True) -> str:
@@ -20,24 +20,22 @@ def line(action: Action, *, done: bool = True) -> str:
         places = ", ".join(f"{each.pod.key[1]} to {each.node}" for each in action.binds)
         return f"{title(action)} {verb} its nodes: {places}"
     text = "; ".join([f"{title(action)} not placed: {action.message}", *_wanted_claims(action)])
-    preemption = action.preemption if isinstance(action, Refuse) else None
-    if preemption is None:
+    preemption = action.preemption
+    if preemption is None or action.group is not None:
         return text
     victims = ", ".join("/".join(victim.key) for victim in preemption.victims) or "nobody else"
-    if not preemption.node:
-        return f"{text}; for quota of its queue it preempts {victims}"
-    return f"{text}; it is to go to {preemption.node}, where it preempts {victims}"
+    return f"{text}; it is to go to {preemption.places[action.pod.uid].node}, where it preempts {victims}"
 
 
 def title(action: Action) -> str:
-    if isinstance(action, BindGroup | RefuseGroup):
-        return f"{action.group.key.kind} {action.group.key.title}"
-    return f"Pod {'/'.join(action.pod.key)}"
+    if isinstance(action, Bind) or action.group is None:
+        return f"Pod {'/'.join(action.pod.key)}"
+    return f"{action.group.key.kind} {action.group.key.title}"
 
 
-def _wanted_claims(action: Refuse | RefuseGroup) -> list[str]:
+def _wanted_claims(action: Refuse) -> list[str]:
     """The claims of the pod, so that whoever searches the log for DRA also finds pods that wait."""
-    if isinstance(action, RefuseGroup):
+    if action.group is not None:
         return []
     namespace = action.pod.key[0]
     return [f"DRA claim {namespace}/{name}" for _, name in claims_used(action.pod.document)]

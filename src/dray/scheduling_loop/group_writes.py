@@ -22,9 +22,10 @@ from dray.client.interface import Resource
 from dray.scheduling.groups import native
 from dray.scheduling.groups.front_ends import FRONT_ENDS
 from dray.scheduling.groups.groups import Groups
-from dray.scheduling.model.actions import RefuseGroup
+from dray.scheduling.model.actions import Refuse
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.status import GroupDiagnosis
 from dray.scheduling_loop.optional_feed import OptionalFeed
 
 CONDITION: Final = "InitiallyScheduled"
@@ -93,18 +94,18 @@ class GroupWriter:
         group = self._groups.of(pod)
         return self._groups.forest.lineage(group) if group is not None else []
 
-    async def refused(self, action: RefuseGroup) -> None:
-        document, _ = self._current(action.group)
+    async def refused(self, group: Group, action: Refuse) -> None:
+        document, _ = self._current(group)
         if document is None:
             return
         if action.news:
             self._events.warning(document, "FailedScheduling", action.message, action="Scheduling")
-        invalid = action.diagnosis.invalid
-        for group in (self._groups.forest.lineage if invalid else self._groups.forest.below)(action.group):
-            reason = _INVALID if invalid and group.key.kind == native.COMPOSITE else action.reason
-            await self._write(group, "False", reason, action.message)
-            if self._has_lost_pods(group):
-                await self._disrupted(group, action.reason, action.message)
+        invalid = isinstance(action.diagnosis, GroupDiagnosis) and action.diagnosis.invalid
+        for concerned in (self._groups.forest.lineage if invalid else self._groups.forest.below)(group):
+            reason = _INVALID if invalid and concerned.key.kind == native.COMPOSITE else action.reason
+            await self._write(concerned, "False", reason, action.message)
+            if self._has_lost_pods(concerned):
+                await self._disrupted(concerned, action.reason, action.message)
 
     def _has_lost_pods(self, group: Group) -> bool:
         """Whether the group was scheduled once, has too few pods now, and does not say so yet."""

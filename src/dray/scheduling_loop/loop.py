@@ -31,10 +31,8 @@ from dray.scheduling.model.actions import (
     Action,
     Bind,
     BindGroup,
-    GroupPreemption,
     Preemption,
     Refuse,
-    RefuseGroup,
 )
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Options, Scheduler
@@ -250,7 +248,7 @@ class SchedulerLoop:
         uids = [each.uid for each in _pods(action)]
         before = {self._saying[uid] for uid in uids if uid in self._saying}
         task = asyncio.create_task(self._do(action, transactions, began, before))
-        if isinstance(action, Refuse | RefuseGroup):
+        if isinstance(action, Refuse):
             self._saying.update(dict.fromkeys(uids, task))
             task.add_done_callback(lambda _: self._said(uids, task))
         self._writing.add(task)
@@ -277,12 +275,12 @@ class SchedulerLoop:
         if isinstance(action, Bind | BindGroup):
             result = "scheduled" if await self._bind(action, transactions) else "error"
         else:
-            await (self._refuse(action) if isinstance(action, Refuse) else self._refuse_group(action))
+            await self._refuse(action)
             if action.news:
                 self._note(action)
             result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
         self.metrics.attempted(result, loop.time() - began)
-        if isinstance(action, BindGroup | RefuseGroup):
+        if not isinstance(action, Bind) and action.group is not None:
             self.group_metrics.attempted(result)
 
     async def _bind(self, action: Bind | BindGroup, transactions: list[Transaction | None]) -> bool:
@@ -305,48 +303,33 @@ class SchedulerLoop:
     # Refusing
 
     async def _refuse(self, action: Refuse) -> None:
-        pod, preemption = action.pod, action.preemption
-        try:
-            if action.release is not None:
-                self.scheduler.put("ResourceClaim", await self._claims.release(action.release), self.now())
-            if action.discard is not None:
-                await self._claims.discard(action.discard)
-                self.scheduler.remove("ResourceClaim", action.discard, self.now())
-            if preemption is not None and preemption.victims:
-                await self._preempt(action)
-            nominated = preemption.node if preemption is not None else ""
-            if action.news:
-                self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
-            if action.news or nominated:
-                await self._pods.explain(pod, action.reason, action.message, nominated)
-        except ClientError as error:
-            if not is_ordinary(error):
-                self._throttled.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
-            self.scheduler.refusal_failed(action, self.now())
-
-    async def _refuse_group(self, action: RefuseGroup) -> None:
+        preemption, group = action.preemption, action.group
         try:
             for claim in action.release:
                 self.scheduler.put("ResourceClaim", await self._claims.release(claim), self.now())
-            places = action.preemption.places if action.preemption is not None else {}
-            if action.preemption is not None and action.preemption.victims:
-                await self._evict(
-                    action.pods[0], action.preemption, f"{action.group.key.kind} {action.group.key.title}"
-                )
-            await self._group_writer.refused(action)
-            for each in self._queue_systems:
-                await each.refused(action)
+            for claim in action.discard:
+                await self._claims.discard(claim)
+                self.scheduler.remove("ResourceClaim", claim, self.now())
+            if preemption is not None and preemption.victims:
+                await self._evict(action.pod, preemption, _preemptor(action, preemption))
+            if group is not None:
+                await self._group_writer.refused(group, action)
+                for system in self._queue_systems:
+                    await system.refused(group, action)
             for pod in action.pods:
-                nominated = places[pod.uid].node if pod.uid in places else ""
-                if action.news:
-                    self._events.warning(
-                        reference(pod.document), "FailedScheduling", action.message, action="Scheduling"
-                    )
-                await self._pods.explain(pod, action.reason, action.message, nominated)
+                await self._explain(pod, action)
         except ClientError as error:
             if not is_ordinary(error):
                 self._throttled.warning(cause_of(error), "%s: %s", decisions.title(action), error)
             self.scheduler.refusal_failed(action, self.now())
+
+    async def _explain(self, pod: Pod, action: Refuse) -> None:
+        """Writes to the pod why it waits, and the node that it is to go to."""
+        place = action.preemption.places.get(pod.uid) if action.preemption is not None else None
+        if action.news:
+            self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
+        if action.news or place is not None or action.group is not None:
+            await self._pods.explain(pod, action.reason, action.message, place.node if place is not None else "")
 
     async def _stop(self, pod: Pod, queue: str) -> None:
         """A pod has to go since its queue is stopped."""
@@ -354,12 +337,7 @@ class SchedulerLoop:
         self._events.normal(reference(pod.document), "Stopped", f"{queue} is stopped and drained", action="Evicting")
         await self._group_writer.disrupted((pod,), f"{queue.split()[0]}Stopped", f"{queue} is stopped and drained")
 
-    async def _preempt(self, action: Refuse) -> None:
-        preemption = action.preemption
-        assert preemption is not None
-        await self._evict(action.pod, preemption, _preemptor(action))
-
-    async def _evict(self, preemptor: Pod, preemption: Preemption | GroupPreemption, title: str) -> None:
+    async def _evict(self, preemptor: Pod, preemption: Preemption, title: str) -> None:
         """Evicts the victims; their events and conditions name the preemptor by its title, and say why."""
         victims, queues = preemption.victims, self.scheduler.state.queues
         self.metrics.preemptions.inc()
@@ -377,10 +355,11 @@ class SchedulerLoop:
         await self._group_writer.disrupted(victims, "PreemptionByScheduler", message)
 
 
-def _preemptor(action: Refuse) -> str:
-    name = f"pod {'/'.join(action.pod.key)}"
-    node = action.preemption.node if action.preemption is not None else ""
-    return f"{name} on node {node}" if node else f"{name}, for quota of its queue"
+def _preemptor(action: Refuse, preemption: Preemption) -> str:
+    """The title of the pods that others are evicted for."""
+    if action.group is not None:
+        return f"{action.group.key.kind} {action.group.key.title}"
+    return f"pod {'/'.join(action.pod.key)} on node {preemption.places[action.pod.uid].node}"
 
 
 def _binds(action: Action) -> tuple[Bind, ...]:
@@ -393,4 +372,4 @@ def _pods(action: Action) -> tuple[Pod, ...]:
     """All pods that it is about."""
     if isinstance(action, BindGroup):
         return tuple(each.pod for each in action.binds)
-    return action.pods if isinstance(action, RefuseGroup) else (action.pod,)
+    return action.pods if isinstance(action, Refuse) else (action.pod,)

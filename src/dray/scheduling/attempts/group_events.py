@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dray.api.objects import Object, metadata_of, text
+from dray.scheduling.attempts.context import Context
 from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES, WITHOUT_OBJECTS
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
@@ -13,17 +14,14 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
 from dray.scheduling.waiting.queued_pods import SubQueue
 
-if TYPE_CHECKING:
-    from dray.scheduling.scheduler import Scheduler
-
 PRIORITY_CLASS: Final = "PriorityClass"
 KINDS: Final = frozenset((*FRONT_ENDS, *TOPOLOGIES, PRIORITY_CLASS))
 
 
 class GroupEvents:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._groups = scheduler.state.groups
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._groups = context.state.groups
 
     def put(self, kind: str, document: Object, now: float) -> None:
         if kind == PRIORITY_CLASS:
@@ -43,15 +41,15 @@ class GroupEvents:
             self._topologies_changed(now)
             return
         for key in self._groups.remove(kind, document):
-            self._scheduler.queue.remove_group(key)
-            self._scheduler.reservations.forget(key)
-            self._scheduler.notify(reference(key), now)
+            self._context.queue.remove_group(key)
+            self._context.reservations.forget(key)
+            self._context.notify(reference(key), now)
 
     def _topologies_changed(self, now: float) -> None:
         """Flavors may be on other nodes than before, and levels may exist that pods wait for."""
-        self._scheduler.notify(ANY_TOPOLOGY, now)
-        self._scheduler.state.queues.outdate()
-        self._scheduler.state.reconsider()
+        self._context.notify(ANY_TOPOLOGY, now)
+        self._context.state.queues.outdate()
+        self._context.state.reconsider()
 
     def queues_changed(self, now: float) -> None:
         """Which Topology is meant may be another one, or one that flavors name for all pods of a queue."""
@@ -64,7 +62,7 @@ class GroupEvents:
         concerned: dict[GroupKey, None] = {}
         for changed in found:
             self._prioritize(changed, now)
-            self._scheduler.state.regroup(changed)
+            self._context.state.regroup(changed)
             root = groups.root(changed)
             top = root if isinstance(root, Group) else changed
             tops[top.key] = top
@@ -73,9 +71,9 @@ class GroupEvents:
         for top in tops.values():
             for each in groups.leaves(top) if groups.root(top) is top else [top]:
                 waiting = groups.members(each.key).waiting
-                self._scheduler.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
+                self._context.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
         for key in concerned:
-            self._scheduler.notify(reference(key), now)
+            self._context.notify(reference(key), now)
 
     def _prioritize(self, group: Group, now: float) -> None:
         """Its pods have the priority that the group gives them."""
@@ -85,11 +83,11 @@ class GroupEvents:
             if pod.priority == priority:
                 continue
             pod.priority = priority
-            queued = self._scheduler.queue.get(pod.uid)
+            queued = self._context.queue.get(pod.uid)
             if queued is not None and queued.subqueue in (SubQueue.ACTIVE, SubQueue.UNSCHEDULABLE):
                 # Its turn comes by the new one.
-                self._scheduler.queue.gate(queued, now)
-                self._scheduler.enqueue(queued, now)
+                self._context.queue.gate(queued, now)
+                self._context.enqueue(queued, now)
 
 
 def _created(group: Group, waiting: Iterable[Pod]) -> str:

@@ -1,7 +1,4 @@
-"""Outcome: what an attempt to place a pod leads to. The steps of an attempt return it; `_apply` carries it out.
-
-Two steps still change something themselves: quota notes what a pod was told, and reclaim keeps quota for the pod.
-"""
+"""Outcome: what an attempt to place pods leads to. `Attempt.decide` returns it, and `Effects` carries it out."""
 
 from __future__ import annotations
 
@@ -9,46 +6,61 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dray.api.objects import Object
+from dray.scheduling.eviction.results import ReclaimedQuota
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.node import Node
-from dray.scheduling.model.status import Diagnosis
+from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.waiting.queued_pods import QueuedPod
 from dray.scheduling.waiting.waits import Wait
 
 
 class Remedy(Enum):
     PLACE = auto()
-    """The pod goes to a node."""
+    """The pods go to nodes."""
     GATE = auto()
-    """The pod is not tried until something that it names exists."""
+    """The pods are not tried until something that they name exists."""
     DISCARD = auto()
     """A claim that was left from an earlier attempt is deleted first."""
     RELEASE = auto()
-    """Devices that only the pod uses are given back, so that it can have others."""
+    """Devices that only the pods use are given back, so that they can have others."""
     SEARCH = auto()
     """The search for devices goes on elsewhere."""
-    RECLAIM = auto()
-    """Pods are evicted for quota of the pod's queue; quota is kept for it already."""
-    PREEMPT = auto()
-    """Pods are evicted for a place."""
+    EVICT = auto()
+    """Other pods are evicted for a place, for quota, or for both."""
     WAIT = auto()
     """Nothing helps but a change."""
 
 
 @dataclass(frozen=True, slots=True)
+class Unmet:
+    """What pods asked for in vain. They are tried again when others take it that have to give way to them."""
+
+    policy: QueuePolicy
+    ask: Ask
+    lacks_quota: bool
+    """Whether the pods lacked quota, rather than a place."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     remedy: Remedy
-    diagnosis: Diagnosis | None = None
+    diagnosis: Diagnosis | GroupDiagnosis | None = None
     """Why no node fits; None only for PLACE and GATE."""
     wait: Wait | None = None
-    """What the pod waits for; None only for PLACE and GATE."""
-    placement: Placement | None = None
-    claim: Object | None = None
-    """The claim to discard or to release."""
+    """What the pods wait for; None only for PLACE and GATE."""
+    placements: tuple[tuple[QueuedPod, Placement], ...] = ()
+    """Those of a group are assumed already, since the trial that found them is kept."""
+    rejected: tuple[tuple[QueuedPod, Status], ...] = ()
+    """Pods of a group that fit on no node whatever the nodes say."""
+    claims: tuple[Object, ...] = ()
+    """The claims to discard or to release."""
     searches: tuple[Node, ...] = ()
     """Nodes on which the search for devices goes on."""
     preemption: Preemption | None = None
+    quota: ReclaimedQuota | None = None
+    """Quota that the evictions make free; None if the pods have quota and lack a place."""
+    unmet: Unmet | None = None
     may_reserve: bool = False
     """Whether a place may be reserved that running pods will leave when they end."""
-    lacks_quota: bool | None = None
-    """Whether the pod lacks quota rather than a place; None for a pod that asked for no quota."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dray.api import pod_queues
 from dray.api.objects import Object
 from dray.api.pods import is_terminal, node_of, phase_of
+from dray.scheduling.attempts.context import Context
+from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.core import pods
 from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.groups.groups import reference
@@ -14,17 +14,15 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.waiting.queued_pods import SubQueue
 
-if TYPE_CHECKING:
-    from dray.scheduling.scheduler import Scheduler
-
 
 class PodEvents:
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._state = scheduler.state
-        self._queue = scheduler.queue
-        self._nominations = scheduler.nominations
-        self._reservations = scheduler.reservations
+    def __init__(self, context: Context, hints: QueueingHints) -> None:
+        self._context = context
+        self._hints = hints
+        self._state = context.state
+        self._queue = context.queue
+        self._nominations = context.nominations
+        self._reservations = context.reservations
 
     def put(self, document: Object, now: float) -> None:
         metadata, node = document["metadata"], node_of(document)
@@ -34,7 +32,7 @@ class PodEvents:
                 self._notify(self._state.groups.succeeded(pods.read(document, self._state.signatures)), now)
         elif node:
             self._put_assigned(document, node, now)
-        elif (document["spec"].get("schedulerName") or "default-scheduler") == self._scheduler.options.name:
+        elif (document["spec"].get("schedulerName") or "default-scheduler") == self._context.options.name:
             self._put_pending(document, now)
 
     def remove(self, document: Object, now: float) -> None:
@@ -53,7 +51,7 @@ class PodEvents:
         uid = document["metadata"]["uid"]
         known = self._state.placed(uid)
         if known is None:
-            binding = self._scheduler.in_flight.get(uid)
+            binding = self._context.in_flight.get(uid)
             admission = pod_queues.recorded(document)
             if admission is not None:
                 document = pod_queues.with_words(document, admission.words)
@@ -84,16 +82,16 @@ class PodEvents:
 
     def settle(self, uid: str, now: float) -> None:
         """The pod is on its node: nothing about it is to be decided any more."""
-        self._scheduler.hints.pod_bound = True
-        if uid not in self._scheduler.in_flight:
+        self._hints.pod_bound = True
+        if uid not in self._context.in_flight:
             self.forget(uid, now)
         self._nominations.drop(uid)
 
     def forget(self, uid: str, now: float) -> None:
         """It does not wait any more."""
-        self._scheduler.waiters.remove(uid)
-        self._scheduler.reasons.forget(uid)
-        self._scheduler.gate_reports.remove(uid)
+        self._context.waiters.remove(uid)
+        self._context.reasons.forget(uid)
+        self._context.gate_reports.remove(uid)
         self._state.unknown_kinds.forget(uid)
         queued = self._queue.remove(uid, now)
         if queued is None:
@@ -105,7 +103,7 @@ class PodEvents:
             if short is not None:
                 # Those that are left wait for others to come: neither for a place nor for their turn.
                 self._reservations.forget(short.key)
-                self._scheduler.notify(reference(short.key), now)
+                self._context.notify(reference(short.key), now)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -118,10 +116,10 @@ class PodEvents:
             if queued.pod.joins:
                 self._notify(self._state.groups.wait(queued.pod), now)
         else:
-            if uid in self._scheduler.in_flight:
+            if uid in self._context.in_flight:
                 document = _as_admitted(document, queued.pod)
             pod = self._read(document, queued.pod)
-            if uid in self._scheduler.in_flight or pods.is_unchanged(queued.pod, pod, self._state.affinity):
+            if uid in self._context.in_flight or pods.is_unchanged(queued.pod, pod, self._state.affinity):
                 self._state.reread(queued.pod, document)
                 if queued.subqueue is not SubQueue.GATED:
                     return
@@ -129,7 +127,7 @@ class PodEvents:
                 self._state.groups.forget(queued.pod)
                 queued.pod = pod
                 self._notify(self._state.groups.wait(pod), now)
-        self._scheduler.enqueue(queued, now)
+        self._context.enqueue(queued, now)
 
     def _remove(self, uid: str, now: float) -> None:
         # What is being written for it stays in force until it is known how that ended: its devices may be given away
@@ -144,7 +142,7 @@ class PodEvents:
 
     def _notify(self, changed: ObjectRef | None, now: float) -> None:
         if changed is not None:
-            self._scheduler.notify(changed, now)
+            self._context.notify(changed, now)
 
 
 def _as_admitted(document: Object, known: Pod) -> Object:

@@ -16,7 +16,7 @@ from typing import Final
 
 from dray.api.objects import Key
 from dray.scheduling.core.state import State
-from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.actions import NominatedPlace
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Contention
 
@@ -28,7 +28,7 @@ _RESERVED: Final = "/reserved"
 class _Nomination:
     pod: Pod
     placeholder: Pod
-    preemption: Preemption
+    place: NominatedPlace
     key: str
     reserved: bool
     contention: Contention | None
@@ -54,15 +54,15 @@ class Nominations:
     def node(self, uid: str) -> str:
         """Where the pod has a place kept for it, if anywhere."""
         kept = self._kept.get(uid)
-        return kept.preemption.node if kept is not None else ""
+        return kept.place.node if kept is not None else ""
 
     def places(self) -> list[tuple[str, str]]:
         """(uid of a pod, node) of all that are kept, but for those that are reserved."""
-        return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.reserved]
+        return [(uid, kept.place.node) for uid, kept in self._kept.items() if not kept.reserved]
 
     def reserved_places(self) -> list[tuple[str, str]]:
         """The same of those that are reserved."""
-        return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.reserved]
+        return [(kept.pod.uid, kept.place.node) for kept in self._kept.values() if kept.reserved]
 
     def to_retry(self, since: int) -> list[str]:
         """The pods, by uid, that have a place kept where something became free after a position of the log, or may
@@ -73,39 +73,35 @@ class Nominations:
             each.pod.uid
             for each in self._kept.values()
             if (changed := changes[each.seen]) is None
-            or ((node := nodes.get(each.preemption.node)) is not None and node.number in changed)
+            or ((node := nodes.get(each.place.node)) is not None and node.number in changed)
         ]
 
     def lowest(self) -> dict[str, int]:
         """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
         found: dict[str, int] = {}
         for kept in self._kept.values():
-            node, priority = kept.preemption.node, kept.pod.priority
+            node, priority = kept.place.node, kept.pod.priority
             found[node] = min(priority, found.get(node, priority))
         return found
 
-    def keep(self, pod: Pod, preemption: Preemption, *, reserved: bool = False) -> None:
-        self.keep_all({pod: preemption}, reserved=reserved)
-
-    def keep_all(self, places: Mapping[Pod, Preemption], *, reserved: bool = False) -> None:
-        """For pods that are placed together. What was reclaimed once stays so, whoever has to go beside."""
+    def keep(self, places: Mapping[Pod, NominatedPlace], *, reclaims: bool = False, reserved: bool = False) -> None:
+        """Keeps the places of pods that are placed together. What was reclaimed once stays so, whoever is evicted
+        beside. Nobody is evicted for places that are `reserved`."""
         keys = {pod: f"{pod.uid}{_RESERVED}" if reserved else pod.uid for pod in places}
-        again = Counter(_taken(pod, preemption) for pod, preemption in places.items())
+        again = Counter(_taken(pod, place) for pod, place in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
         for each in before.values():
             # Keeping the same place once more helps nobody, whichever of the pods has it.
-            taken = _taken(each.placeholder, each.preemption)
+            taken = _taken(each.placeholder, each.place)
             again[taken] -= 1
             self._leave(each, helps=again[taken] < 0)
         seen = self._state.helped.end
-        for pod, preemption in places.items():
+        for pod, place in places.items():
             known = before.get(pod)
-            contention = (
-                self._state.queues.contention_of(pod) if preemption.reclaims else known.contention if known else None
-            )
+            contention = self._state.queues.contention_of(pod) if reclaims else known.contention if known else None
             placeholder = replace(pod, uid=f"{keys[pod]}/nominated", group=None, is_placeholder=True)
             self._lifted.discard(placeholder.uid)
-            nomination = _Nomination(pod, placeholder, preemption, keys[pod], reserved, contention, seen)
+            nomination = _Nomination(pod, placeholder, place, keys[pod], reserved, contention, seen)
             self._kept[nomination.key] = nomination
             self._enter(nomination)
 
@@ -154,26 +150,26 @@ class Nominations:
                         self._enter(nomination)
 
     def _enter(self, nomination: _Nomination) -> None:
-        self._state.place(nomination.placeholder, nomination.preemption.node)
-        if nomination.preemption.allocation:
-            self._state.hold(nomination.claim, nomination.preemption.allocation)
+        self._state.place(nomination.placeholder, nomination.place.node)
+        if nomination.place.devices:
+            self._state.hold(nomination.claim, nomination.place.devices)
 
     def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
-        preemption = nomination.preemption
+        place = nomination.place
         if nomination.placeholder.uid not in self._lifted:
-            self._state.displace(nomination.placeholder, preemption.node, helps=False)
-            if preemption.allocation:
+            self._state.displace(nomination.placeholder, place.node, helps=False)
+            if place.devices:
                 self._state.release(nomination.claim, helps=False)
         if helps:
-            self._state.vacated(preemption.node, preemption.allocation)
+            self._state.vacated(place.node, place.devices)
 
 
-def _taken(pod: Pod, preemption: Preemption) -> Hashable:
+def _taken(pod: Pod, place: NominatedPlace) -> Hashable:
     """Returns what others see taken where a place is kept for a pod. Equal values leave others the same."""
     devices = sorted(
         (each["driver"], each["pool"], each["device"], str(each.get("consumedCapacity") or ""))
-        for each in preemption.allocation
+        for each in place.devices
     )
     needs = pod.requirements
     requests = frozenset((*needs.requests.items(), *pod.extra.items()))
-    return preemption.node, pod.priority, requests, needs.ports, frozenset(pod.labels.items()), tuple(devices)
+    return place.node, pod.priority, requests, needs.ports, frozenset(pod.labels.items()), tuple(devices)

@@ -13,17 +13,16 @@ from dray.api.objects import key_of
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.candidates import Candidates
-from dray.scheduling.eviction.preemption import Preemptor
+from dray.scheduling.eviction.preemption import Preemptor, place_of
 from dray.scheduling.eviction.removals import removals_for
 from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.eviction.torn_groups import TornGroups
-from dray.scheduling.model.actions import GroupPreemption, Preemption
+from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
-from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.quota.priority_removals import Unit
 
 
@@ -33,9 +32,7 @@ class GroupPreemptor:
         self._preemptor = preemptor
         self._placer = placer
 
-    def find(
-        self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial
-    ) -> EvictionResult[GroupPreemption]:
+    def find(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> EvictionResult:
         """Returns which pods to evict, and the places of the group then. Nothing is placed afterwards."""
         pods, now = [member.queued.pod for member in members], members[0].cycle.now
         rule = removals_for(self._state, pods, now)
@@ -67,18 +64,18 @@ class GroupPreemptor:
         units: Sequence[Unit],
         candidates: Candidates,
         marked: Sequence[Pod],
-    ) -> GroupPreemption | None:
+    ) -> Preemption | None:
         leaving = [*marked, *(pod for unit in units for pod in unit if candidates.is_leaving(pod))]
         removal.evict(leaving)
         if (leaving or not units) and self._placer.place(group, members, need, trial, anew=True) is None:
-            return GroupPreemption((), places_of(members))
+            return Preemption((), places_of(members))
         uids = {pod.uid for pod in leaving}
         evicted = candidates.rule.legal(unit for unit in units if not any(pod.uid in uids for pod in unit))
         removal.evict(pod for unit in evicted for pod in unit)
         if self._placer.place(group, members, need, trial, anew=True) is not None:
             return None
         victims = self._reprieve(members, trial, removal, evicted)
-        return GroupPreemption(tuple(victims), places_of(members), candidates.rule.reclaims(victims))
+        return Preemption(tuple(victims), places_of(members), candidates.rule.reclaims(victims))
 
     def _reprieve(
         self, members: Sequence[Member], trial: GroupTrial, removal: Trial, evicted: Sequence[Unit]
@@ -118,10 +115,6 @@ def _is_near(member: Member, unit: Unit, removal: Trial) -> bool:
     return any(removal.node_of(each) is member.placement.node for each in unit)
 
 
-def places_of(members: Iterable[Member]) -> dict[str, Preemption]:
+def places_of(members: Iterable[Member]) -> dict[str, NominatedPlace]:
     """Returns the places that the members have on trial, by uid."""
-    return {
-        each.queued.pod.uid: Preemption(each.placement.node.name, (), all_devices(each.placement.devices))
-        for each in members
-        if each.placement is not None
-    }
+    return {each.queued.pod.uid: place_of(each.placement) for each in members if each.placement is not None}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.group_preemption import places_of
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.reclaim import Reclaimer
-from dray.scheduling.eviction.results import EvictionResult
-from dray.scheduling.model.actions import GroupPreemption, Preemption
+from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
+from dray.scheduling.model.actions import NominatedPlace
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
@@ -37,7 +38,7 @@ class GroupQuota:
     def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
         """What the queue of all these pods has too little of for as many as must start together; None where there may
         be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
-        asks = self._asks(pods, need, now)
+        asks = self.asks(pods, need, now)
         if asks is None:
             return None
         asked, least = asks
@@ -48,20 +49,7 @@ class GroupQuota:
             return None
         return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, asked.lacks(short)))
 
-    def unplaced(self, pods: Sequence[Pod], need: int, now: float) -> None:
-        """There was quota for the pods, and no place."""
-        asks = self._asks(pods, need, now)
-        if asks is not None:
-            asked, least = asks
-            self._state.queues.reclaim_waiters.add(asked.policy, least, lacks=False)
-
-    def keep(self, pods: Sequence[Pod], preemption: GroupPreemption) -> None:
-        """There is quota for the pods, and will be a place: that is theirs until the others are gone."""
-        nodes, places = self._state.nodes, preemption.places
-        found = [(each, nodes[places[each.uid].node]) for each in pods if each.uid in places]
-        self._state.queues.make_room(found, preemption.victims)
-
-    def _asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
+    def asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
         """What is asked for as many pods as must start together, and the least that would do; None for pods that are
         not in one queue."""
         queues = self._state.queues
@@ -84,35 +72,18 @@ class GroupQuota:
 
     def reclaim_for(
         self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
-    ) -> EvictionResult[GroupPreemption]:
+    ) -> EvictionResult:
         """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
-        asks = self._asks(pods, need, now)
+        asks = self.asks(pods, need, now)
         if asks is None or asks[0].is_uniform:
-            return EvictionResult()
+            return NO_EVICTION
         return self.reclaim(asks[0], group, need, prepared)
 
-    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> EvictionResult[GroupPreemption]:
+    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> EvictionResult:
         """Returns which pods to evict for quota that the group lacks. Nothing is placed afterwards."""
-        places: dict[str, Preemption] = {}
+        return self._reclaimer.find(asked, partial(self._places, group, need, prepared))
 
-        def place(removed: Sequence[Pod]) -> bool:
-            found = self._places(group, need, prepared, removed)
-            if found:
-                places.clear()
-                places.update(found)
-            return bool(found)
-
-        reclaimed = self._reclaimer.find(asked, place)
-        if reclaimed.found is None:
-            self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
-            return EvictionResult(None, reclaimed.awaits_binding, reclaimed.lacks_place)
-        # What was reclaimed is for all of them. It is kept for one, who stays with it as long as a place is kept.
-        if places:
-            holder = asked.ask.pod.uid
-            self._state.queues.hand_over(holder, holder if holder in places else next(iter(places)), places)
-        return EvictionResult(GroupPreemption(reclaimed.found, places, reclaims=True), reclaimed.awaits_binding)
-
-    def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
+    def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, NominatedPlace]:
         leaving = [each for each in removed if self._state.node_of(each) is not None]
         with self._preemptor.what_if(set()) as removal:
             removal.evict(leaving)

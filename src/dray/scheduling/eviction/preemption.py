@@ -23,7 +23,7 @@ from dray.scheduling.eviction.disruption_budgets import DisruptionBudgets
 from dray.scheduling.eviction.removals import removals_for
 from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.eviction.torn_groups import TornGroups
-from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
@@ -79,7 +79,7 @@ class Preemptor:
         self._for_devices = for_devices
         self.budgets = DisruptionBudgets()
 
-    def find(self, cycle: Cycle) -> EvictionResult[Preemption]:
+    def find(self, cycle: Cycle) -> EvictionResult:
         """Returns the cheapest way to make room for the pod."""
         rule = self.rule(cycle)
         if rule.hopeless:
@@ -159,7 +159,7 @@ class Preemptor:
             trial.evict(pod for unit in units for pod in unit if is_leaving(pod))
             placement = self._algorithm.fits(cycle, node)
             if isinstance(placement, Placement):
-                return _Candidate(Preemption(node.name, (), all_devices(placement.devices)), 0)
+                return _Candidate(_preemption(cycle.pod, placement), 0)
             left = [tuple(pod for pod in unit if not is_leaving(pod)) for unit in units]
             evicted = rule.legal(unit for unit in left if unit)
             trial.evict(pod for unit in evicted for pod in unit)
@@ -170,8 +170,7 @@ class Preemptor:
             if spared is None or not isinstance(placement, Placement):
                 return None
             victims, violations = spared
-            devices, reclaims = all_devices(placement.devices), rule.reclaims(victims)
-            return _Candidate(Preemption(node.name, tuple(victims), devices, reclaims), violations)
+            return _Candidate(_preemption(cycle.pod, placement, victims, reclaims=rule.reclaims(victims)), violations)
 
     def _reprieve(
         self, cycle: Cycle, node: Node, trial: Trial, evicted: Sequence[Unit]
@@ -235,6 +234,14 @@ class Preemptor:
         """A group that has a claim keeps it, whether or not it has pods."""
         uid = str(consumer.get("uid"))
         return consumer.get("resource") != "pods" or self._state.placed(uid) is not None or self._waits(uid)
+
+
+def _preemption(pod: Pod, placement: Placement, victims: Iterable[Pod] = (), *, reclaims: bool = False) -> Preemption:
+    return Preemption(tuple(victims), {pod.uid: place_of(placement)}, reclaims)
+
+
+def place_of(placement: Placement) -> NominatedPlace:
+    return NominatedPlace(placement.node.name, all_devices(placement.devices))
 
 
 def _is_resolvable(status: Status | None) -> bool:

@@ -7,7 +7,8 @@ they are tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from dray.api.objects import key_of
@@ -15,13 +16,12 @@ from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
-from dray.scheduling.eviction.preemption import Preemptor
-from dray.scheduling.eviction.results import EvictionResult
-from dray.scheduling.model.actions import Preemption
+from dray.scheduling.eviction.preemption import Preemptor, place_of
+from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult, ReclaimedQuota
+from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
-from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.quota.queue_charges import Charge
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, RunningUnit
@@ -31,8 +31,10 @@ _MOST_TRIES: Final = 24
 # Nodes that are asked although nobody would leave them.
 _MOST_OTHERS: Final = 8
 
-Place = Callable[[Sequence[Pod]], bool]
-"""Whether there is a place for those that ask, without the pods that are given."""
+Places = Mapping[str, NominatedPlace]
+"""Places of pods, by their uids."""
+Place = Callable[[Sequence[Pod]], Places]
+"""Returns places for those that ask, without the pods that are given; none if they do not fit."""
 
 
 class Reclaimer:
@@ -44,55 +46,41 @@ class Reclaimer:
         self._algorithm = algorithm
         self._preemptor = preemptor
 
-    def for_pod(self, asked: QueuedAsk, cycle: Cycle) -> EvictionResult[Preemption]:
+    def for_pod(self, asked: QueuedAsk, cycle: Cycle) -> EvictionResult:
         """Returns where the pod would go, and which pods to evict for it."""
-        found: list[Placement] = []
+        return self.find(asked, partial(self._places, cycle))
 
-        def place(removed: Sequence[Pod]) -> bool:
-            placements = self._placements(cycle, removed)
-            # Who is let back and has to go after all leaves the place that was found before.
-            found[:] = placements or found
-            return bool(placements)
-
-        reclaimed = self.find(asked, place)
-        if reclaimed.found is None:
-            return EvictionResult(None, reclaimed.awaits_binding, reclaimed.lacks_place)
-        node, devices = found[0].node.name, all_devices(found[0].devices)
-        preemption = Preemption(node, reclaimed.found, devices, reclaims=True)
-        return EvictionResult(preemption, reclaimed.awaits_binding)
-
-    def find(self, asked: QueuedAsk, place: Place) -> EvictionResult[tuple[Pod, ...]]:
-        """Returns the pods to evict. Quota is kept for the pods that ask."""
-        queues, policy, ask = self._state.queues, asked.policy, asked.ask
+    def find(self, asked: QueuedAsk, place: Place) -> EvictionResult:
+        """Returns the pods to evict, the places that `place` found without them, and the quota that becomes free."""
+        policy, ask = asked.policy, asked.ask
         evictions, related = policy.evictions(ask), policy.queue(ask.queue).related
         if not ask.pod.preempts or not evictions.may_reclaim():
-            return EvictionResult()
+            return NO_EVICTION
         with self._state.what_if() as changes:
             trial = QuotaTrial(self._state, policy, ask, place, changes)
             trial.hide_ending(related)
             found = evictions.reclaim(trial)
         # Pods that quota is kept for may be evicted once they have their places.
-        awaits_binding = trial.awaits_binding or queues.is_reserved(policy, related)
+        awaits_binding = trial.awaits_binding or self._state.queues.is_reserved(policy, related)
         if found is None:
             return EvictionResult(None, awaits_binding, trial.lacks_place)
         units, assets = found
-        queues.reserve(ask.pod, policy, ask.queue, assets)
         victims = tuple(pod for unit in units for pod in unit.pods)
-        queues.mark_evicted(victims)
-        return EvictionResult(victims, awaits_binding)
+        quota = ReclaimedQuota(ask.pod, policy, ask.queue, assets)
+        return EvictionResult(Preemption(victims, trial.places, reclaims=True), awaits_binding, quota=quota)
 
-    def _placements(self, cycle: Cycle, removed: Iterable[Pod]) -> list[Placement]:
-        """The first, if there is one."""
+    def _places(self, cycle: Cycle, removed: Iterable[Pod]) -> Places:
+        """Returns the first place that is found."""
         leaving = [pod for pod in removed if self._state.node_of(pod) is not None]
         with self._preemptor.what_if({key_of(claim) for claim in cycle.claims.allocated}) as trial:
             trial.evict(leaving)
             if self._framework.prefilter(cycle) is not None:
-                return []
+                return {}
             for node in self._nodes(cycle, [trial.node_of(pod) for pod in leaving]):
                 placement = self._algorithm.fits(cycle, node)
                 if isinstance(placement, Placement):
-                    return [placement]
-        return []
+                    return {cycle.pod.uid: place_of(placement)}
+        return {}
 
     def _nodes(self, cycle: Cycle, left: Iterable[Node]) -> list[Node]:
         """Those that pods would leave, the last first, and some where there is room as things are."""
@@ -116,6 +104,8 @@ class QuotaTrial:
         self._changes = changes
         self._tries = 0
         self._removed: dict[str, Pod] = {}
+        self.places: Places = {}
+        """The places that were found last. Pods that are let back and have to go after all leave these."""
         self.awaits_binding = False
         """Whether pods were left out only because they are being bound."""
         self.lacks_place = False
@@ -174,9 +164,10 @@ class QuotaTrial:
 
     def is_placeable(self) -> bool:
         self._tries += 1
-        found = self._tries <= _MOST_TRIES and self._place(list(self._removed.values()))
-        self.lacks_place = self.lacks_place or not found
-        return found
+        places = self._place(list(self._removed.values())) if self._tries <= _MOST_TRIES else {}
+        self.places = places or self.places
+        self.lacks_place = self.lacks_place or not places
+        return bool(places)
 
     def remove(self, unit: RunningUnit) -> None:
         for each in unit.pods:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Generic, TypeVar
+from typing import Final
 
-T = TypeVar("T")
+from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.queue_policy import Asset, QueuePolicy
 
 
-# Without slots: Python 3.11 cannot make a generic frozen class with slots from `EvictionResult[T]()`.
-@dataclass(frozen=True)
-class EvictionResult(Generic[T]):
-    found: T | None = None
+@dataclass(frozen=True, slots=True)
+class ReclaimedQuota:
+    """Quota that evictions make free, to be reserved for the pod that stands for all that ask."""
+
+    pod: Pod
+    policy: QueuePolicy
+    queue: str
+    assets: Mapping[Asset, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionResult:
+    found: Preemption | None = None
     """The pods to evict, and the places that this makes; None if no eviction helps."""
     awaits_binding: bool = False
     """Whether pods were left out only because they are being bound: the search may find more afterwards."""
@@ -20,3 +32,9 @@ class EvictionResult(Generic[T]):
     """Whether evictions would free enough quota, but no node would have a place."""
     retry_at: float = inf
     """When more pods may be evicted than now, if nothing else changes."""
+    quota: ReclaimedQuota | None = None
+    """What the evictions make free of the queue; None if they make a place for pods that have quota."""
+
+
+NO_EVICTION: Final = EvictionResult()
+"""The result if no search was made, or if nothing can be evicted."""

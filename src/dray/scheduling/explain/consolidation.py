@@ -87,11 +87,11 @@ class Consolidator:
         return list(found.values())
 
     def _waiting_with(self, first: QueuedPod) -> Waiting:
-        attempts = self._scheduler.group_attempts
-        group = attempts.group_of(first.pod)
-        if group is not None:
-            queued = {each.pod.uid: each for each in attempts.queued(group, first)}
-            least = self._state.groups.next_to_place(group, (each.pod for each in queued.values()))
+        found = self._scheduler.attempts.waiting_with(first)
+        if found is not None:
+            group, pods = found
+            queued = {each.pod.uid: each for each in pods}
+            least = self._state.groups.next_to_place(group, (each.pod for each in pods))
             need = self._state.groups.need(group)
             return Waiting(group.key.kind, group, tuple(queued[each.uid] for each in least), need)
         return Waiting(POD, single(first.pod.key, first.pod.uid, first.pod.document), (first,), 1)
@@ -104,7 +104,7 @@ class Consolidator:
             if (status := scheduler.framework.prefilter(cycle)) is not None:
                 return Consolidation(waiting, problem=status_text(status))
             found.append((each, cycle))
-        with scheduler.group_attempts.placer.trial(found, work) as (trial, members):
+        with scheduler.placer.trial(found, work) as (trial, members):
             try:
                 return self._find(waiting, members, trial, work)
             except WorkExhausted:
@@ -188,7 +188,7 @@ class _Search:
 
     def fits(self) -> bool:
         self._trial.undo()
-        placer, waiting = self._scheduler.group_attempts.placer, self._waiting
+        placer, waiting = self._scheduler.placer, self._waiting
         return placer.place(waiting.group, self._members, waiting.need, self._trial, anew=True) is None
 
     def try_area(self, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | None:

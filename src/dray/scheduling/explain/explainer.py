@@ -12,7 +12,7 @@ from dray.allocation import Rejection, Work, allocate
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.model import faults
 from dray.scheduling.model.actions import Preemption
-from dray.scheduling.model.messages import group_text, status_text
+from dray.scheduling.model.messages import diagnosis_text, status_text
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Detail
@@ -64,8 +64,8 @@ class Explainer:
         status = framework.pre_enqueue(pod) or framework.prefilter(cycle) or self._scheduler.devices.full_claim(cycle)
         if status is not None:
             return Explanation(status_text(status))
-        if (group := self._scheduler.group_attempts.diagnose(pod, now)) is not None:
-            return Explanation(group_text(group))
+        if (group := self._scheduler.attempts.diagnose(pod, now)) is not None:
+            return Explanation(diagnosis_text(group))
         answers = tuple(self._answers(cycle))
         fits = any(answer.placement for answer in answers)
         if fits and (error := algorithm.find_error(cycle)) is not None:

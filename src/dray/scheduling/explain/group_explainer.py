@@ -79,7 +79,7 @@ class GroupExplainer(Generic[Q]):
         lacks_quota = queue is not None and queue.problem is not None
         if obstacle is None:
             with self._state.queues.unasked() if lacks_quota else nullcontext():
-                diagnosis = self._scheduler.group_attempts.diagnose(waiting[0], now)
+                diagnosis = self._scheduler.attempts.diagnose(waiting[0], now)
         return GroupExplanation(root, sizes, started, len(waiting), obstacle, queue, diagnosis)
 
     def _size(self, group: Group) -> GroupSize:

@@ -11,7 +11,7 @@ from typing import Final
 
 from dray.api.objects import Object
 from dray.scheduling.model.group import Group
-from dray.scheduling.model.messages import diagnosis_text, group_text
+from dray.scheduling.model.messages import diagnosis_text
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
 
@@ -48,37 +48,21 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
-    """Pods to evict so that another pod fits; no victims if pods that are being deleted free enough."""
-
+class NominatedPlace:
     node: str
-    victims: tuple[Pod, ...]
-    allocation: tuple[Object, ...] = ()
-    """The devices that the other pod will get."""
-    reclaims: bool = False
-    """Whether victims are evicted to reclaim quota of the pod's queue, whatever their priority."""
+    devices: tuple[Object, ...] = ()
+    """The devices that a pod will get on the node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    pod: Pod
-    diagnosis: Diagnosis
-    news: bool = True
-    """Whether the diagnosis differs from the last one that was reported."""
-    release: Object | None = None
-    """A claim to deallocate: with its devices the pod fits on no node."""
-    discard: Object | None = None
-    """A claim for extended resources to delete, which an earlier attempt left behind."""
-    preemption: Preemption | None = None
+class Preemption:
+    """Pods to evict so that others fit; none if pods that are being deleted already free enough."""
 
-    @property
-    def message(self) -> str:
-        return diagnosis_text(self.diagnosis)
-
-    @property
-    def reason(self) -> str:
-        """The reason of the PodScheduled condition."""
-        return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
+    victims: tuple[Pod, ...]
+    places: Mapping[str, NominatedPlace]
+    """Where the other pods will be, by their uids."""
+    reclaims: bool = False
+    """Whether victims are evicted to reclaim quota of the other pods' queue, whatever their priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,34 +74,34 @@ class BindGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPreemption:
-    """Pods to evict so that a group fits; no victims if pods that are being deleted free enough."""
+class Refuse:
+    """Pods that were tried together cannot be placed: those of a group, or one by itself."""
 
-    victims: tuple[Pod, ...]
-    places: Mapping[str, Preemption]
-    """The node and devices that each pod of the group will get, by its uid."""
-    reclaims: bool = False
-    """Whether victims are evicted to reclaim quota of the group's queue, whatever their priority."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseGroup:
-    group: Group
     pods: tuple[Pod, ...]
-    diagnosis: GroupDiagnosis
-    release: tuple[Object, ...] = ()
-    """Claims to deallocate: with their devices the group fits nowhere."""
-    preemption: GroupPreemption | None = None
+    diagnosis: Diagnosis | GroupDiagnosis
+    group: Group | None = None
+    """The group that the pods are placed with; None for a pod by itself."""
     news: bool = True
     """Whether the diagnosis differs from the last one that was reported."""
+    release: tuple[Object, ...] = ()
+    """Claims to deallocate: with their devices the pods fit on no nodes."""
+    discard: tuple[Object, ...] = ()
+    """Claims for extended resources to delete, which an earlier attempt left behind."""
+    preemption: Preemption | None = None
+
+    @property
+    def pod(self) -> Pod:
+        """The first of the pods, which stands for all of them."""
+        return self.pods[0]
 
     @property
     def message(self) -> str:
-        return group_text(self.diagnosis)
+        return diagnosis_text(self.diagnosis)
 
     @property
     def reason(self) -> str:
+        """The reason of the PodScheduled condition."""
         return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
 
 
-Action = Bind | Refuse | BindGroup | RefuseGroup
+Action = Bind | BindGroup | Refuse

@@ -95,6 +95,11 @@ class Group:
     """An object that the group names and that does not exist; the group waits for this object."""
 
 
+def pod_key(key: Key) -> GroupKey:
+    """The key of the group that consists of a single pod, by the key of the pod."""
+    return GroupKey("", *key, POD)
+
+
 def single(key: Key, uid: str, document: Object) -> Group:
     """The group that consists of a single pod."""
-    return Group(GroupKey("", *key, POD), uid, 1, None, ANYWHERE, False, document)
+    return Group(pod_key(key), uid, 1, None, ANYWHERE, False, document)

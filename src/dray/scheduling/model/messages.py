@@ -177,15 +177,16 @@ def status_text(status: Status) -> str:
     return ", ".join(map(reason_text, status.reasons))
 
 
-def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """The message of the PodScheduled condition and the FailedScheduling event of a pod."""
+def diagnosis_text(diagnosis: Diagnosis | GroupDiagnosis) -> str:
+    """The message of the PodScheduled condition and the FailedScheduling event of a pod, or of a group and its pods."""
+    if isinstance(diagnosis, GroupDiagnosis):
+        return _group_text(diagnosis)
     text = _diagnosis_text(diagnosis)
     text = f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
     return _with_reservation(text, diagnosis.reservation)
 
 
-def group_text(group: GroupDiagnosis) -> str:
-    """The message of the condition of a group that is not scheduled, and of its pods."""
+def _group_text(group: GroupDiagnosis) -> str:
     if group.status is not None:
         return status_text(group.status)
     fit = f"only {group.best} fit" if group.best else "none fits"

@@ -97,14 +97,10 @@ class QueueQuota(Plugin):
 
 
 def register(state: State, cycle: Cycle, status: Status | None) -> None:
-    """Registers what the prefilter found out about the quota of a single pod: whether the pod waits for quota or has
-    enough quota, or whether other pods need not wait for it. `status` is the answer of all plugins together."""
+    """Registers what the prefilter found out about the quota of a pod: that the pod waits for quota, that it has
+    enough, or that others need not wait for it. `status` is the answer of all plugins together."""
     asked, queues, uid = cycle.data.get(QueueQuota.name), state.queues, cycle.pod.uid
-    is_refused = status is not None and status.plugin == QueueQuota.name
-    if not is_refused and not isinstance(asked, QueuedAsk):
-        return
-    queues.reclaim_waiters.remove(uid)
-    if status is not None and is_refused:
+    if status is not None and status.plugin == QueueQuota.name:
         if status.lets_pass:
             queues.let_pass(cycle.pod)
         elif isinstance(status.alike, Alike):
@@ -113,6 +109,8 @@ def register(state: State, cycle: Cycle, status: Status | None) -> None:
         policy, ask = asked.policy, asked.ask
         for root in policy.queue(ask.queue).limits.values():
             queues.waiters.granted(uid, alike(root, _line(policy, ask), ask))
+    if status is not None:
+        queues.waiters.passed(uid)
 
 
 def _line(policy: QueuePolicy, ask: Ask) -> str:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dray.scheduling.core.nominations import Nominations
+from dray.scheduling.core.state import State
+from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.status import GroupDiagnosis
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.reservations.place_search import PlaceSearch
-
-if TYPE_CHECKING:
-    from dray.scheduling.scheduler import Scheduler
+from dray.scheduling.reservations.reserved_places import ReservedPlaces
 
 
 class GroupReservations:
-    def __init__(self, scheduler: Scheduler, placer: GroupPlacer) -> None:
-        self._reservations = scheduler.reservations
-        self._nominations = scheduler.nominations
+    def __init__(
+        self,
+        state: State,
+        reservations: ReservedPlaces,
+        nominations: Nominations,
+        preemptor: Preemptor,
+        placer: GroupPlacer,
+    ) -> None:
+        self._reservations = reservations
+        self._nominations = nominations
         self._placer = placer
-        self._search = PlaceSearch(scheduler.state, scheduler.preemptor)
+        self._search = PlaceSearch(state, preemptor)
 
     def beside(
         self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, answer: GroupDiagnosis
     ) -> GroupDiagnosis | None:
         """Once more with what is kept for another group."""
-        if self._reservations.period(group) is not None:
+        if self._reservations.period(group.key) is not None:
             return answer
         with self._nominations.without_reservations():
             if self._placer.place(group, members, need, trial) is not None:
@@ -42,7 +49,7 @@ class GroupReservations:
         def place() -> bool:
             return self._placer.place(group, members, need, trial, anew=True) is None
 
-        near, now = self._reservations.near(group), members[0].cycle.now
+        near, now = self._reservations.near(group.key), members[0].cycle.now
         result = self._search.find(group, members, trial, place, near, now)
         queued = [each.queued for each in members]
         self._reservations.keep(group, queued, result.found, now, awaits_binding=result.awaits_binding)

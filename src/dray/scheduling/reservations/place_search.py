@@ -17,7 +17,7 @@ from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.group_preemption import places_of
 from dray.scheduling.eviction.preemption import Preemptor
-from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.actions import NominatedPlace
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
@@ -27,7 +27,7 @@ from dray.scheduling.reservations import backfill
 
 @dataclass(frozen=True, slots=True)
 class FuturePlaces:
-    places: Mapping[str, Preemption]
+    places: Mapping[str, NominatedPlace]
     """Of the pods of the group, by uid."""
     shadow: float
     """When they are free; inf where nobody knows."""

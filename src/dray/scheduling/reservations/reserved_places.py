@@ -173,12 +173,6 @@ class ReservedPlaces:
         if known is not None and key.kind == POD:
             self._queue.remove_group(key)
 
-    def forget_pod(self, uid: str) -> None:
-        """The same of a pod by itself."""
-        known = self._pods.get(uid)
-        if known is not None and known.group.key.kind == POD:
-            self.forget(known.group.key)
-
     def pod_removed(self, pod: Pod) -> None:
         """A pod of a group waits no more: where a place was kept for it, all of it is sought anew. A group without
         pods waits for nothing, and is in nobody's way."""
@@ -192,12 +186,8 @@ class ReservedPlaces:
 
     # The place that is kept
 
-    def awaits_binding(self, group: Group) -> bool:
-        return group.key in self._waiting and self._waiting[group.key].awaits_binding
-
-    def awaits_binding_of(self, uid: str) -> bool:
-        """The same of a pod by itself."""
-        return uid in self._pods and self.awaits_binding(self._pods[uid].group)
+    def awaits_binding(self, key: GroupKey) -> bool:
+        return key in self._waiting and self._waiting[key].awaits_binding
 
     def keep(
         self, group: Group, queued: Iterable[QueuedPod], found: FuturePlaces | None, now: float, *, awaits_binding: bool
@@ -225,7 +215,7 @@ class ReservedPlaces:
         pods = {each.pod.uid: each.pod for each in queued}
         for uid in before.uids - found.places.keys():
             self._nominations.drop(uid, reserved=True)
-        self._nominations.keep_all({pods[uid]: place for uid, place in found.places.items()}, reserved=True)
+        self._nominations.keep({pods[uid]: place for uid, place in found.places.items()}, reserved=True)
         before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
 
     def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:
@@ -233,12 +223,10 @@ class ReservedPlaces:
         kept = self._limit * min(_MOST_TIMES, 1 << min(waiting.failures, _MOST_TIMES))
         return max(now + kept, min(shadow + _PATIENCE, now + _DAY) if shadow < inf else now)
 
-    def near(self, group: Group) -> frozenset[str]:
+    def near(self, key: GroupKey) -> frozenset[str]:
         """Returns the nodes of the place that is reserved for the group."""
         reservation = self._reservation
-        return (
-            reservation.nodes if reservation is not None and reservation.waiting.group.key == group.key else frozenset()
-        )
+        return reservation.nodes if reservation is not None and reservation.waiting.group.key == key else frozenset()
 
     def expire(self, now: float) -> None:
         reservation = self._reservation
@@ -280,13 +268,9 @@ class ReservedPlaces:
         title = f"{'pod' if key.kind == POD else 'PodGroup'} {key.title}"
         return Status.of("ReservedPlaces", Code.PLACE_RESERVED, title, text_of(reservation.until))
 
-    def period(self, group: Group) -> tuple[str, str] | None:
+    def period(self, key: GroupKey) -> tuple[str, str] | None:
         """Since when a place is kept for the group, and until when at most."""
         reservation = self._reservation
-        if reservation is None or reservation.waiting.group.key != group.key:
+        if reservation is None or reservation.waiting.group.key != key:
             return None
         return text_of(reservation.since), text_of(reservation.until)
-
-    def period_of(self, uid: str) -> tuple[str, str] | None:
-        """The same for a pod by itself."""
-        return self.period(self._pods[uid].group) if uid in self._pods else None

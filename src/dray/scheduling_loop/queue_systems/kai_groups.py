@@ -11,7 +11,7 @@ from dray.client.errors import ClientError
 from dray.client.foreign_kinds import KAI_GROUP
 from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.scheduling.groups import kai
-from dray.scheduling.model.actions import RefuseGroup
+from dray.scheduling.model.actions import Refuse
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
@@ -68,13 +68,13 @@ class KaiGroups(SystemFeed):
                 continue
             self._events.normal(reference(pod.document), "StaleGang", text, action="Preempting")
 
-    async def refused(self, action: RefuseGroup) -> None:
+    async def refused(self, group: Group, action: Refuse) -> None:
         status = action.diagnosis.status
         code = status.reasons[0].code if status is not None and status.reasons else None
         reason = _REASONS.get(code, action.reason) if code is not None else action.reason
-        if reason == action.reason and self._now() < self._queues.not_before(action.pods[0]):
+        if reason == action.reason and self._now() < self._queues.not_before(action.pod):
             reason = "PreemptionDelayNotElapsed"
-        await self._write(action.group, [_condition([{"reason": reason, "message": action.message}])])
+        await self._write(group, [_condition([{"reason": reason, "message": action.message}])])
 
     async def scheduled(self, pod: Pod) -> None:
         """The pod has a place, and others of its group that start with it."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource
 from dray.client.events import EventRecorder
-from dray.scheduling.model.actions import RefuseGroup
+from dray.scheduling.model.actions import Refuse
+from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.pod_writes import PodWriter
@@ -45,7 +46,7 @@ class SystemFeed:
     async def scheduled(self, pod: Pod) -> None:
         """Called when a pod of a group has a place, and others of its group that start with it."""
 
-    async def refused(self, action: RefuseGroup) -> None:
+    async def refused(self, group: Group, action: Refuse) -> None:
         """Called when a group has no place."""
 
 

@@ -1,0 +1,188 @@
+"""Effects: what the outcome of an attempt changes: a reservation, evictions, or what the pods wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dray.api.objects import Key, key_of, status_of
+from dray.scheduling.attempts.attempt import Attempt
+from dray.scheduling.attempts.bindings import Bindings
+from dray.scheduling.attempts.context import Context
+from dray.scheduling.attempts.group_attempt import GroupAttempt
+from dray.scheduling.attempts.outcome import Outcome, Remedy
+from dray.scheduling.model.actions import Action, Bind, BindGroup, ClaimWrite, Refuse
+from dray.scheduling.model.group import single
+from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
+from dray.scheduling.plugins import queue_quota
+from dray.scheduling.waiting.queued_pods import SubQueue
+from dray.scheduling.waiting.waits import Wait
+
+
+class Effects:
+    def __init__(self, context: Context, bindings: Bindings) -> None:
+        self._context = context
+        self._bindings = bindings
+
+    def apply(self, attempt: Attempt, outcome: Outcome) -> Action | None:
+        self._register_quota(attempt, outcome)
+        if outcome.remedy is Remedy.PLACE:
+            return self._bind(attempt, outcome)
+        if outcome.remedy is Remedy.GATE:
+            for queued in attempt.queued:
+                self._context.queue.gate(queued, attempt.now)
+            return None
+        return self._refuse(attempt, outcome)
+
+    def _register_quota(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Registers what was learnt about quota before something changes it."""
+        queues = self._context.state.queues
+        for queued in attempt.queued:
+            queues.reclaim_waiters.remove(queued.pod.uid)
+        for cycle, status in attempt.prefiltered:
+            queue_quota.register(self._context.state, cycle, status)
+        if outcome.unmet is not None:
+            unmet = outcome.unmet
+            queues.reclaim_waiters.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
+
+    # Pods that have their places
+
+    def _bind(self, attempt: Attempt, outcome: Outcome) -> Bind | BindGroup:
+        if self._context.reservations.waiting:
+            self._context.reservations.forget(attempt.key)
+        if attempt.group is None:
+            [(queued, placement)] = outcome.placements
+            self._context.algorithm.assume(placement)
+            return self._bindings.start(queued, placement)
+        self._leave_out(attempt, outcome)
+        binds, seen = [], set[tuple[Key, str]]()
+        for queued, placement in outcome.placements:
+            bind = self._bindings.start(queued, placement)
+            # One reservation for the group serves all.
+            binds.append(replace(bind, writes=tuple(write for write in bind.writes if _is_new(write, seen))))
+        return BindGroup(attempt.group, tuple(binds))
+
+    def _leave_out(self, attempt: Attempt, outcome: Outcome) -> None:
+        """The minimum of a group has its places without these pods, which are tried again. No place is kept for them
+        meanwhile."""
+        context = self._context
+        placed = {queued.pod.uid for queued, _ in outcome.placements}
+        is_elastic = attempt.group is not None and context.state.groups.is_elastic(attempt.group)
+        for queued, (_, status) in zip(attempt.queued, attempt.prefiltered, strict=True):
+            # A pod that was taken from the queue and cannot be tried would not come back.
+            if queued.pod.uid in placed or (status is not None and queued.subqueue is not SubQueue.ACTIVE):
+                continue
+            context.nominations.give_up(queued.pod.uid)
+            if status is not None or not is_elastic:
+                context.queue.retry(queued, attempt.now)
+            elif queued.subqueue is not SubQueue.BACKOFF:
+                # Pods beyond the minimum have their turn after the minimum of other groups.
+                context.queue.try_again(queued, attempt.now)
+
+    # Pods that wait
+
+    def _refuse(self, attempt: Attempt, outcome: Outcome) -> Refuse | None:
+        context, now = self._context, attempt.now
+        for queued, status in outcome.rejected:
+            context.waiters.add(queued.pod.uid, status.waits_for)
+        if attempt.group is not None and attempt.group.timeout is not None:
+            uids = (queued.pod.uid for queued in attempt.queued)
+            context.queue.postpone(attempt.group.key, uids, now, attempt.group.timeout)
+        is_nominated = self._keep_places(attempt, outcome)
+        self._search_on(attempt, outcome)
+        diagnosis, wait = self._reserve_place(attempt, outcome)
+        for queued in attempt.queued:
+            context.waiters.add(queued.pod.uid, wait.objects)
+            if queued.subqueue is SubQueue.UNSCHEDULABLE and queued.entry is not None:
+                context.queue.entries.await_binding(queued.entry, binding=bool(wait.binding))
+            else:
+                of_pod = outcome.diagnosis if isinstance(outcome.diagnosis, Diagnosis) else None
+                context.queue.add_unschedulable(queued, of_pod, wait, now)
+        return self._refusal(attempt, outcome, diagnosis, is_nominated=is_nominated)
+
+    def _keep_places(self, attempt: Attempt, outcome: Outcome) -> bool:
+        """Keeps places and quota for pods for which others are evicted. Other pods may have the places of pods that
+        cannot have them. Returns whether the status of a pod does not name its node yet."""
+        preemption, queues = outcome.preemption, self._context.state.queues
+        if outcome.remedy is Remedy.RELEASE:
+            return False
+        found = preemption.places if preemption is not None else {}
+        places = {each.pod: found[each.pod.uid] for each in attempt.queued if each.pod.uid in found}
+        if outcome.quota is not None:
+            # It is for all of the pods. It is kept for one, who stays with it as long as a place is kept.
+            quota = outcome.quota
+            for pod in (quota.pod, *places):
+                queues.unreserve(pod.uid)
+            holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
+            queues.reserve(holder, quota.policy, quota.queue, quota.assets)
+            queues.mark_evicted(preemption.victims if preemption is not None else ())
+        for queued in attempt.queued:
+            if queued.pod not in places:
+                self._context.nominations.give_up(queued.pod.uid)
+        if preemption is None:
+            return False
+        self._context.nominations.keep(places, reclaims=preemption.reclaims)
+        if outcome.quota is None:
+            nodes = self._context.state.nodes
+            queues.make_room([(pod, nodes[place.node]) for pod, place in places.items()], preemption.victims)
+        return any(status_of(pod.document).get("nominatedNodeName") != place.node for pod, place in places.items())
+
+    def _search_on(self, attempt: Attempt, outcome: Outcome) -> None:
+        devices = self._context.devices
+        for node in outcome.searches:
+            cycle = attempt.prefiltered[0][0]
+            claims, _ = devices.claims_on(cycle, node)
+            devices.searches.want(cycle.pod.uid, cycle.claims.demand, node, claims)
+
+    def _reserve_place(self, attempt: Attempt, outcome: Outcome) -> tuple[Diagnosis | GroupDiagnosis, Wait]:
+        """Reserves a place that will be free, if the pods may have one. Returns what is said of that, and awaited."""
+        diagnosis, wait, reservations = outcome.diagnosis, outcome.wait, self._context.reservations
+        assert diagnosis is not None
+        assert wait is not None
+        if outcome.may_reserve:
+            self._seek_place(attempt)
+        elif outcome.remedy is not Remedy.SEARCH and reservations.waiting:
+            reservations.forget(attempt.key)
+        if not reservations.waiting:
+            return diagnosis, wait
+        if reservations.awaits_binding(attempt.key):
+            wait = replace(wait, binding=True)
+        return replace(diagnosis, reservation=reservations.period(attempt.key)), wait
+
+    def _seek_place(self, attempt: Attempt) -> None:
+        """Seeks a place that will be free for a group, or for a pod that needs several devices."""
+        context, first = self._context, attempt.queued[0]
+        if attempt.group is None:
+            [(cycle, _)] = attempt.prefiltered
+            if not cycle.claims.demand.is_several(first.pod.requirements.requests):
+                return
+        group = attempt.group or single(first.pod.key, first.pod.uid, first.pod.document)
+        if not context.reservations.refused(group, attempt.queued, attempt.now):
+            return
+        # The search removes other pods on trial, so that claims may have been used up by the first attempt.
+        again = GroupAttempt(context, group, attempt.queued, attempt.now)
+        found = again.prefiltered_least()
+        if found:
+            with context.placer.trial(found, found[0][1].work) as (trial, members):
+                context.group_reservations.seek(group, members, again.need, trial)
+
+    def _refusal(
+        self, attempt: Attempt, outcome: Outcome, diagnosis: Diagnosis | GroupDiagnosis, *, is_nominated: bool
+    ) -> Refuse | None:
+        """Returns what to write: evictions, claims to give back, or a reason that is new."""
+        pods, preemption = tuple(queued.pod for queued in attempt.queued), outcome.preemption
+        if outcome.remedy is Remedy.DISCARD:
+            return Refuse(pods, diagnosis, attempt.group, news=False, discard=outcome.claims)
+        # All of them are told.
+        news = any([self._context.reasons.report(queued, diagnosis) for queued in attempt.queued])
+        evicts = preemption is not None and bool(preemption.victims)
+        if not (news or is_nominated or evicts or outcome.claims):
+            return None
+        return Refuse(pods, diagnosis, attempt.group, news, outcome.claims, preemption=preemption)
+
+
+def _is_new(write: ClaimWrite, seen: set[tuple[Key, str]]) -> bool:
+    key = key_of(write.claim), str(write.consumer["uid"])
+    if key in seen:
+        return False
+    seen.add(key)
+    return True

@@ -1,0 +1,269 @@
+"""GroupAttempt: the steps of an attempt for pods of a group that must start together, or near each other.
+
+All of them are tried when one of them is. Either at least as many as must start together get a place, in one action, or
+all wait together and say why. Pods that come later, when the minimum is reached, are tried like any others, but in the
+domain where the group is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from dray.allocation import ATTEMPT, Work
+from dray.api.objects import Key, Object, key_of
+from dray.scheduling.attempts.attempt import Attempt
+from dray.scheduling.attempts.context import Context
+from dray.scheduling.attempts.outcome import Outcome, Remedy, Unmet
+from dray.scheduling.attempts.pod_attempt import NOWHERE
+from dray.scheduling.core.cycle import Cycle
+from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
+from dray.scheduling.groups.forest import Flawed
+from dray.scheduling.groups.groups import Groups, reference
+from dray.scheduling.model.group import Group
+from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.reasons import Code, ObjectRef
+from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
+from dray.scheduling.model.topology import rank_of
+from dray.scheduling.placement.group_trial import Member
+from dray.scheduling.plugins.gang_scheduling import GangScheduling
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
+from dray.scheduling.waiting.waits import Wait
+
+# Units of work for a group, beside those for each of its pods.
+_GROUP: Final = 5 * ATTEMPT
+_POD: Final = 1_000
+
+Prefiltered = list[tuple[QueuedPod, Cycle]]
+"""Pods that may fit on some node."""
+
+
+def group_of(groups: Groups, pod: Pod) -> Group | None:
+    """The group that the pod is placed with, if it cannot be placed by itself: the root of the tree."""
+    group = groups.of(pod)
+    if group is None:
+        return None
+    root = groups.root(group)
+    if isinstance(root, Flawed):
+        return group
+    if group.parent is None and not (group.topology or group.unknown) and groups.need(group) <= 1:
+        return None
+    return root
+
+
+def flaw_of(groups: Groups, group: Group) -> Status | None:
+    """Why nobody can say what the group is placed with, or where."""
+    root = groups.root(group)
+    if isinstance(root, Flawed):
+        where = root.where.title
+        return Status.of(GangScheduling.name, Code.GROUP_INVALID, group.key.title, root.flaw.value, where, error=True)
+    for part in groups.forest.below(root):
+        if part.unknown:
+            return Status.of(GangScheduling.name, Code.GROUP_UNKNOWN, part.key.title, part.unknown)
+    return None
+
+
+def queued_pods(context: Context, group: Group, first: QueuedPod) -> list[QueuedPod]:
+    """Returns the pods that can be tried with the first, by rank: neighbours go to one node, or to the next."""
+    groups, pre_enqueue = context.state.groups, context.framework.pre_enqueue
+    ready = [uid for leaf in groups.leaves(group) for uid in groups.members(leaf.key).ready]
+    found = [queued for uid in ready if (queued := context.queue.get(uid)) is not None]
+    return sorted(
+        (
+            queued
+            for queued in found
+            if queued is first or (queued.subqueue is not SubQueue.IN_FLIGHT and pre_enqueue(queued.pod) is None)
+        ),
+        key=lambda queued: rank_of(queued.pod),
+    )
+
+
+class GroupAttempt(Attempt):
+    group: Group
+
+    def __init__(
+        self, context: Context, group: Group, queued: Sequence[QueuedPod], now: float, flaw: Status | None = None
+    ) -> None:
+        """`flaw` is why nobody can say what the group is placed with; see `flaw_of`."""
+        super().__init__(context, queued, now)
+        self.group = group
+        self._groups = context.state.groups
+        self._flaw = flaw
+        self.need = self._groups.need(group) if flaw is None else 1
+        self._pods = [each.pod for each in queued]
+        self._work = Work(_GROUP + _POD * len(queued))
+        self._found: Prefiltered = []
+        self._members: Sequence[Member] = ()
+        self._idle: tuple[Object, ...] = ()
+        self._least: Sequence[Member] = ()
+        """The members that are placed now: of an elastic group no more than its minimum, so that others come next."""
+
+    # Steps
+
+    def _admit(self) -> Outcome | None:
+        status = self._flaw or self._mismatch()
+        if status is not None:
+            diagnosis = GroupDiagnosis(self.need, status=status, error=status.error)
+            return Outcome(Remedy.WAIT, diagnosis, self._wait(diagnosis))
+        lack = self._context.group_quota.lack(self._pods, self.need, self.now)
+        if lack is None:
+            return None
+        asked, status = lack
+        result = NO_EVICTION
+        if asked is not None:
+            result = self._context.group_quota.reclaim(asked, self.group, self.need, self.prefiltered_least)
+        diagnosis = GroupDiagnosis(self.need, status=status)
+        # Where it is not the turn of the pods, no room on any node helps them.
+        nodes = None if asked is not None else NOWHERE
+        wait = self._wait(diagnosis, result, nodes=nodes, objects=status.waits_for)
+        if result.found is not None:
+            return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
+        unmet = Unmet(asked.policy, asked.ask, lacks_quota=True) if asked is not None else None
+        return Outcome(Remedy.WAIT, diagnosis, wait, unmet=unmet)
+
+    def _mismatch(self) -> Status | None:
+        priorities = {pod.priority for pod in self._pods}
+        if self.group.priority is not None:
+            priorities.add(self.group.priority)
+        differing = "priority" if len(priorities) > 1 else ""
+        if len({pod.preempts for pod in self._pods}) > 1:
+            differing = "preemption policy"
+        if not differing:
+            return None
+        return Status.of(GangScheduling.name, Code.GANG_MISMATCH, differing, self.group.key.title, error=True)
+
+    def _prefilter(self) -> Outcome | None:
+        answers = self._run_prefilter()
+        self.prefiltered = [(cycle, status) for _, cycle, status in answers]
+        self._found = [(queued, cycle) for queued, cycle, status in answers if status is None]
+        rejected = [(queued, status) for queued, _, status in answers if status is not None]
+        if len(self._found) >= self.need and (not rejected or self._suffice()):
+            return None
+        status = rejected[0][1] if rejected else self._incomplete()
+        diagnosis = GroupDiagnosis(self.need, status=status, error=status.error)
+        if any(status.pending for _, status in rejected):
+            return Outcome(Remedy.GATE, diagnosis)
+        wide = not status.waits_for and self._context.framework.is_cluster_wide(status.plugin)
+        return Outcome(Remedy.WAIT, diagnosis, self._wait(diagnosis, cluster_wide=wide), rejected=tuple(rejected))
+
+    def _run_prefilter(self) -> list[tuple[QueuedPod, Cycle, Status | None]]:
+        """Runs the prefilter of all pods; a status tells why a pod fits on no node."""
+        context, answers = self._context, []
+        joining: dict[Key, set[str]] = {}
+        for queued in self.queued:
+            cycle = context.algorithm.begin(queued.pod, self.now, self._work)
+            status = context.framework.prefilter(cycle) or context.devices.full_claim(cycle, joining)
+            answers.append((queued, cycle, status))
+            if status is None:
+                for claim, consumer in context.devices.new_consumers(cycle):
+                    joining.setdefault(claim, set()).add(consumer)
+        return answers
+
+    def prefiltered_least(self) -> Prefiltered:
+        """Runs the prefilter in the current state. Returns the pods that passed it and are placed next."""
+        found = [(queued, cycle) for queued, cycle, status in self._run_prefilter() if status is None]
+        least = {pod.uid for pod in self._groups.next_to_place(self.group, (queued.pod for queued, _ in found))}
+        return [(queued, cycle) for queued, cycle in found if queued.pod.uid in least]
+
+    def _incomplete(self) -> Status:
+        title, number = self.group.key.title, str(len(self._found))
+        return Status.of(GangScheduling.name, Code.GANG_NOT_READY, title, number, str(self.need))
+
+    def _suffice(self) -> bool:
+        """Tells whether so many pods are enough, of each group that they belong to."""
+        counts = Counter(queued.pod.group for queued, _ in self._found)
+        return self._groups.is_started(self.group) or self._groups.can_start(
+            self.group, lambda group: counts[group.key]
+        )
+
+    @contextmanager
+    def _trial(self) -> Iterator[None]:
+        with self._context.placer.trial(self._found, self._work) as (self._group_trial, self._members):
+            pods = (member.queued.pod for member in self._members)
+            least = {pod.uid for pod in self._groups.next_to_place(self.group, pods)}
+            self._least = [member for member in self._members if member.queued.pod.uid in least]
+            self._idle = self._idle_claims()
+            yield
+
+    def _place(self) -> Outcome | GroupDiagnosis:
+        context, members, least, trial = self._context, self._members, self._least, self._group_trial
+        answer = context.placer.place(self.group, least, self.need, trial)
+        if answer is not None and len(least) < len(members) and len({member.kind for member in members}) > 1:
+            # Others of its pods may fit where these do not.
+            answer = context.placer.place(self.group, members, self.need, trial)
+        if answer is not None and context.reservations.active:
+            answer = context.group_reservations.beside(self.group, least, self.need, trial, answer)
+        if answer is not None:
+            return answer
+        placements = ((member.queued, member.placement) for member in members)
+        return Outcome(Remedy.PLACE, placements=tuple((each, place) for each, place in placements if place is not None))
+
+    def _idle_claims(self) -> tuple[Object, ...]:
+        """Returns claims with devices that only pods of the group use, which waits: elsewhere they may all fit."""
+        found = {
+            key_of(claim): claim
+            for member in self._members
+            for claim in member.cycle.claims.allocated
+            if self._context.devices.is_releasable(claim, member.queued.pod)
+        }
+        return tuple(found.values())
+
+    def _releasable(self) -> tuple[Object, ...]:
+        return self._idle
+
+    def _is_undecided(self, diagnosis: Diagnosis | GroupDiagnosis) -> bool:
+        return isinstance(diagnosis, GroupDiagnosis) and diagnosis.undecided
+
+    def _preempt(self) -> EvictionResult:
+        if not self._pods[0].preempts:
+            return NO_EVICTION
+        return self._context.group_preemptor.find(self.group, self._least, self.need, self._group_trial)
+
+    def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
+        # There may be quota, and not where there are places.
+        quota = self._context.group_quota
+        found = quota.reclaim_for(self._pods, self.group, self.need, self.prefiltered_least, self.now)
+        # Each pod gets quota of its own, for the place that was found.
+        return replace(found, quota=None)
+
+    def diagnose(self) -> GroupDiagnosis | None:
+        """Tells why the group cannot be placed now; None if it can. Nothing is evicted, and nothing stays assumed."""
+        outcome = self._admit() or self._prefilter()
+        if outcome is not None:
+            assert isinstance(outcome.diagnosis, GroupDiagnosis)
+            return outcome.diagnosis
+        with self._trial():
+            answer = self._place()
+            self._group_trial.undo()
+        return answer if not isinstance(answer, Outcome) else None
+
+    # What the pods wait for
+
+    def _unmet(self) -> Unmet | None:
+        asks = self._context.group_quota.asks(self._pods, self.need, self.now)
+        return Unmet(asks[0].policy, asks[1], lacks_quota=False) if asks is not None else None
+
+    def _wait(
+        self,
+        diagnosis: Diagnosis | GroupDiagnosis,
+        evicting: EvictionResult = NO_EVICTION,
+        *,
+        nodes: frozenset[int] | None = None,
+        objects: tuple[ObjectRef, ...] = (),
+        cluster_wide: bool = False,
+    ) -> Wait:
+        found = evicting.found is not None
+        return Wait(
+            ("group", self.group.key),
+            nodes=nodes,
+            cluster_wide=cluster_wide
+            or any(self._context.framework.own_filters(member.cycle) for member in self._members),
+            objects=(*objects, reference(self.group.key)),
+            binding=evicting.awaits_binding and not found,
+            at=evicting.retry_at if not found else inf,
+            error=diagnosis.error,
+        )

@@ -1,0 +1,184 @@
+"""PodAttempt: the steps of an attempt for a single pod. It asks nodes one by one, and needs no trial.
+
+Pods that wait together got the same answer before, so that they ask only the nodes that have changed since.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from dray.allocation import Work
+from dray.api.objects import Object
+from dray.scheduling.attempts.attempt import Attempt
+from dray.scheduling.attempts.context import Context
+from dray.scheduling.attempts.outcome import Outcome, Remedy, Unmet
+from dray.scheduling.core.feasible_nodes import signature_of
+from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
+from dray.scheduling.model.node import Node
+from dray.scheduling.model.reasons import QUOTA_CODES, ObjectRef
+from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
+from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
+from dray.scheduling.waiting.queued_pods import QueuedPod
+from dray.scheduling.waiting.waits import Wait
+
+NOWHERE: Final[frozenset[int]] = frozenset()
+"""The numbers of no nodes."""
+_NO_TRIAL: Final = nullcontext()
+# Nodes on which the search goes on elsewhere, after one attempt.
+_MOST_SEARCHES: Final = 16
+
+
+class PodAttempt(Attempt):
+    def __init__(self, context: Context, queued: QueuedPod, now: float, work: Work) -> None:
+        super().__init__(context, (queued,), now)
+        self.cycle = context.algorithm.begin(queued.pod, now, work)
+        self._is_alone = False
+        """Whether the answer depends on more than the signature of the pod."""
+        self._is_known = False
+        """Whether pods that wait together with the pod got the same answer before."""
+
+    def _admit(self) -> Outcome | None:
+        # The prefilter asks for quota.
+        return None
+
+    def _prefilter(self) -> Outcome | None:
+        status = self._context.framework.prefilter(self.cycle)
+        self.prefiltered.append((self.cycle, status))
+        return self._rejected(status) if status is not None else None
+
+    def _rejected(self, status: Status) -> Outcome:
+        """The pod fits on no node, whatever the nodes say."""
+        if status.pending:
+            return Outcome(Remedy.GATE)
+        context, cycle = self._context, self.cycle
+        wait = Wait(
+            ("rejected", status.alike or cycle.pod.uid),
+            nodes=NOWHERE,
+            cluster_wide=not status.waits_for and context.framework.is_cluster_wide(status.plugin),
+            objects=status.waits_for,
+            binding=None,
+            futile=None,
+            error=status.error,
+        )
+        diagnosis = Diagnosis(context.state.size, status, error=status.error)
+        if cycle.claims.leftover is not None:
+            return Outcome(Remedy.DISCARD, diagnosis, wait, claims=(cycle.claims.leftover,))
+        if status.plugin != QueueQuota.name:
+            return Outcome(Remedy.WAIT, diagnosis, wait)
+        result = self._reclaim_quota()
+        if result.found is not None:
+            return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
+        # Where quota would be there, room on any node may be what the pod lacked.
+        nodes = None if result.lacks_place else NOWHERE
+        wait = replace(wait, nodes=nodes, binding=result.awaits_binding)
+        return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(lacks_quota=True))
+
+    def _trial(self) -> nullcontext[None]:
+        return _NO_TRIAL
+
+    def _place(self) -> Outcome | Diagnosis:
+        context, cycle, queued = self._context, self.cycle, self.queued[0]
+        self._is_alone = bool(context.framework.own_filters(cycle)) or cycle.nodes is not None
+        entry = None if self._is_alone else context.queue.entries.known(self._wait_key(), queued)
+        known = entry.diagnosis if entry is not None else None
+        answer = context.algorithm.schedule(cycle, known)
+        # Places that are reserved for groups look taken. Pods that end in time may have them all the same.
+        if isinstance(answer, Diagnosis) and context.reservations.active:
+            answer = self._beside_reservation(answer, known)
+        if isinstance(answer, Diagnosis):
+            self._is_known = answer is known
+            return answer
+        # Last, since only a pod that has a place needs it: room in the list of a shared claim's consumers.
+        if (full := context.devices.full_claim(cycle)) is not None:
+            return self._rejected(full)
+        return Outcome(Remedy.PLACE, placements=((queued, answer),))
+
+    def _beside_reservation(self, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
+        """Tries once more with what is reserved: pods that end in time may have it, and others are told."""
+        context, cycle = self._context, self.cycle
+        passes = context.reservations.lets_pass((cycle.pod,), self.now)
+        if diagnosis is known and not passes:
+            return diagnosis
+        with context.nominations.without_reservations():
+            answer = context.algorithm.schedule(cycle)
+        if isinstance(answer, Diagnosis):
+            return diagnosis
+        return answer if passes else Diagnosis(context.state.size, context.reservations.status())
+
+    def _releasable(self) -> tuple[Object, ...]:
+        claim = self._context.algorithm.to_deallocate(self.cycle)
+        return (claim,) if claim is not None else ()
+
+    def _is_undecided(self, diagnosis: Diagnosis | GroupDiagnosis) -> bool:
+        return bool(self.cycle.undecided)
+
+    def _searches(self) -> tuple[Node, ...]:
+        return tuple(self.cycle.undecided.values())[:_MOST_SEARCHES]
+
+    def _preempt(self) -> EvictionResult:
+        entry = self._context.queue.entries.known(self._wait_key()) if self._is_known else None
+        is_futile = entry is not None and bool(entry.wait.futile)
+        if not self.cycle.pod.preempts or is_futile:
+            return NO_EVICTION
+        return self._context.preemptor.find(self.cycle)
+
+    def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
+        # There is quota, but not where there is or could be a place: other queues may have borrowed it there.
+        asked = self._asked()
+        has_flavors = asked is not None and not asked.is_uniform
+        return self._reclaim_quota() if has_flavors or self._short_on_nodes(diagnosis) else NO_EVICTION
+
+    def _reclaim_quota(self) -> EvictionResult:
+        asked = self._asked()
+        return self._context.reclaimer.for_pod(asked, self.cycle) if asked is not None else NO_EVICTION
+
+    # What the pod waits for
+
+    def _asked(self) -> QueuedAsk | None:
+        """Returns what the pod asks for, and which queue; None for a pod in no queue."""
+        asked: QueuedAsk | None = self.cycle.data.get(QueueQuota.name)
+        return asked
+
+    def _unmet(self, *, lacks_quota: bool = False) -> Unmet | None:
+        asked = self._asked()
+        return Unmet(asked.policy, asked.ask, lacks_quota) if asked is not None else None
+
+    def _wait_key(self, alone: str = "") -> tuple[object, ...]:
+        """Pods wait together whose answer depends on nothing but their signature: no claims of their own, no terms
+        about other pods."""
+        pod, asked = self.cycle.pod, self._asked()
+        queue = asked.ask.queue if asked is not None else ""
+        return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, alone
+
+    def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
+        """What the queue of the pod has too little of for some nodes, and not for all."""
+        asked = self._asked()
+        if asked is None or not isinstance(diagnosis, Diagnosis):
+            return ()
+        return tuple({asked.lacks(reason) for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES})
+
+    def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
+        context, cycle, reservations = self._context, self.cycle, self._context.reservations
+        pod, nodes, is_known = cycle.pod, cycle.nodes, self._is_known
+        passes = reservations.active and reservations.lets_pass((pod,), self.now)
+        # Devices that only the pod uses can be given back wherever there is a place for it.
+        if nodes is not None and any(context.devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
+            nodes = None
+        found = evicting.found is not None
+        return Wait(
+            self._wait_key(pod.uid if self._is_alone else "backfill" if passes else ""),
+            signature_of(cycle),
+            nodes,
+            # A reserved place looks taken, but not to pods that end in time.
+            cluster_wide=passes or bool(context.framework.own_filters(cycle)),
+            quota=self._short_on_nodes(diagnosis),
+            # Pods that wait together need not search again.
+            binding=None if is_known else evicting.awaits_binding and not found,
+            futile=None if is_known else not found,
+            at=evicting.retry_at if not found else inf,
+            error=diagnosis.error,
+        )
