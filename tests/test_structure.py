@@ -37,7 +37,7 @@ _DOCUMENT = "The record of a pod follows the newest document."
 
 SETS_ATTRIBUTES = {
     "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
-    "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT, "pod_bound": _FLAG},
+    "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT},
     "cluster/cluster_capacity.py": {"work": _WORK},
     "cluster/device_demand.py": {"_missing": "DeviceDemands owns the demands and drops what depends on classes."},
     "cluster/share_sizes.py": {"work": _WORK},
@@ -80,7 +80,6 @@ SETS_ATTRIBUTES = {
         "renewed shadow since uids until": "Records of reservations.",
     },
     "scheduler.py": {
-        "changed freed woken": "Takes over lists of queue and quota; a wait index is to replace them.",
         "requirements": _DOCUMENT,
         "work": _WORK,
     },

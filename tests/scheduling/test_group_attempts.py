@@ -252,3 +252,15 @@ def test_a_gang_that_could_not_be_evicted_counts_as_started():
     core.remove("Pod", "urgent")
     core.put(objects.node("more", cpu="1"), member("late", cpu="1"))
     assert bound(core.settle()) == {"late": "more"}
+
+
+def test_no_second_pod_of_a_group_is_evicted_before_the_first_has_gone():
+    core = Core(*nodes(n=2), *training("g", 1, number=2))
+    core.settle()
+    core.put(objects.claim("high"), pod("high", claims=["high"], value=10))
+    first = victims(core.later(1))
+    assert len(first) == 1
+    core.put(objects.node("n", cpu="9"))
+    assert victims(core.later(1)) == []
+    core.remove_with_claims(*first)
+    assert bound(core.later()) == {"high": "n"}

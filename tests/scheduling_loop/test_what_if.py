@@ -56,11 +56,11 @@ def fingerprint(walk):
             for policy in state.queues.policies
         ],
         "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.reserved_places()),
-        "waiters": picture(scheduler.waiters),
+        "waits": picture(scheduler.waits.objects),
         "queue": {
             each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()
         },
-        "woken": (state.queues.waiters.woken, state.queues.waiters.freed, state.helped.end, state.pods_revision),
+        "woken": (state.queues.waiters._ready, state.queues.waiters._freed, state.helped.end, state.pods_revision),
     }
 
 

@@ -12,7 +12,7 @@ write fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from dray.allocation import ATTEMPT, Work
@@ -24,7 +24,6 @@ from dray.scheduling.attempts.context import Context
 from dray.scheduling.attempts.group_events import GroupEvents
 from dray.scheduling.attempts.object_stores import object_stores
 from dray.scheduling.attempts.pod_events import PodEvents
-from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.cluster.claim_assume_cache import CLAIM
 from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.cluster.readiness import Binding, binding_of_all, problem_of_all
@@ -38,7 +37,8 @@ from dray.scheduling.model.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.waiting.queued_pods import SubQueue, WaitEntry
+from dray.scheduling.waiting.events import ObjectChanged, PodsReady, ReasonsOutdated, SearchEnded
+from dray.scheduling.waiting.queued_pods import SubQueue
 
 # Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
 _TRIED: Final = 100
@@ -73,14 +73,13 @@ class Scheduler:
         self.preemptor = context.preemptor
         self.nominations = context.nominations
         self.reservations = context.reservations
-        self.waiters = context.waiters
+        self.waits = context.waits
         self.reasons = context.reasons
         self.in_flight = context.in_flight
-        self.hints = QueueingHints(self.state, self.queue, self.framework, self.preemptor, self.nominations)
         self._gate_reports = context.gate_reports
         self._stores = object_stores(self.state, self.preemptor)
         self._group_events = GroupEvents(context)
-        self._pod_events = PodEvents(context, self.hints)
+        self._pod_events = PodEvents(context)
         self._bindings = Bindings(context, self._pod_events)
         self.attempts = Attempts(context, self._bindings)
         self.interrupted = False
@@ -142,7 +141,7 @@ class Scheduler:
 
     def notify(self, changed: ObjectRef, now: float) -> None:
         """Pods that wait for the object may be tried again."""
-        self._context.notify(changed, now)
+        self.waits.wake(ObjectChanged(changed), now)
 
     # Decisions
 
@@ -154,18 +153,16 @@ class Scheduler:
         self.interrupted = False
         if self.reservations.waiting:
             self.reservations.expire(now)
-            if (uid := self.reservations.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
-                self._context.enqueue(overlooked, now)
+            if uid := self.reservations.overlooked(now):
+                self.waits.wake(PodsReady((uid,)), now)
         if (report := self._gate_report(now)) is not None:
             return report
-        self._refresh_reasons(now)
+        self.waits.wake(ReasonsOutdated(self.reasons.pop(now)), now)
         spent = 0
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
             try:
-                self._wake_queues(now)
-                self.state.queues.sample(now)
-                self.hints.move(now, work)
+                self.waits.wake_changed(now, work)
             except Exception as error:
                 # Others go on; those that were not woken are tried after a while.
                 self.state.report("waking pods that wait", error)
@@ -175,7 +172,7 @@ class Scheduler:
                 return None
             queued = self.queue.pop(now)
             if queued is None:
-                if self.state.queues.reclaim_waiters.is_checked:
+                if self.waits.is_settled:
                     return None
                 spent += _TRIED
                 continue
@@ -184,7 +181,7 @@ class Scheduler:
                 action = self.attempts.attempt(queued, now, work)
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
-            self.hints.attempted(queued)
+            self.waits.attempted(queued)
             if action is not None:
                 self._note_evictions(action, now)
                 return action
@@ -204,48 +201,6 @@ class Scheduler:
             if queued is not None and queued.subqueue is SubQueue.GATED and self.reasons.report(queued, diagnosis):
                 return Refuse((queued.pod,), diagnosis)
         return None
-
-    def _refresh_reasons(self, now: float) -> None:
-        """Pods whose reason names claims that hold nothing any more are tried again."""
-        for queued in self.reasons.pop(now):
-            if queued.entry is not None:
-                self.queue.entries.outdate(queued.entry)
-            self._context.enqueue(queued, now)
-
-    def _wake_queues(self, now: float) -> None:
-        """Pods that wait for quota are tried where there is more of it."""
-        waiters, reclaim_waiters = self.state.queues.waiters, self.state.queues.reclaim_waiters
-        if self.state.queues.changed or self.queue.has_moved:
-            self._take_turns()
-        if not reclaim_waiters.is_checked:
-            waiters.woken += reclaim_waiters.pop()
-        while waiters.woken or waiters.freed:
-            woken, freed = waiters.woken, waiters.freed
-            waiters.woken, waiters.freed = [], set()
-            for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
-                if (queued := self.queue.get(uid)) is not None:
-                    self._context.enqueue(queued, now)
-            for entry in self.queue.entries if freed else ():
-                if entry.wait.quota and not freed.isdisjoint(entry.wait.quota):
-                    self.queue.entries.move_to_active(entry, now)
-        for policy in self.state.queues.newly_entitled():
-            for entry in self.queue.entries:
-                first = entry.first()
-                if first is None or policy.order is None or policy.member(first.pod) is None:
-                    continue
-                if policy.order.is_entitled(first.pod):
-                    self.queue.entries.move_to_active(entry, now)
-
-    def _take_turns(self) -> None:
-        """Pods wait in the queues as these are now, which may have come after them, and by their own arrival."""
-        queues = self.state.queues
-        moved, is_changed, queues.changed = self.queue.pop_moved(), queues.changed, False
-        # Those are woken for whom there is more than before.
-        queues.refresh()
-        for queued in self.queue.all() if is_changed else moved:
-            known = self.queue.get(queued.pod.uid) is queued
-            if known and queued.subqueue not in (SubQueue.GATED, SubQueue.IN_FLIGHT):
-                self.queue.take_turn(queued, queues.wait(queued.pod, queued.arrival))
 
     def clock_set(self, seconds: float) -> None:
         """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
@@ -269,11 +224,7 @@ class Scheduler:
         return self._is_waited_for(search.pod, search.demand)
 
     def _is_waited_for(self, uid: str, demand: DeviceDemand) -> bool:
-        return self.queue.get(uid) is not None or any(self._waiting_for(demand))
-
-    def _waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
-        signed = ((entry, entry.wait.signature) for entry in self.queue.entries)
-        return (entry for entry, signature in signed if signature is not None and signature.demand is demand)
+        return self.queue.get(uid) is not None or any(self.waits.waiting_for(demand))
 
     def searched(self, search: FurtherSearch, outcome: Outcome, now: float) -> None:
         """A search is over. Those who wait for it are tried, if it found something or was the last."""
@@ -281,11 +232,7 @@ class Scheduler:
         searches.found(search, outcome)
         if outcome.results is None and searches.pending(search.demand):
             return
-        for entry in self._waiting_for(search.demand):
-            self.queue.entries.outdate(entry)
-            first = entry.first()
-            if first is not None and entry.trying is None:
-                self._context.enqueue(first, now)
+        self.waits.wake(SearchEnded(search.demand), now)
 
     # Outcomes
 
@@ -318,9 +265,8 @@ class Scheduler:
 
     def _retry_places(self, now: float) -> None:
         """Pods stay that others counted on to go: places that were found where they are may not become free."""
-        for uid in (*(uid for uid, _ in self.nominations.places()), *self.state.queues.reserving()):
-            if (queued := self.queue.get(uid)) is not None:
-                self._context.enqueue(queued, now)
+        kept = (uid for uid, _ in self.nominations.places())
+        self.waits.wake(PodsReady((*kept, *self.state.queues.reserving())), now)
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
         """How far the devices of a pod's claims are, as they stand now."""

@@ -13,6 +13,7 @@ from dray.scheduling.model.actions import Bind, ClaimWrite
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins.volume_binding import unbound_claims
+from dray.scheduling.waiting.events import ObjectChanged
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
 
@@ -47,7 +48,7 @@ class Bindings:
             # First, as both hold the same shares.
             self._context.state.claims.forget(placeholder, write.allocation)
         self._context.state.claims.confirm(key, claim)
-        self._context.notify(ObjectRef(CLAIM, *key), now)
+        self._context.waits.wake(ObjectChanged(ObjectRef(CLAIM, *key)), now)
 
     def bound(self, action: Bind, now: float) -> None:
         binding = self._context.in_flight.pop(action.pod.uid, None)
@@ -64,7 +65,7 @@ class Bindings:
         self._unreserve(binding, now)
         for write in action.writes:
             # Others may have been kept from a claim that it was to use.
-            context.notify(ObjectRef(CLAIM, *key_of(write.claim)), now)
+            context.waits.wake(ObjectChanged(ObjectRef(CLAIM, *key_of(write.claim))), now)
         # What is reported of the pod now is about this failure.
         context.reasons.report(binding.queued, None)
         placed = context.state.placed(uid)
@@ -79,10 +80,10 @@ class Bindings:
                 binding.queued, context.state.queues.wait(binding.queued.pod, binding.queued.arrival)
             )
             if action.claims:
-                context.waiters.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
+                context.waits.objects.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
 
     def _unreserve(self, binding: InFlightBinding, now: float) -> None:
         """Frees what was reserved and not written. The pod itself stays assumed on its node."""
         for freed in self._context.framework.unreserve(binding.placement.cycle, binding.placement.node):
             # Others may have waited to see where it gets its devices.
-            self._context.notify(freed, now)
+            self._context.waits.wake(ObjectChanged(freed), now)

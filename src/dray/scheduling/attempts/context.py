@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dray.api.objects import key_of
 from dray.scheduling.attempts.gate_reports import GateReports
-from dray.scheduling.attempts.queueing_hints import Waiters
+from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.cluster.claim_assume_cache import CLAIM
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.guarded_plugin import FaultReport, GuardedPlugin, Watchdog
@@ -30,6 +30,7 @@ from dray.scheduling.reservations.reserved_places import ReservedPlaces
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 from dray.scheduling.waiting.reported_reasons import ReportedReasons
+from dray.scheduling.waiting.wait_index import WaitIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +67,12 @@ class Context:
         self.group_reservations = GroupReservations(
             state, self.reservations, self.nominations, self.preemptor, self.placer
         )
-        self.waiters = Waiters()
+        hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
+        self.waits = WaitIndex(state, queue, hints, self.enqueue)
         self.reasons = ReportedReasons(queue)
         self.gate_reports = GateReports()
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
-
-    def notify(self, changed: ObjectRef, now: float) -> None:
-        """Enqueues the pods that wait for the object."""
-        for uid in self.waiters.pods(changed):
-            queued = self.queue.get(uid)
-            if queued is not None:
-                self.enqueue(queued, now)
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
         """Moves a pod to the active queue, unless a plugin keeps it from being tried at all."""
@@ -88,7 +83,7 @@ class Context:
         try:
             status = self.framework.pre_enqueue(pod)
             if status is not None:
-                self.waiters.set(pod.uid, status.waits_for)
+                self.waits.objects.set(pod.uid, status.waits_for)
                 self.queue.gate(queued, now)
                 self.gate_reports.put(pod.uid, status, now)
                 self.state.groups.ready(pod, is_ready=False)
@@ -100,7 +95,7 @@ class Context:
             self.gate_reports.remove(pod.uid)
             resolved = self.state.claims.resolve(pod.document)
             assert not isinstance(resolved, Status)
-            self.waiters.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
+            self.waits.objects.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
         except Exception:
             # The attempt tells what is wrong with it.
             pass

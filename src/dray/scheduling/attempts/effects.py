@@ -83,7 +83,7 @@ class Effects:
     def _refuse(self, attempt: Attempt, outcome: Outcome) -> Refuse | None:
         context, now = self._context, attempt.now
         for queued, status in outcome.rejected:
-            context.waiters.add(queued.pod.uid, status.waits_for)
+            context.waits.objects.add(queued.pod.uid, status.waits_for)
         if attempt.group is not None and attempt.group.timeout is not None:
             uids = (queued.pod.uid for queued in attempt.queued)
             context.queue.postpone(attempt.group.key, uids, now, attempt.group.timeout)
@@ -91,7 +91,7 @@ class Effects:
         self._search_on(attempt, outcome)
         diagnosis, wait = self._reserve_place(attempt, outcome)
         for queued in attempt.queued:
-            context.waiters.add(queued.pod.uid, wait.objects)
+            context.waits.objects.add(queued.pod.uid, wait.objects)
             if queued.subqueue is SubQueue.UNSCHEDULABLE and queued.entry is not None:
                 context.queue.entries.await_binding(queued.entry, binding=bool(wait.binding))
             else:

@@ -12,6 +12,7 @@ from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
+from dray.scheduling.waiting.events import ObjectChanged
 from dray.scheduling.waiting.queued_pods import SubQueue
 
 PRIORITY_CLASS: Final = "PriorityClass"
@@ -43,11 +44,11 @@ class GroupEvents:
         for key in self._groups.remove(kind, document):
             self._context.queue.remove_group(key)
             self._context.reservations.forget(key)
-            self._context.notify(reference(key), now)
+            self._context.waits.wake(ObjectChanged(reference(key)), now)
 
     def _topologies_changed(self, now: float) -> None:
         """Flavors may be on other nodes than before, and levels may exist that pods wait for."""
-        self._context.notify(ANY_TOPOLOGY, now)
+        self._context.waits.wake(ObjectChanged(ANY_TOPOLOGY), now)
         self._context.state.queues.outdate()
         self._context.state.reconsider()
 
@@ -73,7 +74,7 @@ class GroupEvents:
                 waiting = groups.members(each.key).waiting
                 self._context.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
         for key in concerned:
-            self._context.notify(reference(key), now)
+            self._context.waits.wake(ObjectChanged(reference(key)), now)
 
     def _prioritize(self, group: Group, now: float) -> None:
         """Its pods have the priority that the group gives them."""

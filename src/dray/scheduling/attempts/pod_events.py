@@ -6,19 +6,18 @@ from dray.api import pod_queues
 from dray.api.objects import Object
 from dray.api.pods import is_terminal, node_of, phase_of
 from dray.scheduling.attempts.context import Context
-from dray.scheduling.attempts.queueing_hints import QueueingHints
 from dray.scheduling.core import pods
 from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.waiting.events import ObjectChanged, PodBound
 from dray.scheduling.waiting.queued_pods import SubQueue
 
 
 class PodEvents:
-    def __init__(self, context: Context, hints: QueueingHints) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._hints = hints
         self._state = context.state
         self._queue = context.queue
         self._nominations = context.nominations
@@ -82,14 +81,14 @@ class PodEvents:
 
     def settle(self, uid: str, now: float) -> None:
         """The pod is on its node: nothing about it is to be decided any more."""
-        self._hints.pod_bound = True
+        self._context.waits.wake(PodBound(), now)
         if uid not in self._context.in_flight:
             self.forget(uid, now)
         self._nominations.drop(uid)
 
     def forget(self, uid: str, now: float) -> None:
         """It does not wait any more."""
-        self._context.waiters.remove(uid)
+        self._context.waits.objects.remove(uid)
         self._context.reasons.forget(uid)
         self._context.gate_reports.remove(uid)
         self._state.unknown_kinds.forget(uid)
@@ -103,7 +102,7 @@ class PodEvents:
             if short is not None:
                 # Those that are left wait for others to come: neither for a place nor for their turn.
                 self._reservations.forget(short.key)
-                self._context.notify(reference(short.key), now)
+                self._context.waits.wake(ObjectChanged(reference(short.key)), now)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -142,7 +141,7 @@ class PodEvents:
 
     def _notify(self, changed: ObjectRef | None, now: float) -> None:
         if changed is not None:
-            self._context.notify(changed, now)
+            self._context.waits.wake(ObjectChanged(changed), now)
 
 
 def _as_admitted(document: Object, known: Pod) -> Object:

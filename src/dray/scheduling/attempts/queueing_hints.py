@@ -2,7 +2,6 @@
 
 Pods that wait for the same are looked at once, by their entry. A node that changed is asked again by the filters whose
 answers are kept; where they let it pass, or pods on it could be preempted, the first pod of the entry is tried.
-`Waiters` has the pods that wait for a single object of any kind.
 """
 
 from __future__ import annotations
@@ -18,46 +17,9 @@ from dray.scheduling.core.state import State
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import UNSURE
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, WaitEntry
-
-
-class Waiters:
-    """Pods by their uids."""
-
-    def __init__(self) -> None:
-        self._pods: dict[ObjectRef, set[str]] = {}
-        self._objects: dict[str, tuple[ObjectRef, ...]] = {}
-
-    def objects(self, uid: str) -> tuple[ObjectRef, ...]:
-        return self._objects.get(uid, ())
-
-    def pods(self, waited_for: ObjectRef) -> tuple[str, ...]:
-        return tuple(self._pods.get(waited_for, ()))
-
-    def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
-        """It waits for these and no others."""
-        if self.objects(uid) == objects:
-            return
-        self.remove(uid)
-        if objects:
-            self._objects[uid] = objects
-        for each in objects:
-            self._pods.setdefault(each, set()).add(uid)
-
-    def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
-        known = self.objects(uid)
-        self.set(uid, (*known, *(each for each in objects if each not in known)))
-
-    def remove(self, uid: str) -> None:
-        for each in self._objects.pop(uid, ()):
-            uids = self._pods.get(each)
-            if uids is not None:
-                uids.discard(uid)
-                if not uids:
-                    del self._pods[each]
 
 
 class _Change(NamedTuple):
@@ -136,8 +98,12 @@ class QueueingHints:
         self._helped_by: dict[Hashable, set[int] | None] = {}
         """By key of those that were tried of them."""
         self._trying: WaitEntry | None = None
-        self.pod_bound = False
+        self._pod_bound = False
         """Whether a pod was bound since entries were last moved."""
+
+    def note_bound(self) -> None:
+        """Notes that a pod was bound since entries were last moved."""
+        self._pod_bound = True
 
     def move(self, now: float, work: Work) -> None:
         """Moves the entries to the active queue that a change since the last time may help."""
@@ -183,10 +149,10 @@ class QueueingHints:
 
     def _move(self, now: float, work: Work) -> None:
         state = self._state
-        if self._seen == self._now_seen() and not self.pod_bound:
+        if self._seen == self._now_seen() and not self._pod_bound:
             return
-        changes = _Changes(state, self._nominations, self._seen, bound=self.pod_bound)
-        before, self._seen, self.pod_bound = self._seen, self._now_seen(), False
+        changes = _Changes(state, self._nominations, self._seen, bound=self._pod_bound)
+        before, self._seen, self._pod_bound = self._seen, self._now_seen(), False
         if self._nominations:
             self._move_nominated(before.helped, now)
         for entry in self._queue.entries:

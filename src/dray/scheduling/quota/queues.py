@@ -25,7 +25,7 @@ from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Asset, Member, QueuePolicy
 from dray.scheduling.quota.quota_status import quota_status
-from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QuotaWaiters
+from dray.scheduling.quota.quota_waiters import QuotaWaiters
 from dray.scheduling.quota.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.quota.turns import Turn
 
@@ -69,7 +69,7 @@ class Queues:
         self.groups = groups
         self._journal = journal
         self.waiters = QuotaWaiters(self.awaits_quota)
-        capacity.share_sizes.changed = lambda: self.waiters.freed.add(ANY_QUEUE)
+        capacity.share_sizes.changed = self.waiters.free_all
         context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.stores}
@@ -83,8 +83,8 @@ class Queues:
         """Of these the pods that are being tried: what is reserved for them is free meanwhile."""
         self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
-        self.changed = False
-        """Whether queues, or what they count by, changed since those that wait were told their turns."""
+        self.revision = 0
+        """Changes with the queues, and with what they count by."""
         self.evicted: set[str] = set()
         """Pods by uid that were asked to end for the sake of others, and are there yet."""
         self._revisions: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Queues:
         self.reclaim_waiters.clear()
         self.serve(kind)
         self.kinds[kind].stores[kind][0](document)
-        self.changed = True
+        self.revision += 1
 
     def remove(self, kind: str, document: Object) -> None:
         policy = self.kinds[kind]
@@ -118,12 +118,12 @@ class Queues:
             self.unreserve(uid)
         self.reclaim_waiters.clear()
         policy.stores[kind][1](document)
-        self.changed = True
+        self.revision += 1
 
     def outdate(self) -> None:
         """Notes that what pods hold or want may count as something else than before."""
         for each in self._served:
-            self.changed = True
+            self.revision += 1
             each.charges.outdate()
 
     def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
@@ -147,7 +147,7 @@ class Queues:
     def namespace_changed(self) -> None:
         """Queues may select its pods now."""
         if self._served:
-            self.waiters.freed.add(ANY_QUEUE)
+            self.waiters.free_all()
 
     def memberships(self, pod: Pod) -> list[tuple[QueuePolicy, Member]]:
         """The systems that the pod names a queue of, also one that does not exist; several contradict each other."""
@@ -264,7 +264,7 @@ class Queues:
                 if key not in waiting:
                     waiting[key] = self.awaits_quota(uid)
                 if not waiting[key]:
-                    self.waiters.woken.append(uid)
+                    self.waiters.wake((uid,))
 
     def awaits_quota(self, uid: str) -> bool:
         """Whether quota is reserved for the pod that is still in use by pods that are ending: there is no point in
@@ -328,8 +328,7 @@ class Queues:
         self._reserved[pod.uid].charge(1)
 
     def hand_over(self, uid: str, heir: str, uids: Iterable[str]) -> None:
-        """Reserves what is reserved for a pod for one of several that are placed together, and nothing else for
-        them."""
+        """Hands what is reserved for a pod to one of several that are placed together, who get nothing else."""
         reserved = self._reserved[uid]
         for each in (uid, *uids):
             self.unreserve(each)
@@ -363,8 +362,7 @@ class Queues:
         return any(each.policy is policy and each.queue in related for each in reserved)
 
     def lent_to(self, *pods: Pod) -> AbstractContextManager[None]:
-        """For one attempt of the pods: what is reserved for them is free meanwhile, and stays reserved if they still
-        wait."""
+        """Frees what is reserved for the pods for one attempt; it stays reserved if they still wait."""
         return self._lending(pods) if self._reserved else _NOTHING_LENT
 
     @contextmanager

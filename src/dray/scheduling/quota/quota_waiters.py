@@ -6,7 +6,7 @@ the next when that one has got what it wants: ten thousand pods that wait cost n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -34,15 +34,22 @@ def alike(root: str, line: str, ask: Ask) -> Alike:
     return Alike(root, ask.queue, line, ask.priority, frozenset(ask.wanted.items()))
 
 
+class QuotaChanges(NamedTuple):
+    """What became possible for pods that lack quota, or wait for their turn."""
+
+    ready: Sequence[str]
+    """Pods by uid that may have quota now."""
+    freed: frozenset[ObjectRef]
+    """Quotas of which there is more than before."""
+
+
 class QuotaWaiters:
     def __init__(self, is_waiting: Callable[[str], bool]) -> None:
         """`is_waiting` tells of a pod by its uid whether it would find out that it has to wait on, whatever became
         free."""
         self._is_waiting = is_waiting
-        self.woken: list[str] = []
-        """Pods by uid that may have quota now."""
-        self.freed: set[ObjectRef] = set()
-        """What somebody may wait for of which there is more than before."""
+        self._ready: list[str] = []
+        self._freed: set[ObjectRef] = set()
         self._waiting: dict[Alike, list[tuple[int, str]]] = {}
         self._places: dict[str, Alike] = {}
         """By pod uid, where it stands; entries above of pods that stand elsewhere by now are passed over."""
@@ -74,14 +81,26 @@ class QuotaWaiters:
     def free(self, root: str, is_hopeful: Callable[[str, int, Iterable[tuple[str, int]]], bool]) -> None:
         """There is more for all below a root; `is_hopeful` tells of a queue whether pods of a priority may get there
         what they want."""
-        self.freed.add(ObjectRef(QUOTA, "", root))
+        self._freed.add(ObjectRef(QUOTA, "", root))
         for key in [each for each in self._waiting if each.root == root]:
             if is_hopeful(key.queue, key.priority, key.wanted):
                 self._wake_first(key)
 
     def wake(self, uids: Iterable[str]) -> None:
         """The pods are to be tried, whatever they wait for."""
-        self.woken += uids
+        self._ready += uids
+
+    def free_all(self) -> None:
+        """Queues may take pods now that they did not take before."""
+        self._freed.add(ANY_QUEUE)
+
+    def pop(self) -> QuotaChanges | None:
+        """Returns what became possible since this was asked last; None if nothing did."""
+        if not self._ready and not self._freed:
+            return None
+        changes = QuotaChanges(self._ready, frozenset(self._freed))
+        self._ready, self._freed = [], set()
+        return changes
 
     def forget(self, uid: str) -> None:
         self._arrivals.pop(uid, None)
@@ -97,7 +116,7 @@ class QuotaWaiters:
                     return
                 del self._places[uid]
                 self._called[uid] = key
-                self.woken.append(uid)
+                self._ready.append(uid)
                 heappop(waiting)
                 break
             heappop(waiting)

@@ -1,0 +1,43 @@
+"""ObjectWaits: the pods that wait for single objects of any kind, by these objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dray.scheduling.model.reasons import ObjectRef
+
+
+class ObjectWaits:
+    """Pods by their uids."""
+
+    def __init__(self) -> None:
+        self._pods: dict[ObjectRef, set[str]] = {}
+        self._objects: dict[str, tuple[ObjectRef, ...]] = {}
+
+    def objects(self, uid: str) -> tuple[ObjectRef, ...]:
+        return self._objects.get(uid, ())
+
+    def pods(self, waited_for: ObjectRef) -> tuple[str, ...]:
+        return tuple(self._pods.get(waited_for, ()))
+
+    def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
+        """The pod waits for these objects and no others."""
+        if self.objects(uid) == objects:
+            return
+        self.remove(uid)
+        if objects:
+            self._objects[uid] = objects
+        for each in objects:
+            self._pods.setdefault(each, set()).add(uid)
+
+    def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
+        known = self.objects(uid)
+        self.set(uid, (*known, *(each for each in objects if each not in known)))
+
+    def remove(self, uid: str) -> None:
+        for each in self._objects.pop(uid, ()):
+            uids = self._pods.get(each)
+            if uids is not None:
+                uids.discard(uid)
+                if not uids:
+                    del self._pods[each]

@@ -1,0 +1,149 @@
+"""WaitIndex: all pods that wait, by what they wait for. Every event that may help some of them goes to `wake`.
+
+| A pod waits for | Where it is | Events |
+|---|---|---|
+| objects, its group too | `objects` | ObjectChanged |
+| room on nodes, devices, a binding | `entries` of the queue, judged by hints | NodesChanged, PodBound, SearchEnded |
+| quota for some nodes, a share of it | `entries` of the queue | QuotaFreed, SharesChanged |
+| quota, quota to reclaim, its turn | waiters of the quota package, which tell who is next | PodsReady |
+| a time | timers of the queue | - |
+
+Pods are tried again in the order of the queue. Nothing is woken by what happens inside a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from dray.allocation import Work
+from dray.scheduling.cluster.device_demand import DeviceDemand
+from dray.scheduling.core.state import State
+from dray.scheduling.model.reasons import ObjectRef
+from dray.scheduling.quota.queue_policy import QueuePolicy
+from dray.scheduling.waiting import events
+from dray.scheduling.waiting.events import Event
+from dray.scheduling.waiting.object_waits import ObjectWaits
+from dray.scheduling.waiting.queue import Queue
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
+
+
+class Hints(Protocol):
+    """Tells which entries a change on nodes may help."""
+
+    def move(self, now: float, work: Work) -> None:
+        """Moves these entries to the active queue."""
+
+    def note_bound(self) -> None:
+        """Notes that a pod was bound since entries were last moved."""
+
+    def attempted(self, queued: QueuedPod) -> None:
+        """Notes that the pod was tried, with whatever changed until now."""
+
+
+class WaitIndex:
+    def __init__(self, state: State, queue: Queue, hints: Hints, retry: Callable[[QueuedPod, float], None]) -> None:
+        """`retry` moves a pod to the active queue, unless a plugin keeps it from being tried at all."""
+        self._state = state
+        self._queue = queue
+        self._entries = queue.entries
+        self._hints = hints
+        self._retry = retry
+        self.objects = ObjectWaits()
+        self._seen_queues = 0
+        """The revision of the queues when pods were last told their turns."""
+
+    def wake(self, event: Event, now: float) -> None:
+        """Tries the pods again that the event may help."""
+        match event:
+            case events.ObjectChanged(changed):
+                self._retry_all(self.objects.pods(changed), now)
+            case events.PodsReady(uids):
+                self._retry_all(uids, now)
+            case events.NodesChanged(work):
+                self._hints.move(now, work)
+            case events.PodBound():
+                self._hints.note_bound()
+            case events.QuotaFreed(quotas):
+                self._quota_freed(quotas, now)
+            case events.SharesChanged(policy):
+                self._shares_changed(policy, now)
+            case events.ReasonsOutdated(pods):
+                self._reasons_outdated(pods, now)
+            case events.SearchEnded(demand):
+                self._search_ended(demand, now)
+
+    def wake_changed(self, now: float, work: Work) -> None:
+        """Tries the pods again that changes of quota and nodes since the last time may help."""
+        queues = self._state.queues
+        if self._seen_queues != queues.revision or self._queue.has_moved:
+            self._take_turns()
+        if not self.is_settled:
+            self.wake(events.PodsReady(queues.reclaim_waiters.pop()), now)
+        while (changes := queues.waiters.pop()) is not None:
+            self.wake(events.PodsReady(changes.ready), now)
+            self.wake(events.QuotaFreed(changes.freed), now)
+        for policy in queues.newly_entitled():
+            self.wake(events.SharesChanged(policy), now)
+        queues.sample(now)
+        self.wake(events.NodesChanged(work), now)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all pods were looked at that wait for quota to reclaim; else `wake_changed` goes on."""
+        return self._state.queues.reclaim_waiters.is_checked
+
+    def attempted(self, queued: QueuedPod) -> None:
+        """Notes that the pod was tried: what it caused itself does not wake it."""
+        self._hints.attempted(queued)
+
+    def waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
+        """Yields the entries of pods with this demand of devices."""
+        signed = ((entry, entry.wait.signature) for entry in self._entries)
+        return (entry for entry, signature in signed if signature is not None and signature.demand is demand)
+
+    def _retry_all(self, uids: Iterable[str], now: float) -> None:
+        for uid in uids:
+            if (queued := self._queue.get(uid)) is not None:
+                self._retry(queued, now)
+
+    def _quota_freed(self, quotas: frozenset[ObjectRef], now: float) -> None:
+        self._retry_all([uid for quota in quotas for uid in self.objects.pods(quota)], now)
+        for entry in self._entries if quotas else ():
+            if entry.wait.quota and not quotas.isdisjoint(entry.wait.quota):
+                self._entries.move_to_active(entry, now)
+
+    def _shares_changed(self, policy: QueuePolicy, now: float) -> None:
+        order = policy.order
+        for entry in self._entries:
+            first = entry.first()
+            if first is None or order is None or policy.member(first.pod) is None:
+                continue
+            if order.is_entitled(first.pod):
+                self._entries.move_to_active(entry, now)
+
+    def _reasons_outdated(self, pods: Iterable[QueuedPod], now: float) -> None:
+        for queued in pods:
+            if queued.entry is not None:
+                self._entries.outdate(queued.entry)
+            self._retry(queued, now)
+
+    def _search_ended(self, demand: DeviceDemand, now: float) -> None:
+        for entry in self.waiting_for(demand):
+            self._entries.outdate(entry)
+            first = entry.first()
+            if first is not None and entry.trying is None:
+                self._retry(first, now)
+
+    def _take_turns(self) -> None:
+        """Tells queues about pods as both are now: queues may have come after pods, and pods may have another
+        arrival."""
+        queues = self._state.queues
+        moved, are_changed = self._queue.pop_moved(), self._seen_queues != queues.revision
+        self._seen_queues = queues.revision
+        # Pods are woken for which there is more than before.
+        queues.refresh()
+        for queued in self._queue.all() if are_changed else moved:
+            is_known = self._queue.get(queued.pod.uid) is queued
+            if is_known and queued.subqueue not in (SubQueue.GATED, SubQueue.IN_FLIGHT):
+                self._queue.take_turn(queued, queues.wait(queued.pod, queued.arrival))
