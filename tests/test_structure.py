@@ -63,7 +63,7 @@ SETS_ATTRIBUTES = {
     "plugins/dynamic_resources.py": {"claims devices nodes": _CYCLE},
     "quota/kai/policy.py": {"capacity": "Input of the share tree, which the policy owns."},
     "quota/kai/share_tree.py": {
-        "children fair held kept leaving reserved revision waiting wanted": _OWN_NODES,
+        "children fair held kept evicting reserved revision waiting wanted": _OWN_NODES,
     },
     "quota/kept_quota.py": {"charged": "Records of kept quota."},
     "quota/kueue/objects.py": {"of_queue": "Set once: how topologies of a LocalQueue are found."},

@@ -95,7 +95,7 @@ class Day:
         self.work()
         tree = self.core.state.queues.system(KaiQueues).shares()
         for node in tree.all():
-            assert not any(node.leaving.values()), node.name
+            assert not any(node.evicting.values()), node.name
             assert not any(node.reserved.values()), node.name
 
 

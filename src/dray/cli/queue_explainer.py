@@ -170,10 +170,10 @@ class QueueExplainer:
         tree = policy.shares()
         node = tree.path(ask.queue)[0]
         for each in RESOURCES:
-            held, share, wanted = node.staying(each), node.fair.get(each, 0.0), ask.wanted.get(each, 0)
+            held, share, wanted = node.remaining(each), node.fair.get(each, 0.0), ask.wanted.get(each, 0)
             if wanted and held + wanted > share:
                 leaves = (leaf for leaf in tree.all() if not leaf.children and leaf is not node)
-                over = (Loan(leaf.name, leaf.staying(each) - leaf.quota(each)) for leaf in leaves)
+                over = (Loan(leaf.name, leaf.remaining(each) - leaf.quota(each)) for leaf in leaves)
                 others = tuple(sorted((loan for loan in over if loan.amount > 0), key=_largest))
                 return ShareExcess(each, wanted, held, share, others)
         return None

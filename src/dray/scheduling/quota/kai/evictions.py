@@ -1,4 +1,4 @@
-"""KaiEvictions: which pods are evicted for pods of a KAI queue, for its limit or for a place."""
+"""KaiEvictions: the pods that are evicted for pods of a KAI queue, because of its limit or to free nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KaiEvictions(PriorityEvictions):
         return self._queues.may_reclaim(self._ask)
 
     def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        """Pods that are ending are out of sight in the trial, so that they do not count as evicted too."""
+        """Finds units to evict. Pods that are being evicted already do not count."""
         queues, ask = self._queues, self._ask
         with queues.without_evicted():
             related = queues.queue(ask.queue).related

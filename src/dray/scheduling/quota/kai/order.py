@@ -1,8 +1,9 @@
 """TurnOrder: which queue of KAI has its next pod tried.
 
-At each level of the tree: queues that are not above their share; that stay within quota with the next pod; of higher
-priority; that use nothing of which their share is zero; with the smaller dominant share, with the pod and without; that
-may have less; that are older. The pod of a queue with others below it is the next one of the first of them.
+Queues are compared at each level of the tree. These come first, in this order: queues that are not above their share of
+all resources; queues that stay within quota with the next pod; queues of higher priority; queues that use nothing of
+which they may have nothing; queues with the smaller dominant share, with the pod and then without; queues that may have
+less; older queues. The next pod of a queue with children is the next pod of its first child.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class TurnOrder:
     def __init__(self, tree: ShareTree) -> None:
         self._tree = tree
         self._keys: dict[str, tuple[object, Key]] = {}
-        """By queue, for as long as what it was made from is the same."""
+        """The sort key of each queue, with the values from which it was computed."""
 
     def first(self, heads: Mapping[str, Pod], job: Job) -> str:
-        """`heads` are the next pods by queue, and there is one."""
+        """Returns the queue whose next pod is tried. `heads` are the next pods by queue, at least one."""
         concerned = {node for name in heads for node in self._tree.path(name)}
-        found = self._first([each for each in self._tree.roots if each in concerned], concerned, heads, job)
+        found = self._first([root for root in self._tree.roots if root in concerned], concerned, heads, job)
         return found[1] if found is not None else next(iter(heads))
 
     def _first(
@@ -34,7 +35,7 @@ class TurnOrder:
     ) -> tuple[Key, str] | None:
         best: tuple[Key, str] | None = None
         for node in nodes:
-            below = [each for each in node.children if each in concerned]
+            below = [child for child in node.children if child in concerned]
             within = self._first(below, concerned, heads, job) if below else None
             name = within[1] if within is not None else node.name
             if name in heads:
@@ -55,14 +56,14 @@ class TurnOrder:
 def key(node: ShareNode, job: Amounts, capacity: Amounts) -> Key:
     may_have = node.may_have(capacity)
     return (
-        all(node.staying(each) > node.fair.get(each, 0.0) for each in RESOURCES),
+        all(node.remaining(name) > node.fair.get(name, 0.0) for name in RESOURCES),
         not node.within_quota(job),
         -node.queue.priority,
-        any(not may_have[each] and node.staying(each) + job.get(each, 0.0) > 0 for each in RESOURCES),
+        any(not may_have[name] and node.remaining(name) + job.get(name, 0.0) > 0 for name in RESOURCES),
         node.share(job, capacity),
         node.share({}, capacity),
-        # Where one may have no more of anything than another, and of something less, this is less.
-        sum(may_have[each] / capacity[each] for each in RESOURCES if capacity.get(each)),
+        # The sum is smaller for a queue that may have less of one resource and not more of any other.
+        sum(may_have[name] / capacity[name] for name in RESOURCES if capacity.get(name)),
         node.queue.created,
         node.name,
     )

@@ -1,7 +1,8 @@
-"""KaiQueues: the queues of KAI as a QueuePolicy: a tree with quota, limit and weight for GPUs, cpu and memory.
+"""KaiQueues: the QueuePolicy of KAI: a tree of queues with quota, limit and weight for GPUs, cpu and memory.
 
-A pod may go wherever there is room, as long as no queue above it exceeds its limit; pods that are not preemptible also
-stay within quota. Quota and weight decide whose turn it is (`first`), and who may be removed for whom (`removals`).
+A pod may be placed on any node, as long as its queue and the queues above it stay within their limits. Pods that are
+not preemptible also stay within quota. Quota and weight decide which queue is next (`order`), and which pods may be
+evicted for which (`evictions`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, Member, Qu
 _ALL: Final = ""
 _KEPT: Final = "non-preemptible"
 _RESERVED: Final = "reserved"
-# In place of the flavor of an asset, and what of a queue counts it.
+# KAI has no flavors. These names stand in place of a flavor; the values are the attributes of ShareNode that count it.
 _COUNTS: Final = {_ALL: "held", _KEPT: "kept", _RESERVED: "reserved"}
 
 
@@ -51,15 +52,15 @@ class KaiQueues:
         self._groups = context.groups
         self._capacity = context.capacity
         self._queues: dict[str, Queue] = {}
-        """The queues as the scheduler knows them, until objects change. It is asked several times in each attempt."""
+        """Cached answers of `queue`, dropped when objects change. Each attempt asks several times."""
         self._trees: dict[str, tuple[str, ...]] = {}
-        """The names of all queues by those without a parent; until objects change."""
+        """The names of all queues of a tree, by the name of its root; dropped when objects change."""
         self._outside: Counter[str] = Counter()
         """The amounts that pods in no queue hold."""
         self._shared: tuple[Mapping[str, float], Counter[str]] = {}, Counter()
-        """The capacity, and the part of it that is held outside, from which the shares were computed."""
+        """The capacity, and the amounts that pods in no queue hold, from which the shares were computed."""
         self._evicted: dict[str, tuple[str, dict[str, int]]] = {}
-        """Pods that were asked to end, by uid: their queue, and the amounts that they hold."""
+        """The queue of each pod that is being evicted, and the amounts that the pod holds, by uid."""
 
     # Objects
 
@@ -89,7 +90,8 @@ class KaiQueues:
         return self.tree
 
     def count_outside(self, nodes: Iterable[Node]) -> None:
-        """Counts what pods in no queue hold, which cannot be shared. Looks at all pods: to be called now and then."""
+        """Counts the amounts that pods in no queue hold, which cannot be shared. The cost grows with all pods, so the
+        caller does this at intervals."""
         found: Counter[str] = Counter()
         claims: dict[ClaimKey, dict[str, int]] = {}
         for node in nodes:
@@ -102,10 +104,10 @@ class KaiQueues:
         if found != self._outside:
             self._outside = found
 
-    # What is counted
+    # Amounts
 
     def name_of(self, pod: Pod) -> str:
-        """The queue that admitted it where it is on a node; else the one of its group, or its own."""
+        """Returns the queue that admitted the pod, if it is on a node; otherwise the queue of its group, or its own."""
         admitted = pod.admitted_to(self.label)
         if admitted and self.tree.path(admitted):
             return admitted
@@ -113,12 +115,12 @@ class KaiQueues:
         own = pod.labels.get(QUEUE_LABEL, "")
         if group is None:
             return own
-        # Groups of others name queues of others.
+        # Groups of other APIs name queues of other systems.
         named = group.queue if group.key.api == kai_queue.API_GROUP else labels_of(group.document).get(QUEUE_LABEL, "")
         return named or own
 
     def queue_of(self, pod: Pod) -> str | None:
-        """The queue that the pod is charged to; None if it names none that exists."""
+        """Returns the queue of the pod; None if the pod names no queue that exists."""
         name = self.name_of(pod)
         return name if name and self.tree.path(name) else None
 
@@ -127,7 +129,7 @@ class KaiQueues:
         return Member(name if self.tree.path(name) else "", pod.priority) if name else None
 
     def queue(self, name: str) -> Queue:
-        """Shares are divided among all queues, those without a parent too: pods of all may take each other's places."""
+        """Describes a queue. Pods of all queues compete for nodes, since shares are divided among all trees."""
         known = self._queues.get(name)
         if known is None:
             path = self.tree.path(name)
@@ -137,13 +139,13 @@ class KaiQueues:
         return known
 
     def _below(self, top: str) -> tuple[str, ...]:
-        """The names of a queue without a parent and of all below it."""
+        """Returns the names of a queue without a parent and of all queues below it."""
         if not self._trees:
             names = [(path[-1].name, name) for name in self.tree.names() if (path := self.tree.path(name))]
             found: dict[str, list[str]] = {}
             for root, name in names:
                 found.setdefault(root, []).append(name)
-            self._trees.update((root, tuple(each)) for root, each in found.items())
+            self._trees.update((root, tuple(tree)) for root, tree in found.items())
         return self._trees[top]
 
     def amounts(self, queue: str, pod: Pod | None, devices: Iterable[DeviceUse]) -> dict[str, int]:
@@ -163,15 +165,15 @@ class KaiQueues:
             self.tree.count(queue, which, amounts, sign)
 
     def _evicting(self, pod: Pod, sign: int) -> None:
-        """Counts what a pod holds that was asked to end, until it has ended or stays."""
+        """Counts the amounts of a pod that is being evicted, until the pod has ended or its eviction failed."""
         if sign > 0:
             self._evicted[pod.uid] = self.charged_to(pod), self.held_by(pod)
         if pod.uid in self._evicted:
             queue, held = self._evicted[pod.uid] if sign > 0 else self._evicted.pop(pod.uid)
-            self.tree.count(queue, "leaving", held, sign)
+            self.tree.count(queue, "evicting", held, sign)
 
     def without_evicted(self) -> Changes:
-        """Returns a trial, for a `with` statement, in which pods that were asked to end do not count."""
+        """Returns a trial, for a `with` statement, in which pods that are being evicted do not count."""
         trial = self.charges.trial()
         self._count_evicted(-1)
         trial.record(("evicted", self.label), partial(self._count_evicted, 1))
@@ -179,10 +181,10 @@ class KaiQueues:
 
     def _count_evicted(self, sign: int) -> None:
         for queue, held in self._evicted.values():
-            self.tree.count(queue, "leaving", held, sign)
+            self.tree.count(queue, "evicting", held, sign)
 
     def charged_to(self, pod: Pod) -> str:
-        """The queue that a pod on a node is charged to; empty where it is in none."""
+        """Returns the queue that a pod on a node is charged to; empty if the pod is in no queue."""
         charge = self.charges.of(pod.uid)
         return charge.queue if charge is not None else ""
 
@@ -191,7 +193,7 @@ class KaiQueues:
         return {asset.resource: number for asset, number in self.charges.assets_of(pod).items() if not asset.flavor}
 
     def surplus_of(self, pods: Iterable[Pod]) -> set[str]:
-        """The uids of pods beyond the minimum of their elastic groups."""
+        """Returns the uids of pods beyond the minimum of their elastic groups."""
         groups = {group.key: group for pod in pods if pod.group is not None and (group := self._groups.of(pod))}
         return {uid for group in groups.values() for uid in self._groups.surplus(group)}
 
@@ -199,12 +201,12 @@ class KaiQueues:
         group = self._groups.of(pod) if pod.group is not None else None
         if group is not None and group.preemptible is not None:
             return group.preemptible
-        said = pod.labels.get(PREEMPTIBILITY)
-        if said in ("preemptible", "non-preemptible"):
-            return said == "preemptible"
+        value = pod.labels.get(PREEMPTIBILITY)
+        if value in ("preemptible", "non-preemptible"):
+            return value == "preemptible"
         return pod.priority < NON_PREEMPTIBLE_FROM
 
-    # Whether there is room
+    # Quota
 
     def problem(self, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
         name = self.name_of(pod)
@@ -218,21 +220,22 @@ class KaiQueues:
         return Reason(Code.QUEUE_NOT_LEAF, (name,)) if node.children else None
 
     def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
-        for each in self.tree.path(ask.queue):
+        for queue in self.tree.path(ask.queue):
             for name, amount in ask.wanted.items():
-                if amount and each.taken(name) + amount > each.limit(name):
-                    return _shortage(Code.OVER_LIMIT, each, name, amount, each.taken(name), each.limit(name))
+                if amount and queue.taken(name) + amount > queue.limit(name):
+                    return _shortage(Code.OVER_LIMIT, queue, name, amount, queue.taken(name), queue.limit(name))
         if self.is_preemptible(ask.pod):
             return None
-        for each in self.tree.path(ask.queue):
+        for queue in self.tree.path(ask.queue):
             for name, amount in ask.wanted.items():
-                kept, quota = each.kept.get(name, 0.0), each.quota(name)
+                kept, quota = queue.kept.get(name, 0.0), queue.quota(name)
                 if amount and kept + amount > quota:
-                    return _shortage(Code.NON_PREEMPTIBLE_OVER_QUOTA, each, name, amount, kept, quota)
+                    return _shortage(Code.NON_PREEMPTIBLE_OVER_QUOTA, queue, name, amount, kept, quota)
         return None
 
     def gives_way(self, queue: str) -> bool:
-        """Whether pods of the queue may be evicted for others that lack no quota, since it has more than its share."""
+        """Whether the queue or a queue above it has more than its quota or share, so that its pods may be evicted for
+        others that have quota but fit on no node."""
         self.shares()
         return any(
             node.taken(name) > min(node.allocatable(name), node.quota(name))
@@ -247,7 +250,7 @@ class KaiQueues:
 
     def wanted_next(self, pod: Pod) -> Mapping[str, int] | None:
         """Returns the amounts of the pods of an elastic group that are placed next, no more than its minimum; None if
-        the pod is in no such group."""
+        the pod is in no elastic group."""
         group = self._groups.of(pod) if pod.group is not None else None
         if group is None or not self._groups.is_elastic(group):
             return None
@@ -257,22 +260,23 @@ class KaiQueues:
         return self.charges.costs.wanted(queue, self._groups.next_to_place(root, self._groups.waiting(root)))
 
     def not_before(self, pod: Pod) -> float:
-        """The time before which nobody is removed for the sake of the pod; 0 where it does not say so."""
+        """Returns the time before which no pod is evicted for the pod; 0 if it has no preemption delay."""
         group = self._groups.of(pod) if pod.group is not None else None
         document = group.document if group is not None else pod.document
         delay = delay_of(pod, document)
-        came = seconds_of(mapping(document.get("metadata")).get("creationTimestamp")) if delay else None
-        return came + delay if came is not None else 0.0
+        created = seconds_of(mapping(document.get("metadata")).get("creationTimestamp")) if delay else None
+        return created + delay if created is not None else 0.0
 
     def may_reclaim(self, ask: Ask) -> bool:
-        """Whether others may be evicted for the pods, as far as can be told cheaply."""
+        """Whether other pods may be evicted for the pods. This is a quick check, of which only False is certain."""
         self.shares()
         entitled = self.tree.path(ask.queue)[0].within_share(ask.wanted)
-        return entitled or any(each.pod.priority < ask.priority for each in self.charges.within(ask.queue))
+        return entitled or any(charge.pod.priority < ask.priority for charge in self.charges.within(ask.queue))
 
 
 class KaiFlavors(OneFlavor):
-    """Pods are charged for what they hold, and once more for what must stay within quota as they are not preempted."""
+    """Charges pods for the amounts that they hold. Non-preemptible pods are charged a second time, for the check that
+    they stay within quota."""
 
     def __init__(self, queues: KaiQueues) -> None:
         self._queues = queues
@@ -288,7 +292,7 @@ class KaiFlavors(OneFlavor):
 
     def _assets(self, pod: Pod, amounts: Mapping[str, int], flavor: str) -> dict[Asset, int]:
         flavors = (flavor,) if self._queues.is_preemptible(pod) else (flavor, _KEPT)
-        return {Asset(each, name): amount for each in flavors for name, amount in amounts.items()}
+        return {Asset(flavor, name): amount for flavor in flavors for name, amount in amounts.items()}
 
 
 def _shortage(code: Code, node: ShareNode, resource: str, wanted: float, held: float, most: float) -> Reason:
@@ -296,6 +300,6 @@ def _shortage(code: Code, node: ShareNode, resource: str, wanted: float, held: f
 
 
 def delay_of(pod: Pod, document: Object) -> float:
-    """Seconds from when the pod came, or its group, during which nobody is removed for its sake."""
-    said = mapping(document.get("spec")).get("preemptionDelay") or pod.labels.get(kai_queue.PREEMPTION_DELAY)
-    return kai_queue.seconds(said) or 0.0
+    """Returns the number of seconds after the creation of the pod or its group in which no pod is evicted for it."""
+    delay = mapping(document.get("spec")).get("preemptionDelay") or pod.labels.get(kai_queue.PREEMPTION_DELAY)
+    return kai_queue.seconds(delay) or 0.0

@@ -1,6 +1,6 @@
-"""Queues of `scheduling.run.ai`: Queue, which has a parent; pods belong to one by a label or through their PodGroup.
+"""Queues of `scheduling.run.ai`: Queue objects with parents. A pod names its queue by a label or by its PodGroup.
 
-Amounts are kept in the units in which pods are counted: GPUs, thousandths of a cpu, bytes. UNLIMITED stays what it is.
+Amounts are kept in the units in which pods are counted: GPUs, thousandths of a cpu, bytes. UNLIMITED is not converted.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LABELS: Final = (QUEUE_LABEL, PREEMPTIBILITY, PREEMPTION_DELAY)
 GPU: Final = "gpu"
 RESOURCES: Final = (GPU, "cpu", "memory")
 NON_PREEMPTIBLE_FROM: Final = 100
-"""Pods of this priority or a higher one are not removed for others, unless it is said that they may be."""
+"""Pods with this or a higher priority are not preemptible, unless the pod or its group says otherwise."""
 _UNITS: Final = {"memory": 10**6}
 _PRIORITY: Final = 100
-# Nobody has so much of anything.
+# Larger amounts count as UNLIMITED.
 _MOST: Final = 2**63
 
 
@@ -48,8 +48,9 @@ class KaiQueue:
     quotas: Mapping[str, Quota]
     created: str
     preempt_min_runtime: float | None
-    """In seconds; None where an ancestor says it."""
+    """The seconds that a pod runs before pods of the same queue may preempt it; None: as the parent says."""
     reclaim_min_runtime: float | None
+    """The seconds that a pod runs before pods of other queues may evict it; None: as the parent says."""
 
 
 def read(document: Object) -> KaiQueue:

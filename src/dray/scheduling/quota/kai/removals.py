@@ -1,10 +1,12 @@
-"""KaiRemovals: who may be removed for pods of a KAI queue that find no place.
+"""KaiRemovals: the pods that may be evicted for pods of a KAI queue that fit on no node.
 
-Within the queue those of lower priority. Of other queues, if this one stays within its share: where the ways to the
-two queues part, the other side has more than it may have, or this one stays within its quota and the other is above its
-own. That is asked before each removal, with what is left by then. And nobody ends up above its share and as far above
-as those it takes from. Pods that are not preemptible stay, and so do young ones for as long as their queue says.
-Pods beyond the minimum of an elastic group are removed one by one, before the minimum is, which goes as a whole.
+Within the queue, pods of lower priority may be evicted. Pods of other queues may be evicted if the queue that asks
+stays within its share. Two queues are compared by their ancestors right below their common ancestor: the other side
+must have more than it may have, or this side stays within its quota and the other side is above its quota. Each
+eviction is checked with the amounts that are left after the evictions before it. The asking side must not end up above
+its share and at least as far above it as the other side. Pods that are not preemptible, and pods younger than the
+minimum runtime of their queue, are not evicted. Pods beyond the minimum of an elastic group are evicted one by one,
+before the minimum, which is evicted as a whole.
 """
 
 from __future__ import annotations
@@ -29,53 +31,53 @@ Unit = tuple[Pod, ...]
 
 
 class _Part(NamedTuple):
-    """Pods of a unit that go together: one beyond the minimum of its group, or all others."""
+    """Pods of a unit that are evicted together: one pod beyond the minimum of its group, or all others."""
 
     pods: Unit
     unit: str
-    """Tells parts of the same unit."""
+    """A key that is equal for parts of the same unit."""
     turn: tuple[object, ...]
-    """Orders the parts of a queue."""
+    """The sort key among the parts of a queue; the lowest is evicted first."""
 
 
 class KaiRemovals:
     def __init__(self, queues: KaiQueues, ask: Ask, *, not_before: float = 0.0) -> None:
-        """Before a time that is given nobody is removed."""
+        """Before the time `not_before` no pod is evicted."""
         self._queues = queues
         self._tree = queues.tree
         self._ask = ask
         self._now = ask.now
         self._path = self._tree.path(ask.queue)
-        self._wanted = {each: float(ask.wanted.get(each, 0)) for each in RESOURCES}
+        self._wanted = {name: float(ask.wanted.get(name, 0)) for name in RESOURCES}
         self._is_entitled = self._path[0].within_share(self._wanted)
         self._is_early = ask.now < not_before
         self.retry_at = not_before if self._is_early else inf
-        """The time when more may be evicted than now, if nothing else changes."""
+        """The time when more pods may be evicted than now, if nothing else changes."""
         self._cores: dict[str, Unit] = {}
-        """By uid of a pod beyond the minimum of its group, the other pods of the group."""
+        """The pods of the minimum of a group, by uid of a pod beyond the minimum."""
         self.hopeless = self._is_early or not queues.may_reclaim(ask)
 
-    # One by one
+    # Single pods
 
     def may_go(self, pod: Pod) -> bool:
-        """Whether the pod may be removed at all."""
+        """Whether the pod may be evicted, before shares are compared."""
         queue = self._queues.charged_to(pod)
         if self._is_early:
             return False
-        # Whoever is in no queue stays: what it has is nobody's share.
+        # Pods in no queue are not evicted: what they hold is not part of any share.
         if not queue or not self._queues.is_preemptible(pod):
             return False
         if queue == self._ask.queue:
             lower = pod.priority < self._ask.pod.priority
             return lower and self._has_run(pod, self._tree.path(queue), "preempt_min_runtime")
-        parted = self._tree.split(self._ask.queue, queue) if self._is_entitled else None
-        if parted is None:
+        sides = self._tree.split(self._ask.queue, queue) if self._is_entitled else None
+        if sides is None:
             return False
-        above = self._tree.path(parted[1].name)
+        above = self._tree.path(sides[1].name)
         return self._has_run(pod, above, "reclaim_min_runtime")
 
     def _has_run(self, pod: Pod, path: Sequence[ShareNode], member: str) -> bool:
-        """Whether the pod has run for as long as the nearest queue with a minimum runtime wants."""
+        """Whether the pod has run for the minimum runtime of the nearest queue on the path that has one."""
         least = next((value for node in path if (value := getattr(node.queue, member)) is not None), 0.0)
         started = seconds_of(start_of(pod)) if least else None
         if started is None or self._now >= started + least:
@@ -83,15 +85,15 @@ class KaiRemovals:
         self.retry_at = min(self.retry_at, started + least)
         return False
 
-    # Together
+    # Sets of units
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
-        return any(self._queues.charged_to(each) != self._ask.queue for each in victims)
+        return any(self._queues.charged_to(victim) != self._ask.queue for victim in victims)
 
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns as many of the units as may be evicted together, the last to be evicted first.
 
-        Of an elastic group each pod beyond its minimum is a unit by itself, and the minimum goes only after these.
+        Each pod beyond the minimum of an elastic group is a unit by itself; the minimum is evicted only after these.
         """
         lanes = self._lanes(units)
         left: dict[ShareNode, dict[str, float]] = {}
@@ -102,7 +104,7 @@ class KaiRemovals:
         while heap:
             turn, queue = heappop(heap)
             if turn != (now := self._turn(queue, left)):
-                # Pods of the queue went, or of one beside it: others may have more by now.
+                # Units of the queue, or of a queue beside it, were evicted: other queues may come first now.
                 heappush(heap, (now, queue))
                 continue
             part = lanes[queue].pop()
@@ -115,9 +117,10 @@ class KaiRemovals:
         return found[::-1]
 
     def _lanes(self, units: Iterable[Unit]) -> dict[str, list[_Part]]:
-        """The units of each queue, those last that go first: the least important, those beyond a minimum, the youngest.
+        """Returns the units of each queue; the last of a list is evicted first. Units of low priority are evicted
+        first, then pods beyond a minimum, then young units.
 
-        Units that are in no queue are in one lane, and so are those of the queue that asks.
+        Units in no queue and units of the queue that asks share the lane with an empty name.
         """
         lanes: dict[str, list[_Part]] = {}
         for unit in units:
@@ -131,41 +134,43 @@ class KaiRemovals:
     def _parts(self, unit: Unit) -> Iterator[_Part]:
         surplus = self._queues.surplus_of(unit)
         youngest = tuple(-ord(letter) for letter in min(map(start_of, unit)))
-        highest = max(each.priority for each in unit)
-        beyond = [each for each in unit if each.uid in surplus]
-        core = tuple(each for each in unit if each.uid not in surplus)
+        highest = max(pod.priority for pod in unit)
+        beyond = [pod for pod in unit if pod.uid in surplus]
+        core = tuple(pod for pod in unit if pod.uid not in surplus)
         for pod in beyond:
             own = pod.priority, tuple(-ord(letter) for letter in start_of(pod))
             yield _Part((pod,), unit[0].uid, (highest, False, youngest, *own))
         if core:
-            self._cores.update((each.uid, core) for each in beyond)
+            self._cores.update((pod.uid, core) for pod in beyond)
             yield _Part(core, unit[0].uid, (highest, True, youngest))
 
     def core_of(self, unit: Unit) -> Unit:
-        """The minimum of its group that must stay where this pod beyond it stays; empty for other units."""
+        """Returns the pods of the minimum of the group, for a pod beyond the minimum, which is useless without them;
+        empty for other units."""
         return self._cores.get(unit[0].uid, ())
 
     def _turn(self, lane: str, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
-        """Orders queues by which of them loses a unit first: of other queues the least important, then the one that has
-        most of what it may have, with what is left by then; this is compared from the top of the tree."""
-        parted = self._tree.split(self._ask.queue, lane) if lane else None
-        if parted is None:
+        """Returns the sort key of a queue; the lowest has a unit evicted first. Other queues come first: those of low
+        priority, then those with the largest dominant share of what is left. Ancestors are compared from the top."""
+        sides = self._tree.split(self._ask.queue, lane) if lane else None
+        if sides is None:
             return (True,)
         path = self._tree.path(lane)
-        below = reversed(path[: path.index(parted[1]) + 1])
-        return False, *(each for node in below for each in self._rank(node, left))
+        below = reversed(path[: path.index(sides[1]) + 1])
+        return False, *(value for node in below for value in self._rank(node, left))
 
     def _rank(self, node: ShareNode, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
         share = dominant_share(_left(left, node), node.may_have(self._tree.capacity))
         return node.queue.priority, -share, node.name
 
     def _take(self, unit: Unit, left: dict[ShareNode, dict[str, float]]) -> bool:
-        """Whether the unit may go too. `left` is what queues have left without those that go before it."""
+        """Takes the unit from `left` and returns True if the unit may be evicted too. `left` are the amounts of queues
+        after the evictions before it."""
         queue = self._queues.charged_to(unit[0])
-        parted = self._tree.split(self._ask.queue, queue) if queue else None
-        if parted is None:
+        sides = self._tree.split(self._ask.queue, queue) if queue else None
+        if sides is None:
             return True
-        mine, other = parted
+        mine, other = sides
         if not self._is_above(mine, other, _left(left, other)):
             return False
         amounts = self._amounts(unit)
@@ -187,20 +192,20 @@ class KaiRemovals:
         return found
 
     def _is_above(self, mine: ShareNode, other: ShareNode, left: dict[str, float]) -> bool:
-        """Whether the other has more than it may have, or more than its quota where this one asks for its own."""
-        if any(left[each] > other.allocatable(each) for each in RESOURCES):
+        """Whether the other side has more than it may have, or more than its quota while this side keeps to its own."""
+        if any(left[name] > other.allocatable(name) for name in RESOURCES):
             return True
-        return mine.within_quota(self._wanted) and any(left[each] > other.quota(each) for each in RESOURCES)
+        return mine.within_quota(self._wanted) and any(left[name] > other.quota(name) for name in RESOURCES)
 
     def _is_level(
         self, mine: ShareNode, other: ShareNode, taken: dict[str, float], left: dict[ShareNode, dict[str, float]]
     ) -> bool:
-        """Whether this one does not end up above its share, and as far above as the other."""
-        for each in RESOURCES:
-            if not (taken[each] or self._wanted[each]) or other.fair.get(each, 0.0) <= 0:
+        """Whether this side does not end up above its share and at least as far above it as the other side."""
+        for name in RESOURCES:
+            if not (taken[name] or self._wanted[name]) or other.fair.get(name, 0.0) <= 0:
                 continue
-            own = _ratio(_left(left, mine)[each] + self._wanted[each], mine.fair.get(each, 0.0))
-            if own > 1 and own >= _ratio(_left(left, other)[each], other.fair[each]):
+            own = _ratio(_left(left, mine)[name] + self._wanted[name], mine.fair.get(name, 0.0))
+            if own > 1 and own >= _ratio(_left(left, other)[name], other.fair[name]):
                 return False
         return True
 
@@ -208,12 +213,12 @@ class KaiRemovals:
 def fewest(
     rule: KaiRemovals, queues: Iterable[str], trial: ReclaimTrial, has_room: Callable[[], bool]
 ) -> list[RunningUnit] | None:
-    """Returns the units to evict so that the pods have quota and a place; None if that is impossible."""
+    """Returns the units to evict so that the pods have quota and fit on nodes; None if that is impossible."""
 
     def fits() -> bool:
         return has_room() and trial.is_placeable()
 
-    units = {each.pods: each for each in trial.units(queues) if all(map(rule.may_go, each.pods))}
+    units = {unit.pods: unit for unit in trial.units(queues) if all(map(rule.may_go, unit.pods))}
     owners = {pod.uid: unit for unit in units.values() for pod in unit.pods}
     victims: list[RunningUnit] = []
     for pods in reversed(rule.legal(units)):
@@ -223,8 +228,8 @@ def fewest(
         trial.remove(victims[-1])
     if not fits():
         return None
-    # The minimum of a group comes back before the pods beyond it, which are of no use without.
-    for unit in sorted(victims[:-1], key=lambda each: bool(rule.core_of(each.pods))):
+    # The minimum of a group is restored before the pods beyond it, which are useless without the minimum.
+    for unit in sorted(victims[:-1], key=lambda unit: bool(rule.core_of(unit.pods))):
         core = rule.core_of(unit.pods)
         if core and any(other.pods == core for other in victims):
             continue
@@ -238,7 +243,7 @@ def fewest(
 
 def _left(left: dict[ShareNode, dict[str, float]], node: ShareNode) -> dict[str, float]:
     if node not in left:
-        left[node] = {each: node.staying(each) for each in RESOURCES}
+        left[node] = {name: node.remaining(name) for name in RESOURCES}
     return left[node]
 
 

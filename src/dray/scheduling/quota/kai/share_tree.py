@@ -1,9 +1,9 @@
-"""ShareTree: queues in a tree, what the pods of each hold and want, and the share that each is entitled to.
+"""ShareTree: the tree of KAI's queues, the amounts that their pods hold and want, and their fair shares.
 
-What a queue's pods hold and want counts for all queues above it, as far as it may have so much at all. Shares are
-divided from the top: among the queues without a parent what the cluster has, among the children of a queue its share,
-each resource by itself. They are reckoned when somebody asks and something changed that they depend on: how much more a
-queue wants than it gets makes no difference.
+The amounts that pods of a queue hold and want also count for all queues above it, up to the limit of each queue. Shares
+are divided from the top, each resource by itself: the capacity of the cluster among the queues without a parent, then
+the share of a queue among its children. Shares are computed on demand, after something changed that they depend on. A
+queue that wants more than its share does not change them by wanting still more.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ _DEEPEST: Final = 64
 class ShareNode:
     queue: KaiQueue
     children: list[ShareNode] = field(default_factory=list)
-    """The oldest first, then by name."""
+    """The children of the queue, sorted by age (the oldest first), then by name."""
     held: dict[str, float] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
-    """The part of `held` that pods hold which are never evicted for others."""
-    leaving: dict[str, float] = field(default_factory=dict)
-    """The part of `held` that pods hold which were asked to end."""
+    """The part of `held` that non-preemptible pods hold."""
+    evicting: dict[str, float] = field(default_factory=dict)
+    """The part of `held` that pods hold which are being evicted."""
     reserved: dict[str, float] = field(default_factory=dict)
-    """The amounts that are reserved for pods that wait until others have ended."""
+    """The amounts that are reserved for pods that wait until evicted pods have ended."""
     waiting: dict[str, float] = field(default_factory=dict)
-    """The amounts that waiting pods want, those with reserved amounts included."""
+    """The amounts that waiting pods want, including pods with reserved amounts."""
     wanted: dict[str, float] = field(default_factory=dict)
-    """The amounts that are held and wanted, of each queue below no more than its limit."""
+    """The amounts that are held and wanted; those of each child count up to its limit."""
     fair: dict[str, float] = field(default_factory=dict)
     divided: dict[str, float] = field(default_factory=dict)
-    """The request that shares were made from."""
+    """The request from which the shares were computed."""
     revision: int = 0
-    """Changes with what is held."""
+    """Incremented when an amount of the queue changes."""
 
     @property
     def name(self) -> str:
         return self.queue.name
 
     def taken(self, resource: str) -> float:
-        """Returns the amounts that are held or reserved."""
+        """Returns the amount that is held or reserved."""
         return self.held.get(resource, 0.0) + self.reserved.get(resource, 0.0)
 
-    def staying(self, resource: str) -> float:
-        """Returns the amounts that are taken, without pods that were asked to end."""
-        return self.taken(resource) - self.leaving.get(resource, 0.0)
+    def remaining(self, resource: str) -> float:
+        """Returns the amount that is held or reserved, without pods that are being evicted."""
+        return self.taken(resource) - self.evicting.get(resource, 0.0)
 
     def request(self, resource: str) -> float:
-        """Returns the amounts that are wanted, no more than the limit."""
+        """Returns the amount that is held or wanted, up to the limit."""
         return min(self.limit(resource), self.wanted.get(resource, 0.0))
 
-    def outgrew(self) -> bool:
-        """Whether shares depend on what has changed since they were made: not where it wants more than it gets."""
+    def changes_shares(self) -> bool:
+        """Whether a changed request changes shares. It does not if the queue wanted and wants more than its share."""
         for resource in RESOURCES:
             before, after = self.divided.get(resource, 0.0), self.request(resource)
             if before != after and min(before, after) <= self.fair.get(resource, 0.0):
@@ -67,7 +67,7 @@ class ShareNode:
         return False
 
     def quota(self, resource: str) -> float:
-        """Infinite where it is not limited."""
+        """Returns the quota; infinite if it is unlimited."""
         quota = self.queue.quotas[resource].quota
         return quota if quota >= 0 else inf
 
@@ -76,27 +76,28 @@ class ShareNode:
         return limit if limit >= 0 else inf
 
     def allocatable(self, resource: str) -> float:
-        """Returns the amounts that the queue may hold without losing them to other queues."""
+        """Returns the amount that the queue may hold without losing it to other queues."""
         if self.queue.quotas[resource].quota < 0:
             return self.limit(resource)
         return min(self.limit(resource), max(self.quota(resource), self.fair.get(resource, 0.0)))
 
     def within_quota(self, more: Amounts) -> bool:
-        """Whether that stays within what is its own."""
-        return all(self.staying(each) + more.get(each, 0.0) <= self.quota(each) for each in RESOURCES)
+        """Whether the queue stays within its quota with additional amounts."""
+        return all(self.remaining(name) + more.get(name, 0.0) <= self.quota(name) for name in RESOURCES)
 
     def within_share(self, more: Amounts) -> bool:
-        return all(self.staying(each) + more.get(each, 0.0) <= self.fair.get(each, 0.0) for each in RESOURCES)
+        """Whether the queue stays within its fair share with additional amounts."""
+        return all(self.remaining(name) + more.get(name, 0.0) <= self.fair.get(name, 0.0) for name in RESOURCES)
 
     def share(self, more: Amounts, capacity: Amounts) -> float:
-        """The largest part that it has of what it may have, with that."""
-        used = {each: self.staying(each) + more.get(each, 0.0) for each in RESOURCES}
+        """Returns the dominant share of the queue with additional amounts: the largest part of what it may have."""
+        used = {name: self.remaining(name) + more.get(name, 0.0) for name in RESOURCES}
         return dominant_share(used, self.may_have(capacity))
 
     def may_have(self, capacity: Amounts) -> dict[str, float]:
-        """Returns the allocatable amount; all there is if there is no bound."""
-        found = {each: self.allocatable(each) for each in RESOURCES}
-        return {each: amount if amount < inf else capacity.get(each, 0.0) for each, amount in found.items()}
+        """Returns the allocatable amounts; the capacity of the cluster if they are unlimited."""
+        found = {name: self.allocatable(name) for name in RESOURCES}
+        return {name: amount if amount < inf else capacity.get(name, 0.0) for name, amount in found.items()}
 
 
 class ShareTree:
@@ -109,12 +110,12 @@ class ShareTree:
         self.k = 1.0
         self.roots: list[ShareNode] = []
         self._own: dict[str, dict[str, dict[str, float]]] = {}
-        """Amounts of the pods of each queue, also of queues that do not exist, or not yet."""
+        """The amounts of the pods of each queue, including queues that do not exist."""
         self._stale = True
         self._changed: set[ShareNode] = set()
         """The nodes whose demand changed since the shares were computed."""
         self.revision = 0
-        """Changes with the shares."""
+        """Incremented when a share changes."""
 
     # Queues
 
@@ -137,16 +138,17 @@ class ShareTree:
         return self._nodes.get(name)
 
     def all(self) -> list[ShareNode]:
-        """By name, with their shares."""
+        """Returns the queues sorted by name, with current shares."""
         self.refresh()
         return [self._nodes[name] for name in sorted(self._nodes)]
 
     def path(self, name: str) -> tuple[ShareNode, ...]:
-        """The queue and those above it, up to one without a parent; nothing where one is missing or above itself."""
+        """Returns the queue and its ancestors; empty if an ancestor does not exist or the ancestors form a cycle."""
         return self._link().get(name, ())
 
     def split(self, one: str, other: str) -> tuple[ShareNode, ShareNode] | None:
-        """The queues above two, or themselves, that are the first to be different from the top."""
+        """Returns the ancestors of both queues (or the queues themselves) right below their common ancestor; None if
+        one queue is an ancestor of the other."""
         for left, right in zip(reversed(self.path(one)), reversed(self.path(other)), strict=False):
             if left is not right:
                 return left, right
@@ -157,10 +159,10 @@ class ShareTree:
             paths = self._paths = {name: tuple(self._climb(name)) for name in self._nodes}
             for node in self._nodes.values():
                 node.children = []
-                node.held, node.kept, node.leaving, node.reserved, node.waiting, node.wanted = {}, {}, {}, {}, {}, {}
+                node.held, node.kept, node.evicting, node.reserved, node.waiting, node.wanted = {}, {}, {}, {}, {}, {}
                 node.revision += 1
-            oldest = sorted(self._nodes.values(), key=lambda each: (each.queue.created, each.name))
-            self.roots = [each for each in oldest if not each.queue.parent]
+            oldest = sorted(self._nodes.values(), key=lambda node: (node.queue.created, node.name))
+            self.roots = [node for node in oldest if not node.queue.parent]
             for node in oldest:
                 if len(paths[node.name]) > 1:
                     paths[node.name][1].children.append(node)
@@ -171,7 +173,7 @@ class ShareTree:
         return self._paths
 
     def _climb(self, name: str) -> Iterator[ShareNode]:
-        """Nothing, unless it ends at the top."""
+        """Yields the queue and its ancestors; nothing unless the last ancestor has no parent."""
         found: list[ShareNode] = []
         while name:
             node = self._nodes.get(name)
@@ -181,10 +183,10 @@ class ShareTree:
             name = node.queue.parent
         return iter(found)
 
-    # What pods hold and want
+    # Amounts of pods
 
     def count(self, name: str, which: str, amounts: Amounts, sign: int) -> None:
-        """`which` is one of held, kept, leaving, reserved and waiting."""
+        """Adds or subtracts amounts of a queue; `which` is one of held, kept, evicting, reserved and waiting."""
         self._link()
         _add(self._own.setdefault(name, {}).setdefault(which, {}), amounts, sign)
         self._add(name, which, amounts, sign)
@@ -211,7 +213,7 @@ class ShareTree:
 
     def refresh(self) -> None:
         self._link()
-        self._stale = self._stale or any(node.outgrew() for node in self._changed)
+        self._stale = self._stale or any(node.changes_shares() for node in self._changed)
         self._changed.clear()
         if self._stale:
             self._stale = False
@@ -224,7 +226,7 @@ class ShareTree:
                 self.revision += 1
 
     def outdate(self) -> None:
-        """Notes that something changed from which shares are computed."""
+        """Notes that a value changed from which shares are computed."""
         self._stale = True
 
     def _divide(self, total: float, nodes: Sequence[ShareNode], resource: str) -> None:

@@ -1,4 +1,4 @@
-"""KaiWaiting: what pods that wait want of queues of KAI, and which queue has its next pod tried."""
+"""KaiWaiting: the amounts that waiting pods want of KAI's queues, and which queue has its next pod tried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KaiWaiting:
 
     @property
     def revision(self) -> int:
-        """Changes with the shares: with a larger share pods may become entitled to evictions."""
+        """The revision of the shares: with a larger share, other pods may be evicted for pods of a queue."""
         return self._queues.shares().revision if self._queues.tree else 0
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
@@ -42,30 +42,30 @@ class KaiWaiting:
         self._demand.remove(pod.uid)
 
     def let_pass(self, pod: Pod) -> None:
-        """No pod of a queue of KAI waits for another."""
+        """Does nothing: no pod of a KAI queue holds up another."""
 
     def admitted(self, pod: Pod) -> None:
-        """Does nothing: what the pod holds is charged already."""
+        """Does nothing: the amounts of the pod are charged already."""
 
     def sample(self, now: float) -> None:
-        """Past usage is sampled by the loop around the scheduler."""
+        """Does nothing: the caller of the scheduler samples past usage."""
 
     def is_held_up(self, ask: Ask) -> bool:
         return False
 
     def first(self, heads: Mapping[str, Pod]) -> str:
-        """The queue whose turn it is, of those whose next pods these are."""
+        """Returns the queue whose next pod is tried; `heads` are the next pods by queue."""
         self._queues.shares()
         return self._order.first(heads, self._wanted_next)
 
     def _wanted_next(self, pod: Pod) -> Mapping[str, int]:
-        """Returns the amounts of the pods that are placed next with the pod: all that its job wants, of an elastic
-        group no more than its minimum."""
+        """Returns the amounts of the pods that are placed next with the pod: those of its whole job, or of an elastic
+        group those up to its minimum."""
         wanted = self._queues.wanted_next(pod)
         return wanted if wanted is not None else self._demand.of(job_of(pod))
 
     def is_entitled(self, pod: Pod) -> bool:
-        """Whether others may be evicted for the sake of the pod: its queue stays within its share with it."""
+        """Whether other pods may be evicted for the pod: its queue stays within its share with the pod."""
         path, wanted = self._queues.tree.path(self._queues.queue_of(pod) or ""), self._wanted_next(pod)
         return bool(path) and path[0].within_share(wanted)
 
