@@ -91,7 +91,7 @@ def described(up: Up) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def test_forty_broken_manifests(up: Up) -> None:
+def test_broken_manifests(up: Up) -> None:
     cases = [Case(row, up) for row in CASES]
     for case in cases:
         case.apply()

@@ -89,7 +89,8 @@ def test_labels_that_no_node_has_are_named(write: Write) -> None:
     nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
     result = run("pod/p", write(CLUSTER + nowhere))
     assert result.stdout.splitlines() == [
-        "pod default/p: does not fit: no node fits: label zone must be north, but is not set",
+        "pod default/p: does not fit: no node fits: label zone must be north, but is not set"
+        "; change the node selector, or label a node with zone",
         "└─ 2 nodes (a, b): do not fit",
         "   └─ label zone must be north, but is not set",
     ]

@@ -66,7 +66,11 @@ def test_size_and_places_of_a_group_and_of_its_pods(server: Server) -> None:
     )
     assert lines[3].startswith("└─ devices and nodes: for the next pod: 0/1 nodes are available: 1 Insufficient cpu")
     status, lines = server.explain("pod", "a")
-    assert (status, lines[:2]) == (1, [f"pod default/a: cannot be placed: {need}", "└─ PodGroup default/g"])
+    remedy = "free devices, add nodes, or lower the minimum of the group"
+    assert (status, lines[:2]) == (
+        1,
+        [f"pod default/a: cannot be placed: {need[:-1]}; {remedy}", "└─ PodGroup default/g"],
+    )
     status, lines = server.explain("pg", "g", "-o", "json")
     found = json.loads("\n".join(lines))
     assert (status, found["group"]["need"], found["group"]["places"]) == (1, 3, 2)

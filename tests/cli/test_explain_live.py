@@ -98,7 +98,7 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
     assert status == 1
     assert lines == [
         "pod default/p: does not fit: 1 device short on node a; gpu: needs 2, 1 available; "
-        "other nodes: 1 tainted, 1 Insufficient cpu",
+        "other nodes: 1 tainted, 1 Insufficient cpu; ask for at most 1, or split the work into several pods",
         "├─ node a: does not fit",
         "│  └─ claim default/two",
         "│     └─ request gpu: needs 2, 1 available",
@@ -108,7 +108,7 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
         "   └─ Insufficient cpu: 2 requested, 1 of 1 left",
     ]
     assert server.explain("pod/p", "--node", "c")[1] == [
-        "pod default/p: does not fit: no node fits: Insufficient cpu: 2 requested, 1 of 1 left",
+        "pod default/p: does not fit: no node fits: Insufficient cpu: 2 requested, 1 of 1 left; ask for at most 1",
         *lines[6:],
     ]
     assert server.explain("pod/p", "--node", "d") == (2, ["error: node d not found; there are: a, b, c"])
@@ -229,7 +229,8 @@ def test_labels_that_no_node_has_are_named(server: Server) -> None:
     assert server.explain("pod/p") == (
         1,
         [
-            "pod default/p: does not fit: no node fits: label zone must be north, but is not set (1), east (1)",
+            "pod default/p: does not fit: no node fits: label zone must be north, but is not set (1), east (1)"
+            "; change the node selector, or label a node with zone",
             "└─ 2 nodes (a, b): do not fit",
             "   └─ label zone must be north, but is not set (1), east (1)",
         ],
@@ -251,7 +252,8 @@ def test_equal_nodes_share_a_tree(server: Server) -> None:
         server.node(name, 1)
     server.apply(claim("two", 2) + pod("p", "resourceClaimName: two"))
     assert server.explain("pod/p")[1] == [
-        "pod default/p: does not fit: 1 device short on each of 6 nodes; gpu: needs 2, 1 available",
+        "pod default/p: does not fit: 1 device short on each of 6 nodes; gpu: needs 2, 1 available"
+        "; ask for at most 1, or split the work into several pods",
         "└─ 6 nodes (a, b, c, d and 2 more): do not fit",
         "   └─ claim default/two",
         "      └─ request gpu: needs 2, 1 available on each",

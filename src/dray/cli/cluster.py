@@ -331,4 +331,9 @@ def _reason(error: ApiError) -> str:
 
 def advice_on(error: ApiError) -> str:
     """Returns what to do about a refusal; empty if its message says so already."""
-    return next((advice for cause, advice in _CAUSES.items() if cause in str(error)), _ADVICE.get(error.status, ""))
+    return advice_in(str(error)) or _ADVICE.get(error.status, "")
+
+
+def advice_in(message: str) -> str:
+    """Returns what to do about a refusal with this message; empty if only its status could tell."""
+    return next((advice for cause, advice in _CAUSES.items() if cause in message), "")

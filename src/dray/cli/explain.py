@@ -135,7 +135,7 @@ def _explained(wanted: Wanted, cluster: Cluster) -> Explanation:
     if answers.chosen:
         explanation.outcome, explanation.good = f"on node {answers.chosen}", True
     else:
-        explanation.conclusion = answers.conclusion()
+        explanation.conclusion, explanation.remedy = answers.conclusion(), answers.remedy()
     explanation.trees = list(answers.trees_of_choice())
     explanation.data = lambda: {"nodes": answers.rows()}
     return explanation

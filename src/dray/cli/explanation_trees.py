@@ -12,6 +12,7 @@ from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
 from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
+from dray.cli import remedies
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.explain.explainer import Explainer, NodeAnswer
 from dray.scheduling.model.actions import Preemption
@@ -73,6 +74,23 @@ class NodeAnswers:
             [group] = others.values()
             return f"no node fits: {_best(group)}"
         return f"no node fits: {reasons}" if reasons else "there are no nodes"
+
+    def remedy(self) -> str:
+        """What to do so that a node takes the pod; empty if the conclusion says so, or nobody knows."""
+        if self.problem:
+            return remedies.of_text(self.problem)
+        concluded = conclude(self.rejections)
+        if concluded is not None:
+            return remedies.of_conclusion(concluded)
+        if len({_kind(each) for each in self._others}) != 1:
+            return ""
+        first = self._others[0]
+        if mismatches := _mismatches(first):
+            return remedies.of_mismatch(mismatches[0], [each.node for each in self.nodes])
+        if _shortages(first):
+            short = max((each for answer in self._others for each in _shortages(answer)), key=lambda each: each.left)
+            return remedies.of_shortage(short, amount_text(short.resource, short.allocatable))
+        return ""
 
     def trees(self) -> Iterator[Tree]:
         reasoning = Reasoning(self._state.inventory)

@@ -28,6 +28,8 @@ class Explanation:
     good: bool
     conclusion: str = ""
     """Why, in one line."""
+    remedy: str = ""
+    """What to do about it, if the conclusion does not say so."""
     trees: list[Tree] = field(default_factory=list)
     data: Callable[[], Object] = dict
     """What there is besides for programs, worked out when it is wanted."""
@@ -37,7 +39,8 @@ class Explanation:
     @property
     def headline(self) -> str:
         why = f"{'; ' if ';' in self.outcome else ': '}{self.conclusion}" if self.conclusion else ""
-        return f"{self.kind} {self.namespace}/{self.name}: {self.outcome}{why}"
+        headline = f"{self.kind} {self.namespace}/{self.name}: {self.outcome}{why}"
+        return f"{headline.removesuffix('.')}; {self.remedy}" if self.remedy else headline
 
 
 def write(explanation: Explanation, output: str) -> None:

@@ -98,6 +98,8 @@ _SELECTORS: Final = tuple(
             r"undeclared reference to '(?:attributes|capacity|driver)'",
             "selectors read device.driver, device.attributes and device.capacity",
         ),
+        (r"undefined field '", "a device has driver, attributes and capacity"),
+        (r"undeclared reference to '\w+' \(in container", "put texts in quotes"),
     )
 )
 

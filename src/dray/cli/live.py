@@ -25,6 +25,7 @@ from dray.api.pods import (
 from dray.api.resource_claims import allocation_of
 from dray.api.suggestions import did_you_mean, suggestion
 from dray.api.volumes import claims_of
+from dray.cli import remedies
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
@@ -195,6 +196,7 @@ class World:
             made = self._say("pod", name, "cannot be placed", nodes.problem)
             made.unmade = bool(self._unmade(document))
             self._tell_group(made, document)
+            made.remedy = remedies.of_text(made.conclusion)
             _tell_queue(made, nodes.scheduler, document)
             return made
         fitting = nodes.fitting
@@ -301,7 +303,8 @@ def _scheduler_of(pods: list[Object]) -> str:
 
 
 def _tell(made: Explanation, nodes: NodeAnswers) -> None:
-    made.conclusion = "" if nodes.fitting else nodes.conclusion()
+    if not nodes.fitting:
+        made.conclusion, made.remedy = nodes.conclusion(), nodes.remedy()
     made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
 
 

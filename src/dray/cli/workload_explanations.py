@@ -9,6 +9,7 @@ from dray.allocation.text import Tree, lines
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, controller_uid, key_of, metadata_of, spec_of, status_of
 from dray.api.pods import phase_of
+from dray.cli import remedies
 from dray.cli.cluster import Cluster
 from dray.cli.container_states import failure_of
 from dray.cli.explanations import Explanation
@@ -79,6 +80,7 @@ async def explain_workload(cluster: Cluster, workload: Workload, explained: Sequ
         why = workload.idle()
         made.outcome, made.good = why or "has created no pod", bool(why)
         made.conclusion = "" if why else workload.failure() or await _warning(cluster, workload)
+        made.remedy = remedies.of_text(made.conclusion)
         return made
     bad = [each for each in explained if not each.good]
     ready = sum(_is_well(pod) for pod in workload.pods)
