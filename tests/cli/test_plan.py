@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.lab import CLASS, claim, pod, template
+from tests.cli.running import DRAY
 from tests.cli.test_explain_live import Server
 from tests.server.process import listening
 
@@ -124,3 +126,10 @@ def test_examples_of_groups_can_be_planned(run: Dray) -> None:
     assert not any(each["fits"] for each in made["pods"])
     queued = run("plan", "-f", "examples/groups/queues.yaml", "--fleet", "p5.48xlarge=4", "--seconds", "0")
     assert queued.exit_code in (0, 1), queued.output
+
+
+def test_changes_are_tried_in_copies_of_a_process_of_its_own(file: str) -> None:
+    command = [*DRAY, "plan", "-f", file, "--fleet", "p5.48xlarge=1"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (3, "")
+    assert "  start 1 instead of 2 pods\n  add 1 p5.48xlarge\n" in result.stdout

@@ -2,8 +2,10 @@
 
 import pytest
 
-from dray.planning.playing import play
-from dray.planning.suggestions import Budget, suggest
+from dray.planning.changes import drain, set_quota, without
+from dray.planning.playing import Stage, play
+from dray.planning.suggestions import Budget, candidates, suggest
+from dray.planning.tries import Tries
 from dray.scheduling.scheduler import Options
 from dray.testing import objects
 from tests import gpus
@@ -86,8 +88,24 @@ def test_the_search_keeps_to_its_budget():
     none = suggest(made, outcome, Options(), Budget(tries=0), lambda: 0.0)
     assert (none.tried, none.suggestions, none.exhausted) == (0, (), False)
     times = iter(range(100))
-    late = suggest(made, outcome, Options(), Budget(seconds=2.0), lambda: float(next(times)))
-    assert late.tried == 1
+    many = [pod(f"p{number}", "two") for number in range(3)]
+    long = scene(*node("a", 1), template("two", 9), *running("old", "a", "gpu-0"), wanted=many)
+    late = suggest(long, play(long, Options()), Options(), Budget(seconds=2.0), lambda: float(next(times)))
+    assert 1 <= late.tried <= 4
     assert not late.exhausted
     one = suggest(made, outcome, Options(), Budget(tries=200, found=1), lambda: 0.0)
     assert len(one.suggestions) == 1
+
+
+@pytest.mark.parametrize("index", range(14))
+def test_a_change_on_a_filled_scheduler_has_the_same_outcome_as_from_the_beginning(index):
+    queues = [flavor(), cluster_queue("team", ("any", {GPU: nominal("2")})), local_queue("team", "team")]
+    cluster = [*node("a", 2), *node("b", 1), *running("old", "a", "gpu-0", "gpu-1"), *running("low", "b", "gpu-0")]
+    wanted = [in_queue(pod(f"p{number}", "two", priority=number)) for number in range(2)]
+    made = scene(*cluster, template("two", 2), *queues, wanted=wanted)
+    changes = [drain("a"), drain("b"), without("a/gpu-0"), set_quota("team", GPU, "8")]
+    changes += candidates(made, play(made, Options()))
+    change = changes[index % len(changes)]
+    again = play(change.apply(made), Options())
+    tried = Tries(made, Options()).from_stage(Stage(made, Options()), change)
+    assert (tried.fits, tried.evicted) == (again.fits, again.evicted)

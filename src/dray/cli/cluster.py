@@ -171,21 +171,30 @@ class Cluster:
         return self.namespace if kind.namespaced else ""
 
 
-def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
-    """Ends the command with the status that the work gives, or with what kept it from being done."""
+def ask(where: Where, work: Callable[[Cluster], Awaitable[int]], then: Callable[[], int] | None = None) -> NoReturn:
+    """Ends the command with the status that the work gives, or with what kept it from being done.
+
+    `then` is what to do after work that gave 0, without a connection and without an event loop; its status counts.
+    """
     if where.snapshot is not None:
-        _ask_snapshot(where, where.snapshot, work)
-    ending(where, lambda endpoint: asyncio.run(_work(endpoint, where, work)))
+        _ask_snapshot(where, where.snapshot, work, then)
+    ending(where, lambda endpoint: _finished(asyncio.run(_work(endpoint, where, work)), then))
 
 
-def _ask_snapshot(where: Where, path: Path, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
+def _finished(status: int, then: Callable[[], int] | None) -> int:
+    return then() if then is not None and status == 0 else status
+
+
+def _ask_snapshot(
+    where: Where, path: Path, work: Callable[[Cluster], Awaitable[int]], then: Callable[[], int] | None
+) -> NoReturn:
     from dray.client.errors import ApiError
 
     if where.kubeconfig or where.context:
         raise click.UsageError("--snapshot reads a file: leave --kubeconfig and --context out")
     cluster = snapshot_cluster(path, where.namespace)
     try:
-        sys.exit(asyncio.run(_awaited(work(cluster))))
+        sys.exit(_finished(asyncio.run(_awaited(work(cluster))), then))
     except ApiError as error:
         complain(error)
         sys.exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -102,13 +102,16 @@ def plan(
             raise click.UsageError("--fleet plans without a cluster: leave --snapshot, --kubeconfig and --context out")
         sys.exit(_answer(wanted, _fleet_objects(fleet), [], namespace or "default", time.time()))
 
+    read: list[Callable[[], int]] = []
+
     async def work(cluster: Cluster) -> int:
         from dray.snapshot.listing import listed
 
-        found = await listed(cluster.client)
-        return _answer(wanted, found.objects, await _priority_classes(cluster), cluster.namespace, cluster.now())
+        found, classes = await listed(cluster.client), await _priority_classes(cluster)
+        read.append(lambda: _answer(wanted, found.objects, classes, cluster.namespace, cluster.now()))
+        return 0
 
-    ask(Where(kubeconfig, context, namespace, snapshot), work)
+    ask(Where(kubeconfig, context, namespace, snapshot), work, lambda: read[0]())
 
 
 def _fleet_objects(choices: tuple[str, ...]) -> dict[str, list[Object]]:

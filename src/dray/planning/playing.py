@@ -6,7 +6,7 @@ that wait have their turn first, as on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,35 +74,45 @@ class Played:
 
 
 def play(scene: Scene, options: Options) -> Played:
-    staged = stage(scene, options)
-    waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
-    return _Reading(staged.player, staged.made).played(waiting, staged.problems)
+    return Stage(scene, options).finish(scene)
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A player that has come to rest with everything in place that is wanted."""
+class Stage:
+    """A scheduler that has come to rest with the cluster of a scene, before anything wanted is added."""
 
-    player: Player
-    made: Made
-    problems: list[str]
+    def __init__(self, scene: Scene, options: Options) -> None:
+        served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
+        listed = {**served, **scene.cluster}
+        self.player = Player(listed=listed, start=scene.now, recreate=is_created_again, options=options)
+        self.made = Made()
+        self._problems: list[str] = []
+        self.evict(scene.evicted)
+        self._settle()
 
+    def evict(self, pods: Mapping[Key, str]) -> None:
+        """Evicts pods, each for a reason."""
+        for key, reason in pods.items():
+            if (pod := self.player.stored.get("Pod", *key)) is not None:
+                self.player.evict(read(pod, self.player.scheduler.state.signatures), reason)
 
-def stage(scene: Scene, options: Options) -> Staged:
-    made = made_claims(scene)
-    served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
-    player = Player(listed={**served, **scene.cluster}, start=scene.now, recreate=is_created_again, options=options)
-    problems = []
-    try:
-        for key, reason in scene.evicted.items():
-            if (pod := player.stored.get("Pod", *key)) is not None:
-                player.evict(read(pod, player.scheduler.state.signatures), reason)
-        player.settle(QUIET)
-        _add(player, scene, made)
-        player.settle(QUIET)
-    except Endless as error:
-        problems.append(f"the scheduler does not come to rest: {error}")
-    return Staged(player, made, problems)
+    def add(self, scene: Scene) -> None:
+        """Adds what is wanted, and lets the scheduler come to rest."""
+        self._settle()
+        self.made = made_claims(scene)
+        _add(self.player, scene, self.made)
+        self._settle()
+
+    def finish(self, scene: Scene) -> Played:
+        """Adds what is wanted, and says what came of it."""
+        self.add(scene)
+        waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
+        return _Reading(self.player, self.made).played(waiting, self._problems)
+
+    def _settle(self) -> None:
+        try:
+            self.player.settle(QUIET)
+        except Endless as error:
+            self._problems.append(f"the scheduler does not come to rest: {error}")
 
 
 def is_created_again(pod: Object) -> bool:

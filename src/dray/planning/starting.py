@@ -16,7 +16,7 @@ from dray.api.objects import Key, Object, controller_uid, key_of, labels_of, map
 from dray.api.pods import is_terminal, node_of, phase_of
 from dray.api.times import seconds_of
 from dray.planning.player import Endless, Player
-from dray.planning.playing import QUIET, stage
+from dray.planning.playing import QUIET, Stage
 from dray.planning.scene import Scene
 from dray.scheduling.core.pods import read
 from dray.scheduling.groups.front_ends import RUN_TIME_LABELS
@@ -73,9 +73,10 @@ def _run_of(pod: Object) -> float | None:
 
 def _future(scene: Scene, options: Options, ran: Mapping[str, float], has_time: Callable[[], bool]) -> dict[Key, float]:
     """Returns the starts of wanted pods that wait at first; `ran` are run times by the uid of the owner."""
-    staged = stage(scene, options)
-    player = staged.player
-    waiting = {key_of(each) for each in staged.made.pods if not _node(player, key_of(each))}
+    stage = Stage(scene, options)
+    stage.add(scene)
+    player = stage.player
+    waiting = {key_of(each) for each in stage.made.pods if not _node(player, key_of(each))}
     found: dict[Key, float] = {}
     for _ in range(_MOST_ENDS):
         ending = min(((_end(player, pod, ran), key_of(pod)) for pod in _running(player)), default=(inf, ("", "")))

@@ -103,6 +103,16 @@ class StoredObjects:
         self._versions = count(newest + 1)
         fill(self._scheduler, objects, now, unreadable)
 
+    def change(self, kind: str, obj: Object, now: float, *, gone: bool = False) -> None:
+        """Puts or removes an object of a list, which need not name its own kind."""
+        if kind in _CHANGED and gone:
+            self.remove(kind, *key_of(obj), now)
+        elif kind in _CHANGED:
+            adopted = self._adopted(obj) if kind == "Pod" else obj
+            self.put({**adopted, "apiVersion": _CHANGED[kind], "kind": kind}, now)
+        elif kind != "ResourceClaimTemplate":
+            (self._scheduler.remove if gone else self._scheduler.put)(kind, obj, now)
+
     def _adopted(self, pod: Object) -> Object:
         name, spec = self._scheduler.options.name, pod["spec"]
         return pod if spec.get("schedulerName") == name else {**pod, "spec": {**spec, "schedulerName": name}}

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
-from dray.planning.changes import Change, ChangeError
+from dray.planning.changes import Change
 from dray.planning.cluster_candidates import freed_pods, further_machines, further_quota, other_queues
 from dray.planning.manifest_candidates import fewer_devices, fewer_pods, other_classes, relaxed_claims, relaxed_pods
-from dray.planning.playing import Evicted, Played, play
+from dray.planning.playing import Evicted, Played
 from dray.planning.scene import Scene
+from dray.planning.tries import Tries
 from dray.scheduling.scheduler import Options
 
 
@@ -44,24 +45,19 @@ class Search:
 
 def suggest(scene: Scene, played: Played, options: Options, budget: Budget, clock: Callable[[], float]) -> Search:
     """`played` is what came of the scene as it is. `clock` gives seconds."""
-    found: list[Suggestion] = []
-    kinds: set[str] = set()
-    tried, end = 0, clock() + budget.seconds
-    for change in candidates(scene, played):
-        if change.kind in kinds:
-            # One of a kind is enough: others of it are as large or larger.
-            continue
+    found: dict[str, Suggestion] = {}
+    tries, tried, end = Tries(scene, options), 0, clock() + budget.seconds
+    # One of a kind is enough: others of it are as large or larger.
+    left = (each for each in candidates(scene, played) if each.kind not in found)
+    while batch := list(islice(left, tries.at_a_time)):
         if tried >= budget.tries or clock() >= end or len(found) >= budget.found:
-            return Search(tuple(found), tried, exhausted=False)
-        tried += 1
-        try:
-            outcome = play(change.apply(scene), options)
-        except ChangeError:
-            continue
-        if outcome.fits:
-            kinds.add(change.kind)
-            found.append(Suggestion(change, outcome.evicted))
-    return Search(tuple(found), tried, exhausted=True)
+            return Search(tuple(found.values()), tried, exhausted=False)
+        outcomes = tries.outcomes(batch, end - clock())
+        tried += len(batch)
+        for change, outcome in zip(batch, outcomes, strict=True):
+            if outcome is not None and outcome.fits and change.kind not in found:
+                found[change.kind] = Suggestion(change, outcome.evicted)
+    return Search(tuple(found.values()), tried, exhausted=True)
 
 
 def candidates(scene: Scene, played: Played) -> Iterator[Change]:
