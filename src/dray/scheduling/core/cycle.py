@@ -1,6 +1,7 @@
-"""Cycle: what is known during one attempt to schedule a pod; plugins leave there what they prepare for it.
+"""Cycle: the data of one attempt to schedule a pod; plugins store there what they prepare for it.
 
-`PodClaims` are the claims of the pod as they are then, a `DevicePlan` the devices that were found for them on a node.
+`PodClaims` are the claims of the pod at the time of the attempt. A `DevicePlan` has the devices that were found for
+them on a node.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class PodClaims:
     claims: tuple[Object, ...] = ()
-    """All of the pod's own, in its order."""
+    """The claims of the pod, in the order of its spec."""
     entries: tuple[Object, ...] = ()
-    """The entry of spec.resourceClaims for each of them."""
+    """The entries of spec.resourceClaims, one for each claim."""
     unallocated: tuple[Object, ...] = ()
     allocated: tuple[Object, ...] = ()
     unavailable: tuple[Object, ...] = ()
-    """Of the allocated ones those whose binding conditions failed: they must be deallocated first."""
+    """Allocated claims whose binding conditions failed: they must be deallocated first."""
     demand: DeviceDemand = NO_DEMAND
-    """What the unallocated ones and extended resources ask for."""
+    """The devices that unallocated claims and extended resources request."""
     leftover: Object | None = None
-    """A claim for extended resources that an earlier attempt made: in the way of a new one."""
+    """A claim for extended resources that an earlier attempt created; it has to be deleted before a new one."""
 
 
 NO_CLAIMS = PodClaims()
@@ -43,7 +44,7 @@ NO_CLAIMS = PodClaims()
 
 @dataclass(frozen=True, slots=True)
 class ExtendedResourceClaim:
-    """The claim for extended resources that has yet to be created, and which container gets which request."""
+    """A claim for extended resources that is not created yet, and which container gets which request."""
 
     claim: Object
     mappings: tuple[Object, ...]
@@ -54,24 +55,24 @@ class DevicePlan:
     """The devices of one node that a pod would get there."""
 
     allocation: Allocation | None = None
-    """Of the unallocated claims in their order, the one for extended resources last."""
+    """The allocation of the unallocated claims in their order; the claim for extended resources is the last."""
     extended: ExtendedResourceClaim | None = None
     extra: Amounts = field(default_factory=dict)
-    """What the devices take from the node beside the pod's own requests."""
+    """Resources that the devices take from the node, in addition to the pod's requests."""
     node_allocatable: tuple[Object, ...] = ()
-    """The same as it stands in the pod's status."""
+    """The same resources, as entries for the status of the pod."""
 
 
 NO_DEVICES = DevicePlan()
 
 
 def is_reserved(claim: Object, pod: Pod) -> bool:
-    """Whether a claim is reserved for the pod, or for the group it belongs to."""
-    return any(each.get("uid") == pod.uid or is_group_of(each, pod) for each in reserved_for(claim))
+    """Whether a claim is reserved for the pod, or for the group of the pod."""
+    return any(consumer.get("uid") == pod.uid or is_group_of(consumer, pod) for consumer in reserved_for(claim))
 
 
 def is_group_of(consumer: Object, pod: Pod) -> bool:
-    """Whether it is the group of the pod, which it knows by name only."""
+    """Whether a consumer is the PodGroup that the pod names; the pod knows only its name."""
     return consumer.get("resource") == PLURAL and consumer.get("name") == group_name(pod.document)
 
 
@@ -94,20 +95,21 @@ class Cycle:
         self.pod = pod
         self.now = now
         self.work = work
-        """What may be spent on it, over all nodes."""
+        """The work budget of the attempt, for all nodes together."""
         self.claims = claims
-        """The pod's claims as they are now."""
+        """The claims of the pod at the time of the attempt."""
         self.data: dict[str, Any] = {}
-        """By plugin name."""
+        """Values that plugins prepared, by name of the plugin."""
         self.skipped: set[str] = set()
-        """The plugins that have nothing to say about the pod."""
+        """The names of plugins that do not concern the pod: their prefilter returned SKIP."""
         self.own_filters: list[Plugin] | None = None
-        """Of the others those that are asked for each pod anew; None until somebody wants to know."""
+        """The other filters whose answers are not kept; None until `Framework.own_filters` was called."""
         self.nodes: frozenset[int] | None = None
-        """The only nodes that come into question, by number, because of claims that have devices already."""
+        """The numbers of the nodes where all allocated claims can be used; None: all nodes."""
         self.feasible: FeasibleNodes | None = None
-        """The nodes as they are for pods of its signature."""
+        """The feasible nodes for pods with the signature of the pod."""
         self.devices: DevicePlan | None = None
         """The devices on the node that was filtered last."""
         self.undecided: dict[str, Node] = {}
-        """Where the search for devices was given up for lack of work; elsewhere it may go on."""
+        """Nodes on which the work budget was used up before the search for devices ended, by name. The search may
+        continue in the background."""

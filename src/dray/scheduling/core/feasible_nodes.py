@@ -1,7 +1,7 @@
-"""FeasibleNodes: which nodes could take pods of one signature, which is best, and why the others cannot.
+"""FeasibleNodes: the nodes on which pods of one signature fit, their scores, and why the other nodes are rejected.
 
-They are worked out once for all nodes and then only for those that changed. The best node is on top of a heap; entries
-of nodes that changed since are thrown away when they come up.
+All nodes are filtered once, and then only nodes that changed. The best node is on top of a heap; entries of nodes that
+changed since are dropped when they reach the top.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.model.status import UNSURE, Status
 
 _MOST_KEPT: Final = 64
-_GONE: Final = Status("", ())
-"""Of numbers that no node has."""
+_NO_NODE: Final = Status("", ())
+"""The status of numbers that no node has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the answers that are kept depend on of a pod. Both parts are compared by identity."""
+    """The parts of a pod that kept answers depend on. Both parts are compared by identity."""
 
     requirements: Requirements
     demand: DeviceDemand
@@ -37,24 +37,24 @@ class Signature:
 
 class FeasibleNodes:
     def __init__(self, state: State, framework: Framework, cycle: Cycle) -> None:
-        """`cycle` is of a pod with the signature, past its prefilter."""
+        """`cycle` is the cycle of a pod with the signature, after its prefilter."""
         self.signature = signature_of(cycle)
         self._state = state
         self._framework = framework
         self._filters = framework.kept_filters(cycle)
         self._position = -1
         self._statuses: list[Status | None] = []
-        """By node; None where it could take one."""
+        """The status by node number; None if the node is feasible."""
         self._scores: list[int] = []
         self._stamps: list[int] = []
         self._heap: list[tuple[int, int, int, int]] = []
         self._counts: Counter[Reason] = Counter()
         self.numbers: set[int] = set()
-        """Of the nodes that could take one."""
+        """The numbers of the feasible nodes."""
         self.unsure: set[int] = set()
-        """Those where the attempt may end in an error."""
+        """The numbers of feasible nodes on which the attempt may end in an error."""
         self.ranks: dict[int, int] = {}
-        """How good the alternatives are that a node offers; kept by DynamicResources."""
+        """The ranks of the alternatives (firstAvailable) by node number; written by DynamicResources."""
 
     def refresh(self, cycle: Cycle) -> None:
         state = self._state
@@ -62,10 +62,10 @@ class FeasibleNodes:
         changed = state.touched.since(self._position)
         self._position = state.touched.end
         if changed is None:
-            # Something may have come that matters to pods of the signature by now.
+            # Plugins that skipped pods of the signature may apply to them by now.
             self._filters = self._framework.kept_filters(cycle)
-            for each in (self._statuses, self._scores, self._stamps, self._heap):
-                each.clear()
+            for values in (self._statuses, self._scores, self._stamps, self._heap):
+                values.clear()
             self._counts.clear()
             self.numbers.clear()
             self.unsure.clear()
@@ -73,20 +73,20 @@ class FeasibleNodes:
             changed = set(range(len(state.numbered)))
         missing = len(state.numbered) - len(self._statuses)
         if missing > 0:
-            self._statuses += [_GONE] * missing
+            self._statuses += [_NO_NODE] * missing
             self._scores += [0] * missing
             self._stamps += [0] * missing
-        # Expressions that are new are evaluated on the way; the attempt itself needs its part.
+        # Filters may evaluate new CEL expressions; half of the budget is kept for the attempt itself.
         work = state.inventory.selectors.work
         with work.share(work.left // 2):
             for number in changed:
-                self._look(cycle, number)
+                self._filter(cycle, number)
 
-    def _look(self, cycle: Cycle, number: int) -> None:
+    def _filter(self, cycle: Cycle, number: int) -> None:
         state = self._state
         node = state.numbered[number]
         if node is None or node.document is None:
-            self._set(number, _GONE)
+            self._set(number, _NO_NODE)
             return
         status = self._framework.quick_filter(self._filters, cycle, node)
         unsure = status is UNSURE
@@ -98,7 +98,7 @@ class FeasibleNodes:
         try:
             score = self._scores[number] = self._framework.score(cycle, node)
         except Exception as error:
-            # A node that cannot be judged does not keep pods from the others.
+            # A node on which scoring fails does not keep pods from other nodes.
             state.report(f"scoring node {node.name}", error)
             self._set(number, Status.of("", Code.NODE_FAILED, faults.text(error)))
             return
@@ -121,7 +121,7 @@ class FeasibleNodes:
             self.numbers.discard(number)
 
     def reject(self, node: Node, status: Status) -> None:
-        """The node cannot take one after all, until it changes."""
+        """Rejects a feasible node until it changes."""
         self._set(node.number, status)
 
     def score(self, node: Node) -> int:
@@ -131,7 +131,7 @@ class FeasibleNodes:
         return self._statuses[node.number]
 
     def best(self) -> Generator[Node, None, None]:
-        """The nodes that could take one, the best first. What is not rejected stays on the heap."""
+        """Yields the feasible nodes, the best first. Nodes that are not rejected meanwhile stay on the heap."""
         seen = []
         try:
             while self._heap:
@@ -150,12 +150,12 @@ class FeasibleNodes:
 
     @property
     def counts(self) -> Counter[Reason]:
-        """On how many nodes each reason was given."""
+        """The number of nodes with each reason."""
         return +self._counts
 
 
 class FeasibleNodesCache:
-    """Those that were asked for lately."""
+    """The feasible nodes of the signatures that were used last."""
 
     def __init__(self, state: State, framework: Framework) -> None:
         self._state = state
@@ -166,11 +166,11 @@ class FeasibleNodesCache:
         return len(self._known)
 
     def of(self, cycle: Cycle) -> FeasibleNodes:
-        """Up to date."""
+        """Returns the feasible nodes for the pod of the cycle, up to date with all changes of nodes."""
         requirements, demand = cycle.pod.requirements, cycle.claims.demand
         key = (id(requirements), id(demand))
         found = self._known.get(key)
-        # An id may be used again for something else; what is kept keeps its own signature alive.
+        # An id may be reused for another object; cached entries keep their own signature alive.
         if found is None or found.signature.requirements is not requirements or found.signature.demand is not demand:
             found = self._known[key] = FeasibleNodes(self._state, self._framework, cycle)
             if len(self._known) > _MOST_KEPT:

@@ -1,11 +1,12 @@
-"""Consolidation: which running pods to move so that a waiting group or pod fits where free devices are scattered.
+"""Consolidation: the running pods to move so that a waiting group or pod fits, if free devices are scattered.
 
-Areas are tried one after the other: for a group with a required topology its domains, for another group all nodes, for
-a pod each node by itself. In an area pods that can be moved are taken away in thought, node by node, the node with the
-fewest first, until the waiting one fits; then as many as possible are let back. The others must all find another place
-beside it; one that finds none stays, and the search goes on without it. Of the areas the one with the fewest pods to
-move is taken. Pods can be moved whose priority is not higher, that somebody makes again, and whose disruption budgets
-allow it; groups that are removed as a whole go as a whole. The search is bounded in areas and in counted work.
+Areas are tried one after the other: the domains of a group with a required topology, all nodes for other groups, and
+each node by itself for a pod. In an area, a trial removes pods that can be moved, node by node, the node with the
+fewest pods first, until the waiting pods fit. Then it restores as many of them as possible. The other pods must all fit
+on other nodes. A pod that does not is kept on its node, and the search is repeated without it. The area with the fewest
+pods to move is chosen. A pod can be moved if its priority is not higher, a controller creates it again, and its
+disruption budgets allow that; groups that are evicted as a whole are moved as a whole. The numbers of areas and of
+units of work are limited.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
 _MOST_AREAS: Final = 64
-# Pods of an area without another place that are found out one by one.
-_MOST_STAYING: Final = 8
+# The maximum number of pods of an area that are found to fit on no other node, one by one.
+_MOST_KEPT: Final = 8
 _WORK: Final = 20_000_000
 
 
@@ -49,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A group, or a pod that is placed by itself."""
+    """A waiting group, or a waiting pod that is placed by itself."""
 
     kind: str
     group: Group
@@ -65,10 +66,10 @@ class Waiting:
 class Consolidation:
     waiting: Waiting
     moves: tuple[Move, ...] = ()
-    """None where it fits as things are."""
+    """The pods to move; empty if the waiting pods fit without."""
     places: tuple[Place, ...] = ()
     problem: str = ""
-    """Why nothing that could be moved helps it."""
+    """Why no moves help; empty if moves were found or are not needed."""
 
 
 class Consolidator:
@@ -78,37 +79,37 @@ class Consolidator:
         self._now = now
 
     def waiting(self) -> list[Waiting]:
-        """The most urgent first, then those that have waited longest."""
+        """Returns the waiting groups and pods that can be tried, by priority, then by age."""
         found: dict[GroupKey, Waiting] = {}
-        for each in sorted(self._scheduler.queue.all(), key=lambda each: (-each.pod.priority, each.pod.created)):
-            if self._scheduler.framework.pre_enqueue(each.pod) is None:
-                made = self._waiting_with(each)
-                found.setdefault(made.group.key, made)
+        for queued in sorted(self._scheduler.queue.all(), key=lambda entry: (-entry.pod.priority, entry.pod.created)):
+            if self._scheduler.framework.pre_enqueue(queued.pod) is None:
+                waiting = self._waiting_with(queued)
+                found.setdefault(waiting.group.key, waiting)
         return list(found.values())
 
     def _waiting_with(self, first: QueuedPod) -> Waiting:
         found = self._scheduler.attempts.waiting_with(first)
         if found is not None:
-            group, pods = found
-            queued = {each.pod.uid: each for each in pods}
-            least = self._state.groups.next_to_place(group, (each.pod for each in pods))
+            group, members = found
+            queued = {member.pod.uid: member for member in members}
+            pods = self._state.groups.next_to_place(group, (member.pod for member in members))
             need = self._state.groups.need(group)
-            return Waiting(group.key.kind, group, tuple(queued[each.uid] for each in least), need)
+            return Waiting(group.key.kind, group, tuple(queued[pod.uid] for pod in pods), need)
         return Waiting(POD, single(first.pod.key, first.pod.uid, first.pod.document), (first,), 1)
 
     def find(self, waiting: Waiting) -> Consolidation:
         work, scheduler = Work(_WORK), self._scheduler
         found = []
-        for each in waiting.queued:
-            cycle = scheduler.algorithm.begin(each.pod, self._now, work)
+        for queued in waiting.queued:
+            cycle = scheduler.algorithm.begin(queued.pod, self._now, work)
             if (status := scheduler.framework.prefilter(cycle)) is not None:
                 return Consolidation(waiting, problem=status_text(status))
-            found.append((each, cycle))
+            found.append((queued, cycle))
         with scheduler.placer.trial(found, work) as (trial, members):
             try:
                 return self._find(waiting, members, trial, work)
             except WorkExhausted:
-                return Consolidation(waiting, problem=f"the search came to no end in {_WORK:,} units of work")
+                return Consolidation(waiting, problem=f"the search was not finished after {_WORK:,} units of work")
             finally:
                 trial.undo()
 
@@ -126,7 +127,7 @@ class Consolidator:
         return best or Consolidation(waiting, problem="no pods that could be moved to other places make room for it")
 
     def _areas(self, waiting: Waiting) -> list[list[list[Unit]]]:
-        """Each as the units of its nodes; those with the fewest pods to move first."""
+        """Returns the areas as lists of units by node; areas with the fewest pods that can be moved come first."""
         priority = waiting.queued[0].pod.priority
         by_node = {node.name: self._movable(node, priority) for node in self._state}
         areas: dict[tuple[str, ...], list[list[Unit]]] = {}
@@ -147,13 +148,13 @@ class Consolidator:
         found: dict[str, Unit] = {}
         for pod in node.pods.values():
             key, unit = self._unit(pod)
-            if unit and all(each.priority <= priority and is_movable(each, self._state) for each in unit):
+            if unit and all(member.priority <= priority and is_movable(member, self._state) for member in unit):
                 found[key] = unit
         violating = self._scheduler.preemptor.in_order(found.values())[1]
-        return [unit for unit in found.values() if not any(each.uid in violating for each in unit)]
+        return [unit for unit in found.values() if not any(pod.uid in violating for pod in unit)]
 
     def _unit(self, pod: Pod) -> tuple[str, Unit]:
-        """The pods that go with it, nobody where it must stay."""
+        """Returns the pods that are moved together with the pod, and a key for them; no pods if they cannot move."""
         groups = self._state.groups
         group = groups.of(pod)
         if group is None:
@@ -164,8 +165,8 @@ class Consolidator:
             together = root if isinstance(root, Group) else group
         if together is None:
             return pod.uid, (pod,)
-        # Groups that must stay in one domain cannot be judged pod by pod.
-        is_bound = any(each.topology or each.preemptible is False for each in (together, *groups.leaves(together)))
+        # Pods of a group with a topology cannot be placed one by one.
+        is_bound = any(part.topology or part.preemptible is False for part in (together, *groups.leaves(together)))
         return together.uid, () if is_bound else tuple(groups.placed(together))
 
 
@@ -192,23 +193,23 @@ class _Search:
         return placer.place(waiting.group, self._members, waiting.need, self._trial, anew=True) is None
 
     def try_area(self, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | None:
-        """The pods of the area to move, if they are fewer than `most`.
+        """Returns the pods of the area to move; None if there are none, or not fewer than `most`.
 
-        Where one of them has no other place, it stays, and the others are tried without it.
+        A pod that fits on no other node is kept on its node, and the search is repeated without it.
         """
-        staying: set[str] = set()
-        for _ in range(_MOST_STAYING):
-            left = [[unit for unit in units if not any(each.uid in staying for each in unit)] for units in area]
+        kept: set[str] = set()
+        for _ in range(_MOST_KEPT):
+            left = [[unit for unit in units if not any(pod.uid in kept for pod in unit)] for units in area]
             found = self._try(left, most)
             if not isinstance(found, Pod):
                 return found
-            staying.add(found.uid)
+            kept.add(found.uid)
         return None
 
     def _try(self, area: Sequence[Sequence[Unit]], most: int | None) -> Consolidation | Pod | None:
-        """The pods to move; the first of them that has no other place if there is one."""
+        """Returns the pods to move; a Pod if that pod fits on no other node; None if no moves help."""
         scheduler = self._scheduler
-        own = {key_of(claim) for each in self._members for claim in each.cycle.claims.allocated}
+        own = {key_of(claim) for member in self._members for claim in member.cycle.claims.allocated}
         with scheduler.preemptor.what_if(own) as removal:
             relocation = Relocation(scheduler.state, scheduler.framework, scheduler.algorithm, removal, self._now)
             try:
@@ -235,7 +236,7 @@ class _Search:
         return self._scheduler.state.node_of(pod)
 
     def _fewest(self, relocation: Relocation, area: Sequence[Sequence[Unit]]) -> list[Unit] | None:
-        """Removed in thought, with the waiting one in their place; None where all of the area do not make room."""
+        """Removes as few units as possible so that the waiting pods fit, and places these; None if they do not fit."""
         removed, steps = 0, _each_once(area)
 
         def fits(number: int) -> bool:
@@ -252,19 +253,19 @@ class _Search:
         number = earliest(len(steps), fits)
         if number is None or not fits(number):
             return None
-        return self._let_back(relocation, [unit for units in steps[:number] for unit in units])
+        return self._restore_unneeded(relocation, [unit for units in steps[:number] for unit in units])
 
-    def _let_back(self, relocation: Relocation, units: Sequence[Unit]) -> list[Unit]:
-        """Those that need not go: the largest and most important first."""
-        going = []
+    def _restore_unneeded(self, relocation: Relocation, units: Sequence[Unit]) -> list[Unit]:
+        """Restores units that need not be moved, large and important units first; returns the others."""
+        moved = []
         for unit in sorted(self._scheduler.preemptor.in_order(units)[0], key=len, reverse=True):
             self._trial.undo()
             relocation.restore(unit)
             if not self.fits():
                 relocation.remove([unit])
-                going.append(unit)
+                moved.append(unit)
         self.fits()
-        return going
+        return moved
 
 
 def _size(units: Iterable[Unit]) -> int:
@@ -272,7 +273,7 @@ def _size(units: Iterable[Unit]) -> int:
 
 
 def _each_once(area: Iterable[Iterable[Unit]]) -> list[list[Unit]]:
-    """Units on several nodes go with the first of these."""
+    """Lists units that are on several nodes only with the first of these nodes."""
     seen: set[str] = set()
     steps = []
     for units in area:
@@ -282,12 +283,12 @@ def _each_once(area: Iterable[Iterable[Unit]]) -> list[list[Unit]]:
 
 
 def _moves(pods: Iterable[Pod], sources: Mapping[str, str], targets: Mapping[str, str]) -> tuple[Move, ...]:
-    return tuple(Move(each, sources[each.uid], targets[each.uid]) for each in pods)
+    return tuple(Move(pod, sources[pod.uid], targets[pod.uid]) for pod in pods)
 
 
 def _places(members: Iterable[Member]) -> tuple[Place, ...]:
     return tuple(
-        Place(each.queued.pod, each.placement.node.name, tuple(devices_of(each.placement)))
-        for each in members
-        if each.placement is not None
+        Place(member.queued.pod, member.placement.node.name, tuple(devices_of(member.placement)))
+        for member in members
+        if member.placement is not None
     )

@@ -1,6 +1,7 @@
-"""Explainer: why a pod waits. It asks every node, while a decision stops at the first good answer.
+"""Explainer: why a pod waits. It asks every node, while a decision stops at the first node that fits.
 
-It runs the same plugins in the same order on the same state as decisions do, so that explanations match decisions.
+The explainer runs the same plugins in the same order on the same state as decisions do, so that explanations match
+decisions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dray.scheduling.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """The answer of one node. Without a status the node would take the pod."""
+    """The answer of one node; the pod fits on the node if there is no status."""
 
     node: str
     status: Status | None = None
@@ -38,13 +39,13 @@ class NodeAnswer:
 @dataclass(frozen=True, slots=True)
 class Explanation:
     problem: str = ""
-    """Why the pod is rejected before nodes are asked; empty if they were asked."""
+    """Why the pod is rejected before nodes are asked; empty if nodes were asked."""
     nodes: tuple[NodeAnswer, ...] = ()
     preemption: Preemption | None = None
-    """The pods that could be preempted, if no node takes the pod."""
+    """The pods that could be preempted, if the pod fits on no node."""
     cycle: Cycle | None = None
     chosen: str = ""
-    """The node that would be chosen; empty if none takes the pod."""
+    """The node that would be chosen; empty if the pod fits on no node."""
 
 
 class Explainer:
@@ -88,7 +89,7 @@ class Explainer:
             yield NodeAnswer(node.name, answer, details, lacks_devices=lacking)
 
     def rejection(self, cycle: Cycle, node: Node) -> Rejection | None:
-        """The allocator's full rejection of the pod's claims on the node."""
+        """Returns the allocator's full rejection of the pod's claims on the node; None if there is none."""
         claims, _ = self._scheduler.devices.claims_on(cycle, node)
         assert node.document is not None
         policy, beside = self._scheduler.options.policy, cycle.claims.allocated

@@ -49,15 +49,15 @@ class GroupExplanation(Generic[Q]):
     """Whether as many pods are on nodes as have to start together."""
     waiting: int
     obstacle: Status | None = None
-    """Why its pods are held back before the queue."""
+    """Why pods of the group are held back before the queue."""
     queue: Q | None = None
-    """The answer of its queue; None if its pods name no queue."""
+    """The answer of the group's queue; None if its pods name no queue."""
     diagnosis: GroupDiagnosis | None = None
-    """Why it does not fit, if its queue admitted it; None if it fits."""
+    """Why the group does not fit if its queue admits it; None if it fits."""
 
 
 class GroupExplainer(Generic[Q]):
-    """`queue_answer` tells what the queue of pods says that start together; None for pods in no queue."""
+    """`queue_answer` returns the answer of the queue for pods that start together; None for pods in no queue."""
 
     def __init__(self, scheduler: Scheduler, queue_answer: Callable[[Sequence[Pod]], Q | None]) -> None:
         self._scheduler = scheduler

@@ -1,4 +1,5 @@
-"""SchedulingAlgorithm: finds a node for a pod. Quick filters run on all nodes, the search for devices on the best ones.
+"""SchedulingAlgorithm: finds a node for a pod. Quick filters run on all nodes, the search for devices on the best
+nodes.
 
 `schedule` changes no state. It returns a `Placement`, which `assume` puts into effect, or a `Diagnosis` that tells why
 no node fits.
@@ -31,7 +32,7 @@ from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicReso
 _NEAREST: Final = 4
 """The number of nodes on which the allocator explains what is missing."""
 _MOST_EXPLAINED: Final = 64
-"""A rejection of more requests than this is not explained: that takes long and the text would be too long."""
+"""A rejection of more requests than this is not explained: the search and the text would be too long."""
 _FAILURES: Final = (Code.NODE_FAILED, Code.PLUGIN_FAILED)
 _ALL_ASKED: Final = 100
 """Kubernetes filters all nodes of a smaller cluster; in a larger one it stops once enough nodes fit."""
@@ -55,7 +56,7 @@ class SchedulingAlgorithm:
         """The number of attempts that filtered nodes, for metrics."""
 
     def begin(self, pod: Pod, now: float, work: Work) -> Cycle:
-        """Starts an attempt. Until the next one, evaluating selectors uses up this work budget."""
+        """Starts an attempt. Until the next attempt, evaluating selectors uses up this work budget."""
         self._state.inventory.selectors.work = work
         return Cycle(pod, now, work, NO_CLAIMS)
 
@@ -109,7 +110,7 @@ class SchedulingAlgorithm:
         self._state.queues.renew(cycle.pod)
 
     def take_back(self, placement: Placement) -> None:
-        """Undoes `assume`."""
+        """Undoes `assume`: resources and devices of the pod are free again."""
         self._framework.unreserve(placement.cycle, placement.node)
         self._state.displace(placement.cycle.pod, placement.node.name, helps=False)
 
@@ -132,7 +133,7 @@ class SchedulingAlgorithm:
         return None
 
     def to_deallocate(self, cycle: Cycle) -> Object | None:
-        """A claim that no other pod uses and without which the pod would fit on another node: deallocate it."""
+        """Returns a claim to deallocate: no other pod uses it, and without it the pod would fit on another node."""
         claims, devices = cycle.claims, self._devices
         idle = [claim for claim in claims.allocated if devices.is_releasable(claim, cycle.pod)]
         if not idle or cycle.nodes is None:
@@ -162,14 +163,14 @@ class SchedulingAlgorithm:
         return [node for number in ordered if (node := state.numbered[number]) is not None]
 
     def _nominated(self, cycle: Cycle, name: str) -> Placement | Status | None:
-        """Asks the node in the pod's nominatedNodeName before all others; None if the node does not exist."""
+        """Asks the node in the pod's nominatedNodeName; None if the node does not exist."""
         node = self._state.nodes.get(name)
         return self.fits(cycle, node) if node is not None and node.document is not None else None
 
     def _first(
         self, cycle: Cycle, feasible: FeasibleNodes, nodes: Iterable[Node], counts: Counter[Reason]
     ) -> Placement | Status | None:
-        """The first of the nodes that fits; a Status if a node ends in an error, None if no node fits."""
+        """Returns the first node on which the pod fits; a Status if a filter ends in an error, None if no node fits."""
         for node in nodes:
             status = self._framework.lazy_filter(cycle, node)
             if status is None:
@@ -191,7 +192,8 @@ class SchedulingAlgorithm:
         comparing: list[Plugin],
         counts: Counter[Reason],
     ) -> Placement | Status | None:
-        """As `_first`, if plugins compare nodes with each other. `counts` gets reasons that hold for this pod only."""
+        """Returns the same as `_first`, for plugins that compare nodes with each other. Reasons that hold only for this
+        pod are added to `counts`."""
         nodes = self._fitting(cycle, feasible, own, counts)
         while True:
             # Nodes that were rejected meanwhile for all pods with the signature are not asked again.
@@ -228,7 +230,7 @@ class SchedulingAlgorithm:
         return Diagnosis(self._state.size, status, error=True)
 
     def diagnose(self, cycle: Cycle, nodes: Sequence[Node]) -> Diagnosis:
-        """Why none of the nodes takes the pod: asks all filters in the current state."""
+        """Returns why the pod fits on none of the nodes, by asking all filters in the current state."""
         counts: Counter[Reason] = Counter()
         short = []
         self._framework.refresh(cycle)
@@ -253,7 +255,7 @@ class SchedulingAlgorithm:
         return Diagnosis(size, counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found, error=failed)
 
     def _nearest(self, cycle: Cycle, short: Sequence[Node]) -> Rejection | None:
-        """The allocator's rejection on the node where the fewest devices are missing, of those in `short`."""
+        """Returns the allocator's rejection on that node in `short` where the fewest devices are missing."""
         state, demand = self._state, cycle.claims.demand
         if not short or len(demand.requests) > _MOST_EXPLAINED:
             return None

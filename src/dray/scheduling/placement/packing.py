@@ -27,7 +27,7 @@ def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
     while number > 0 and order:
         position = bisect_left(rooms, number)
         room = rooms[min(position, len(rooms) - 1)]
-        # The last of those with equal room has the highest merit.
+        # The last place with equal room has the highest merit.
         position = bisect_left(rooms, room + 1) - 1
         amount = min(room, number)
         yield names[order.pop(position)[2]], amount
@@ -36,7 +36,7 @@ def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
 
 
 def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
-    """As `best_fit`, with the least room first; of places with equal room the one with the highest merit."""
+    """Yields places and numbers like `best_fit`, the place with the least room first, then the highest merit."""
     for name, place in sorted(places.items(), key=lambda item: (item[1].room, -item[1].merit)):
         if number <= 0:
             return
@@ -48,7 +48,8 @@ def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]
 def spread_over(
     places: Mapping[T, Place], domains: Mapping[T, Sequence[str]], number: int, *, least: bool = False
 ) -> Iterator[tuple[T, int]]:
-    """As `best_fit` or `least_free`, level by level; `domains` are the label values of each place, coarsest first."""
+    """Yields places and numbers like `best_fit` or `least_free`, level by level; `domains` are the label values of each
+    place, the coarsest first."""
     depth = max((len(domains.get(name, ())) for name in places), default=0)
     return _spread(places, domains, number, 0, depth, least)
 
