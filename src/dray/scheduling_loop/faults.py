@@ -78,7 +78,7 @@ class PluginReports:
         self._plugins: Sequence[GuardedPlugin] = ()
         self._faults = Counter(
             "dray_scheduler_plugin_faults_total",
-            "Attempts in which a plugin of a user raised, answered nonsense, or overran its budget.",
+            "Attempts in which a plugin of a user raised, gave an invalid answer, or overran its budget.",
             ("plugin", "method", "kind"),
             registry=registry,
         )

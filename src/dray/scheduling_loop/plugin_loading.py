@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dray.scheduling.core.guarded_plugin import Budget, Overrun, UnloadedPlugin, Watchdog
-from dray.scheduling.core.plugin_answers import Nonsense, check_declaration
+from dray.scheduling.core.plugin_answers import InvalidAnswer, check_declaration
 from dray.scheduling.model import faults
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins import names
@@ -39,11 +39,13 @@ def load(asked: Iterable[str], watchdog: Watchdog) -> LoadedPlugins:
         try:
             plugin = check_declaration(watchdog.call(Budget(_SECONDS), _made, find))
             if plugin.name in names() or any(plugin.name == each.name for each in loaded.plugins):
-                raise Nonsense(f"there is another plugin of the name {plugin.name}; give its class a name of its own")
+                raise InvalidAnswer(
+                    f"there is another plugin of the name {plugin.name}; give its class a name of its own"
+                )
             loaded.plugins.append(plugin)
         except Overrun:
             loaded.unloaded.append(UnloadedPlugin(name, f"loading it took longer than {_SECONDS:g} s"))
-        except Nonsense as error:
+        except InvalidAnswer as error:
             loaded.unloaded.append(UnloadedPlugin(name, str(error)))
         except KeyboardInterrupt:
             raise
@@ -74,17 +76,17 @@ def _finder(asked: str, offered: dict[str, EntryPoint]) -> Callable[[], Any]:
 def _found(asked: str) -> Any:
     place, colon, attribute = asked.partition(":")
     if not colon:
-        raise Nonsense(f"no package offers it as an entry point of {GROUP}; say module:Class or file.py:Class")
+        raise InvalidAnswer(f"no package offers it as an entry point of {GROUP}; say module:Class or file.py:Class")
     module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise Nonsense(f"{place} has no {attribute}") from None
+        raise InvalidAnswer(f"{place} has no {attribute}") from None
 
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
-        raise Nonsense(f"there is no file {path}")
+        raise InvalidAnswer(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

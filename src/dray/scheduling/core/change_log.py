@@ -26,12 +26,12 @@ class ChangeLog:
         self._numbers.append(number)
 
     def everything(self) -> None:
-        """Makes all readers look at all nodes."""
+        """Notes a change of all nodes: all readers have to read all nodes."""
         self._dropped = self.end + 1
         self._numbers.clear()
 
     def since(self, position: int) -> set[int] | None:
-        """The nodes that changed after a position; None where it is too long ago to tell."""
+        """Returns the numbers of nodes that changed after a position; None if these changes are not kept any more."""
         if position < self._dropped:
             return None
         return set(self._numbers[position - self._dropped :])

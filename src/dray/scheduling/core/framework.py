@@ -1,8 +1,8 @@
-"""Framework: runs the plugins, stage by stage, in the one order in which they are listed.
+"""Framework: runs the plugins, stage by stage, in the order in which they are listed.
 
-Deciding, explaining, preempting and waking all go through here. Plugins of users come as `GuardedPlugin`, which never
-raises but in `reserve`; one of the scheduler's own that raises is reported by its name, and its filter rejects the one
-node.
+Decisions, explanations, preemption and queueing hints all use it. Plugins of users are wrapped in `GuardedPlugin`,
+which raises only in `reserve`. If a filter of the scheduler's own plugins raises, the error is reported with the name
+of the plugin, and the filter rejects that one node.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from dray.scheduling.plugin import SKIP, Depends, Plugin
 
 class Framework:
     def __init__(self, state: State, plugins: Sequence[Plugin]) -> None:
-        """Raises ValueError for two of one name, by which they are told apart during an attempt."""
-        names = Counter(each.name for each in plugins)
+        """Raises ValueError if two plugins have the same name, since names identify plugins during an attempt."""
+        names = Counter(plugin.name for plugin in plugins)
         if twice := [name for name, number in names.items() if number > 1]:
             raise ValueError(f"there are two plugins of the name {twice[0]}")
         self._state = state
         self.plugins = tuple(plugins)
-        filters = [each for each in plugins if each.defines("filter")]
-        scores = [each for each in plugins if each.defines("score") or each.defines("normalize")]
-        self._gates = [each for each in plugins if each.defines("pre_enqueue")]
-        self._prefilters = [each for each in plugins if each.defines("prefilter")]
-        self._kept_prefilters = [each for each in self._prefilters if _is_kept(each) and not each.lazy]
+        filters = [plugin for plugin in plugins if plugin.defines("filter")]
+        scores = [plugin for plugin in plugins if plugin.defines("score") or plugin.defines("normalize")]
+        self._gates = [plugin for plugin in plugins if plugin.defines("pre_enqueue")]
+        self._prefilters = [plugin for plugin in plugins if plugin.defines("prefilter")]
+        self._kept_prefilters = [plugin for plugin in self._prefilters if _is_kept(plugin) and not plugin.lazy]
         self._filters = filters
-        self._kept_filters = [each for each in filters if _is_kept(each)]
-        self._own_filters = [each for each in filters if not _is_kept(each)]
-        self._lazy_filters = [each for each in filters if each.lazy]
-        self._kept_scores = [each for each in scores if _is_kept(each) and not each.defines("normalize")]
-        self._compared_scores = [each for each in scores if each not in self._kept_scores]
-        self._rescoring = [each for each in plugins if each.defines("rescore")]
-        self._reserving = [each for each in plugins if each.defines("reserve")]
-        state.signatures.signers = [each.sign for each in plugins if each.defines("sign")]
+        self._kept_filters = [plugin for plugin in filters if _is_kept(plugin)]
+        self._own_filters = [plugin for plugin in filters if not _is_kept(plugin)]
+        self._lazy_filters = [plugin for plugin in filters if plugin.lazy]
+        self._kept_scores = [plugin for plugin in scores if _is_kept(plugin) and not plugin.defines("normalize")]
+        self._compared_scores = [plugin for plugin in scores if plugin not in self._kept_scores]
+        self._rescoring = [plugin for plugin in plugins if plugin.defines("rescore")]
+        self._reserving = [plugin for plugin in plugins if plugin.defines("reserve")]
+        state.signatures.signers = [plugin.sign for plugin in plugins if plugin.defines("sign")]
 
-    # Before any node
+    # Stages before nodes are filtered
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Why the pod is not to be tried yet."""
+        """Returns why the pod must not be tried yet; None if it can be tried."""
         for plugin in self._gates:
             status = plugin.pre_enqueue(pod)
             if status is not None:
@@ -55,13 +55,14 @@ class Framework:
         return None
 
     def prefilter(self, cycle: Cycle) -> Status | None:
-        """Why the pod fits on no node. It is run again where the state changed under the attempt."""
+        """Returns why the pod fits on no node; None if nodes can be filtered. It runs again if the state changed during
+        the attempt."""
         cycle.skipped.clear()
         cycle.own_filters = None
         return self._prefilter(self._prefilters, cycle)
 
     def prepare(self, cycle: Cycle) -> Status | None:
-        """As `prefilter`, for the filters whose answers are kept and that are quick."""
+        """Runs `prefilter` of the plugins whose filters are quick and have answers that are kept."""
         return self._prefilter(self._kept_prefilters, cycle)
 
     def _prefilter(self, plugins: Iterable[Plugin], cycle: Cycle) -> Status | None:
@@ -74,41 +75,41 @@ class Framework:
         return None
 
     def refresh(self, cycle: Cycle) -> None:
-        """Pods were moved in thought: what plugins prepared from pods on other nodes is prepared anew."""
+        """Runs the prefilters again that depend on pods of other nodes, after pods were moved in a trial."""
         for plugin in self._prefilters:
             if not _is_kept(plugin) and plugin.name not in cycle.skipped:
                 plugin.prefilter(cycle)
 
     def is_cluster_wide(self, name: str) -> bool:
-        """Whether a plugin may answer otherwise when pods come to any node or leave one."""
-        return any(each.name == name and not _is_kept(each) for each in self.plugins)
+        """Whether answers of the plugin may change when a pod is added to or removed from any node."""
+        return any(plugin.name == name and not _is_kept(plugin) for plugin in self.plugins)
 
     # Nodes
 
     def kept_filters(self, cycle: Cycle) -> list[Plugin]:
-        """Those that apply to pods of the signature and whose answers can be kept."""
+        """Returns the filters that apply to pods of the signature and have answers that are kept."""
         return _applying(self._kept_filters, cycle)
 
     def own_filters(self, cycle: Cycle) -> list[Plugin]:
-        """Those that are asked for each pod anew."""
+        """Returns the filters that apply to the pod and have answers that are not kept."""
         if cycle.own_filters is None:
             cycle.own_filters = _applying(self._own_filters, cycle)
         return cycle.own_filters
 
     def applying(self, cycle: Cycle) -> list[Plugin]:
-        """All filters that have something to say about the pod."""
+        """Returns all filters that apply to the pod."""
         return _applying(self._filters, cycle)
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
-        """Whether the node fits, the search for devices included: the first plugin that rejects it."""
+        """Runs all filters, including the search for devices; returns the first rejection, None if the pod fits."""
         return self._run(self.applying(cycle), cycle, node)
 
     def quick_filter(self, plugins: Iterable[Plugin], cycle: Cycle, node: Node) -> Status | None:
-        """As `filter`, for some plugins and without an expensive search."""
+        """Runs the filters of the given plugins, with `precheck` in place of expensive filters."""
         return self._run(plugins, cycle, node, quick=True)
 
     def lazy_filter(self, cycle: Cycle, node: Node) -> Status | None:
-        """The rest, for a node that passed the quick ones."""
+        """Runs the expensive filters, for a node that passed `quick_filter`."""
         return self._run(_applying(self._lazy_filters, cycle), cycle, node)
 
     def _run(self, plugins: Iterable[Plugin], cycle: Cycle, node: Node, *, quick: bool = False) -> Status | None:
@@ -123,25 +124,25 @@ class Framework:
         return None
 
     def details(self, status: Status, cycle: Cycle, node: Node) -> tuple[Any, ...]:
-        """What is behind the answer of a filter."""
-        plugin = next((each for each in self._filters if each.name == status.plugin), None)
+        """Returns details of a rejection by a filter."""
+        plugin = next((plugin for plugin in self._filters if plugin.name == status.plugin), None)
         return plugin.details(cycle, node) if plugin is not None else ()
 
     # Scores
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """What can be kept until the node changes."""
+        """Returns the part of the node's score that can be kept until the node changes."""
         total = 0
         for plugin in self._kept_scores:
             total += plugin.weight * plugin.score(cycle, node)
         return total
 
     def comparing(self, cycle: Cycle) -> list[Plugin]:
-        """Those that compare the nodes that fit with each other."""
-        return [each for each in self._compared_scores if each.prescore(cycle) is not SKIP]
+        """Returns the plugins that compare feasible nodes with each other for the pod."""
+        return [plugin for plugin in self._compared_scores if plugin.prescore(cycle) is not SKIP]
 
     def compare(self, plugins: Iterable[Plugin], cycle: Cycle, nodes: Sequence[Node], totals: dict[int, int]) -> None:
-        """Adds what they say to the totals by node number."""
+        """Adds the weighted scores of the plugins to the totals by node number."""
         for plugin in plugins:
             try:
                 raw = {node.number: plugin.score(cycle, node) for node in nodes}
@@ -153,12 +154,12 @@ class Framework:
                 totals[number] += plugin.weight * score
 
     def rescore(self, cycle: Cycle, node: Node) -> bool:
-        return any(each.rescore(cycle, node) for each in self._rescoring)
+        return any(plugin.rescore(cycle, node) for plugin in self._rescoring)
 
-    # Taking and giving back
+    # Reserve
 
     def reserve(self, cycle: Cycle, node: Node) -> None:
-        """All or nothing."""
+        """Runs `reserve` of all plugins. If one raises, the plugins before it are unreserved."""
         done: list[Plugin] = []
         try:
             for plugin in self._reserving:
@@ -170,12 +171,12 @@ class Framework:
             raise
 
     def unreserve(self, cycle: Cycle, node: Node) -> list[ObjectRef]:
-        return [each for plugin in reversed(self._reserving) for each in plugin.unreserve(cycle, node)]
+        return [freed for plugin in reversed(self._reserving) for freed in plugin.unreserve(cycle, node)]
 
 
 def _applying(plugins: Iterable[Plugin], cycle: Cycle) -> list[Plugin]:
     skipped = cycle.skipped
-    return [each for each in plugins if each.name not in skipped]
+    return [plugin for plugin in plugins if plugin.name not in skipped]
 
 
 def _is_kept(plugin: Plugin) -> bool:

@@ -1,14 +1,13 @@
-"""GuardedPlugin: a plugin of a user, whose faults stay its own.
+"""GuardedPlugin: wraps a plugin of a user, so that its faults do not affect the scheduler.
 
-A fault is an exception, an answer that no plugin may give, or none within the budget. It is reported with the plugin's
-name; a filter then rejects the one node, a prefilter the pod, both for a while; a score counts as 0. A method that has
-no good answer in attempt after attempt, or overruns again and again, has the plugin switched off: it is asked nothing
-any more, until the scheduler is started again.
+A fault is an exception, an invalid answer, or no answer within the budget. The fault is reported with the plugin's
+name. A filter then rejects the node, a prefilter rejects the pod, and a score counts as 0. If a method fails in several
+attempts one after the other, the plugin is switched off until the scheduler is restarted.
 
-A fault is not kept as other answers are: the node is asked again at the next attempt.
+Faults are not kept like other answers: the plugin is asked about the node again in the next attempt.
 
-This room reads no clock and knows no signals: who interrupts a plugin that does not answer is handed in as a
-`Watchdog`. Without one a plugin may take as long as it likes.
+This module reads no clock and uses no signals. A `Watchdog` interrupts a plugin that does not answer; without a
+watchdog the time of a plugin is not limited.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 from dray.api.objects import Object
 from dray.scheduling.core import plugin_answers
 from dray.scheduling.core.cycle import Cycle
-from dray.scheduling.core.plugin_answers import Nonsense
+from dray.scheduling.core.plugin_answers import InvalidAnswer
 from dray.scheduling.core.state import State
 from dray.scheduling.model import faults
 from dray.scheduling.model.node import Node
@@ -32,7 +31,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, FailurePolicy, Plugin, Skip
 
 ATTEMPT_SECONDS: Final = 1.0
-"""What a plugin may spend on one attempt, over all nodes. An attempt as a whole takes about a millisecond."""
+"""The time that a plugin may take for one attempt, for all nodes together. A whole attempt takes about 1 ms."""
 
 _MOST_STATUSES: Final = 256
 _Answer = TypeVar("_Answer")
@@ -41,9 +40,9 @@ _Answer = TypeVar("_Answer")
 class FaultKind(Enum):
     RAISED = "raised"
     NONSENSE = "nonsense"
-    """An answer that no plugin may give."""
+    """The answer was invalid."""
     OVERRAN = "overran"
-    """No answer within the budget."""
+    """The plugin did not answer within the budget."""
 
 
 class Fault(NamedTuple):
@@ -53,14 +52,14 @@ class Fault(NamedTuple):
     text: str
     error: BaseException | None = None
     switched_off: bool = False
-    """Whether it was one too many, and the plugin is not asked any more."""
+    """Whether the plugin was switched off because of this fault."""
 
 
 FaultReport = Callable[[Fault], None]
 
 
 class Budget:
-    """What is left of the time for one attempt, in seconds."""
+    """The time that is left for one attempt, in seconds."""
 
     __slots__ = ("left",)
 
@@ -69,12 +68,13 @@ class Budget:
 
 
 class Overrun(BaseException):
-    """Raised inside a plugin by a watchdog. Plugins that catch every Exception do not catch it."""
+    """Raised inside a plugin by a watchdog. It is no Exception, so that plugins do not catch it by accident."""
 
 
 class Watchdog(Protocol):
     def call(self, budget: Budget, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls the function and takes from the budget what that took. Raises Overrun in it once nothing is left."""
+        """Calls the function and subtracts the time from the budget. Raises Overrun inside the function once the budget
+        is used up."""
 
 
 class NoWatchdog:
@@ -87,22 +87,23 @@ NO_WATCHDOG: Final = NoWatchdog()
 
 @dataclass(frozen=True, slots=True)
 class UnloadedPlugin:
-    """A plugin that was asked for and cannot be had."""
+    """A plugin that is configured but could not be loaded."""
 
     name: str
     why: str
 
 
 def ignore(_: Fault) -> None:
-    """For those who do not want to know."""
+    """A FaultReport that does nothing."""
 
 
 MOST_FAULTS: Final = {FaultKind.RAISED: 10, FaultKind.NONSENSE: 10, FaultKind.OVERRAN: 3}
-"""In so many attempts one after the other a method may do wrong; an overrun delays everybody."""
+"""The number of consecutive attempts with faults of a method after which the plugin is switched off. Fewer overruns
+are allowed, since each delays all pods."""
 
 
 class PluginFailed(Exception):
-    """A call to the plugin came to nothing. It is reported already."""
+    """Raised if a call to the plugin failed. The fault is reported already."""
 
 
 class GuardedPlugin(Plugin):
@@ -112,7 +113,7 @@ class GuardedPlugin(Plugin):
         self.name, self.depends_on, self.weight = plugin.name, plugin.depends_on, plugin.weight
         self.lazy, self.failure_policy = plugin.lazy, plugin.failure_policy
         self.off = ""
-        """Why it is switched off; empty while it works."""
+        """Why the plugin is switched off; empty if it is not."""
         plugin.cluster = state
         self._plugin = plugin
         self._state = state
@@ -122,17 +123,19 @@ class GuardedPlugin(Plugin):
         self._budget = Budget(seconds)
         self._cycle: Cycle | None = None
         self._answered: set[str] = set()
+        """The methods that gave a valid answer in this attempt."""
         self._faulty: set[str] = set()
-        """The methods that gave a good answer in this attempt, and those that failed."""
+        """The methods that failed in this attempt."""
         self._strikes: Counter[tuple[str, FaultKind]] = Counter()
+        """The number of consecutive attempts with a fault, by method and kind."""
         self._gate_fault: tuple[str, str] = ("", "")
-        """The pod on which `pre_enqueue` failed last, and how."""
+        """The uid of the pod on which `pre_enqueue` failed last, and the text of the fault."""
         self._statuses: dict[Status, Status] = {}
-        """Those that were checked, by what was answered."""
+        """Checked statuses, by the status that the plugin returned."""
         self._normalizes = plugin.defines("normalize")
 
     def defines(self, method: str) -> bool:
-        # Every attempt begins here, also to say that a plugin that is off has nothing to say.
+        # Every attempt calls the prefilter, which also skips a plugin that is switched off.
         return method == "prefilter" or self._plugin.defines(method)
 
     # Stages
@@ -141,28 +144,28 @@ class GuardedPlugin(Plugin):
         try:
             return None if self.off else self._ask(None, "sign", plugin_answers.sign, document)
         except PluginFailed:
-            # Its answers are then shared with no other pod.
+            # Answers of the plugin are then not shared with other pods.
             return str(document["metadata"].get("uid"))
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         try:
             return None if self.off else self._ask(None, "pre_enqueue", self._status, pod)
         except PluginFailed as error:
-            # The attempt reports it and tries again; a pod that is gated would wait for an event that may never come.
+            # The attempt reports the fault and tries again. A gated pod would wait for an event that may never come.
             self._gate_fault = pod.uid, str(error)
             return None
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
         if self.off:
             return self._without()
-        uid, said = self._gate_fault
+        uid, fault = self._gate_fault
         self._gate_fault = "", ""
         if uid == cycle.pod.uid:
-            return self._failed_on_pod(said)
+            return self._failed_on_pod(fault)
         try:
             if not self._plugin.defines("prefilter"):
                 return None
-            return self._ask(cycle, "prefilter", lambda each: plugin_answers.prefilter(each, self.name), cycle)
+            return self._ask(cycle, "prefilter", lambda answer: plugin_answers.prefilter(answer, self.name), cycle)
         except PluginFailed as error:
             return self._failed_on_pod(str(error))
 
@@ -186,20 +189,22 @@ class GuardedPlugin(Plugin):
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
         if not self._normalizes:
             return scores
-        return self._or({}, cycle, "normalize", lambda each: plugin_answers.normalized(each, scores), cycle, {**scores})
+        return self._or(
+            {}, cycle, "normalize", lambda answer: plugin_answers.normalized(answer, scores), cycle, {**scores}
+        )
 
     def rescore(self, cycle: Cycle, node: Node) -> bool:
         return self._or(False, cycle, "rescore", plugin_answers.truth, cycle, node)
 
     def reserve(self, cycle: Cycle, node: Node) -> None:
-        """Raises PluginFailed: what it is there for is then not done, and the pod is tried again."""
+        """Raises PluginFailed if the plugin fails; the pod is then not bound, and tried again."""
         if not self.off:
             self._ask(cycle, "reserve", plugin_answers.nothing, cycle, node)
 
     def unreserve(self, cycle: Cycle, node: Node) -> tuple[ObjectRef, ...]:
         return self._or((), cycle, "unreserve", plugin_answers.references, cycle, node)
 
-    # Asking
+    # Calls
 
     def _check(self, method: str, cycle: Cycle, node: Node) -> Status | None:
         if self.off:
@@ -218,7 +223,8 @@ class GuardedPlugin(Plugin):
             return otherwise
 
     def _ask(self, cycle: Cycle | None, method: str, check: Callable[[object], _Answer], *args: Any) -> _Answer:
-        """Raises PluginFailed. Calls without a cycle count as an attempt each."""
+        """Calls a method of the plugin and checks its answer. Raises PluginFailed. Each call without a cycle counts as
+        an attempt."""
         if cycle is None or cycle is not self._cycle:
             self._begin(cycle)
         if self._budget.left <= 0:
@@ -228,12 +234,12 @@ class GuardedPlugin(Plugin):
         except Overrun:
             self._budget.left = 0.0
             self._failed(method, FaultKind.OVERRAN, f"took longer than {self._seconds:g} s", None, args)
-        except Nonsense as error:
+        except InvalidAnswer as error:
             self._failed(method, FaultKind.NONSENSE, str(error), None, args)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # SystemExit among them: no plugin ends the scheduler.
+            # This includes SystemExit: a plugin must not end the scheduler.
             self._failed(method, FaultKind.RAISED, f"raised {faults.text(error)}", error, args)
         if method not in self._answered:
             self._answered.add(method)
@@ -241,7 +247,7 @@ class GuardedPlugin(Plugin):
         return answer
 
     def _begin(self, cycle: Cycle | None) -> None:
-        """Of an attempt. Methods that did nothing wrong in the last one start with a clean record."""
+        """Begins an attempt. The faults of methods that did not fail in the last attempt are forgotten."""
         for method in self._answered - self._faulty:
             self._forgive(method, *FaultKind)
         self._answered.clear()
@@ -256,9 +262,9 @@ class GuardedPlugin(Plugin):
         if node is not None:
             self._state.touched.note(node.number)
         if method not in self._faulty:
-            # Once an attempt is enough, however many nodes there are.
+            # A method is reported once in an attempt, even if it fails on many nodes.
             self._faulty.add(method)
-            # Where it fails on some nodes only, pods find their place on the others.
+            # A method that fails only on some nodes is not counted, since pods can use the other nodes.
             self._strikes[method, kind] += kind is FaultKind.OVERRAN or method not in self._answered
             off = self._strikes[method, kind] >= MOST_FAULTS[kind]
             if off:
@@ -272,7 +278,7 @@ class GuardedPlugin(Plugin):
 
     def _switch_off(self, method: str, kind: FaultKind, text: str) -> None:
         self.off = f"{method} failed in {MOST_FAULTS[kind]} attempts one after the other; at last it {text}"
-        # Whatever it was in the way of is tried again.
+        # Pods that the plugin rejected are tried again.
         self._state.touched.everything()
         self._state.helped.everything()
 
@@ -293,8 +299,8 @@ class GuardedPlugin(Plugin):
             self._statuses[answer] = known
         return known
 
-    def _failed_on_pod(self, said: str) -> Status:
-        return Status.of(self.name, Code.PLUGIN_FAILED_ON_POD, self.name, said, error=True)
+    def _failed_on_pod(self, fault: str) -> Status:
+        return Status.of(self.name, Code.PLUGIN_FAILED_ON_POD, self.name, fault, error=True)
 
     def _without(self) -> Status | Skip:
         if self.failure_policy is FailurePolicy.IGNORE:

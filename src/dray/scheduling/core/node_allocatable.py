@@ -1,6 +1,6 @@
-"""Node-allocatable resources: what the devices of a pod's claims take from the node itself, added up for the pod.
+"""Node-allocatable resources: the resources that the devices of a pod's claims take from the node, in total.
 
-What is stated for a pod as a whole has to cover that too, and then nothing comes on top.
+If the pod has requests at pod level, these have to cover the resources of its devices too; nothing is added to them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from dray.scheduling.model.reasons import Code, Reason
 def taken(
     inventory: Inventory, cache: ClaimAssumeCache, pod: Pod, pod_claims: PodClaims, allocation: Allocation | None
 ) -> tuple[Amounts, tuple[Object, ...]] | Reason:
-    """The amounts, and what the pod's status says of them; or why they cannot be had at all. Raises ChargeError."""
+    """Returns the amounts and the entries for the pod's status; a Reason if the pod cannot have them on any node.
+    Raises ChargeError."""
     total: dict[str, int] = {}
     statuses = []
     for entry, claim, results in _claims(pod_claims, allocation):
@@ -44,7 +45,7 @@ def taken(
 
 
 def _claims(pod_claims: PodClaims, allocation: Allocation | None) -> list[tuple[str, Object, list[Object]]]:
-    """(name in the pod, claim, results) of each of its claims."""
+    """Returns for each claim of the pod its name in the pod, the claim and its device results."""
     decided = dict(zip(map(id, pod_claims.unallocated), allocation.results, strict=False)) if allocation else {}
     return [
         (entry["name"], claim, allocation_results(decided.get(id(claim)) or allocation_of(claim)))
@@ -56,18 +57,18 @@ def _containers(document: Object, entry: str) -> list[str]:
     return [
         container["name"]
         for container in containers_of(document["spec"])
-        if any(each.get("name") == entry for each in (container.get("resources") or {}).get("claims") or ())
+        if any(claim.get("name") == entry for claim in (container.get("resources") or {}).get("claims") or ())
     ]
 
 
 def _used_by_others(cache: ClaimAssumeCache, claim: Object, pod: Pod) -> bool:
-    """Now, or as soon as what was decided is written."""
-    users = [each.get("uid") for each in reserved_for(claim)]
+    """Whether the claim is reserved for other pods, or will be once decisions are written."""
+    users = [consumer.get("uid") for consumer in reserved_for(claim)]
     return any(uid != pod.uid for uid in (*users, *cache.promised(key_of(claim))))
 
 
 def _uncovered(spec: Object, total: Amounts) -> str:
-    """A resource of which the pod states less than its containers and devices take."""
+    """Returns a resource of which the pod-level request is less than its containers and devices take; else empty."""
     stated, own = requests.stated(spec), requests.of_containers(spec)
     for resource in sorted(total.keys() & stated.keys()):
         if own.get(resource, 0) + total[resource] > stated[resource]:
@@ -81,7 +82,7 @@ def _on_top(spec: Object, total: Amounts) -> dict[str, int]:
 
 
 def _whole(resource: str, amount: Quantity) -> int:
-    """As requests are counted: thousandths of a cpu, whole units of everything else, rounded up."""
+    """Returns an amount in the units of requests: thousandths of a cpu, whole units of other resources, rounded up."""
     return requests.whole({resource: amount.nanos}).get(resource, 0)
 
 
@@ -106,15 +107,15 @@ def _text(member: str, amounts: Mapping[str, Quantity], resource: str) -> Object
 
 
 def amounts_of(document: Object) -> dict[str, int]:
-    """The amounts again, from what a pod's status says."""
+    """Returns the amounts that the status of a pod lists."""
     total: dict[str, int] = {}
     for status in mappings(status_of(document).get("nodeAllocatableResourceClaimStatuses")):
         containers = len(sequence(status.get("containers")))
-        parts = [(each, each.get("quantity"), 1) for each in mappings(status.get("mapping"))]
-        for each in mappings(status.get("overhead")):
-            parts += [(each, each.get("perPod"), 1), (each, each.get("perContainer"), containers)]
-        for each, text, times in parts:
-            resource = each.get("name")
+        parts = [(entry, entry.get("quantity"), 1) for entry in mappings(status.get("mapping"))]
+        for entry in mappings(status.get("overhead")):
+            parts += [(entry, entry.get("perPod"), 1), (entry, entry.get("perContainer"), containers)]
+        for entry, text, times in parts:
+            resource = entry.get("name")
             if isinstance(resource, str) and text is not None:
                 total[resource] = total.get(resource, 0) + times * requests.amounts({resource: text}).get(resource, 0)
     return _on_top(document["spec"], total) if total else total

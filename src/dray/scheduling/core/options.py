@@ -1,4 +1,4 @@
-"""Options of a scheduler."""
+"""Options: the configuration of a scheduler."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class QueueMode(Enum):
 @dataclass(frozen=True, slots=True)
 class Options:
     name: str = "default-scheduler"
-    """Pods that name another scheduler are left alone."""
+    """The name of the scheduler. Pods that name another scheduler are ignored."""
     gates: FeatureGates = ALL_GATES
     policy: Policy = KUBERNETES
-    """Which of a node's devices to take."""
+    """The policy by which devices of a node are chosen."""
     weigh_devices: int = 0
-    """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
+    """The weight of nodes that waste few devices (packing). If negative, nodes whose devices are free are preferred."""
     preempt_for_devices: bool = True
     binding_timeout: float = 600.0
     reservation_seconds: float = 1800.0
-    """How long the place of a group that finds no room is kept from others at first; 0 for never."""
+    """How long resources are at first reserved for a group that does not fit, in seconds; 0: never."""
     queue_usage: UsageOptions | None = None
-    """How far the past counts for the shares of queues; None where it does not."""
+    """How past usage counts for the shares of queues; None: it does not count."""
     queues: QueueMode = QueueMode.AUTO
     seed: int = 0
     plugins: tuple[Plugin, ...] = ()
-    """Of users, beside the scheduler's own."""
+    """Plugins of users, in addition to the scheduler's own."""
     unloaded_plugins: tuple[UnloadedPlugin, ...] = ()
-    """Those that were asked for and that there are not."""
+    """Plugins that are configured but could not be loaded."""

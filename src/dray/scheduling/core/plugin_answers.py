@@ -1,4 +1,4 @@
-"""Answers of plugins of users, checked against the contract of `Plugin` before anybody relies on them."""
+"""Answers of users' plugins: checks them against the contract of `Plugin` before they are used."""
 
 from __future__ import annotations
 
@@ -21,41 +21,43 @@ _PLAIN: Final = (str, bytes, int, float, bool, type(None))
 _DETAILS: Final = (UntoleratedTaint, LabelMismatch, Shortage)
 
 
-class Nonsense(Exception):
-    """An answer that no plugin may give."""
+class InvalidAnswer(Exception):
+    """Raised for an answer that violates the contract of `Plugin`."""
 
 
 def check_declaration(plugin: object) -> Plugin:
-    """What a plugin says about itself. Raises Nonsense."""
+    """Checks the class attributes of a plugin. Raises InvalidAnswer."""
     if not isinstance(plugin, Plugin):
-        raise Nonsense(f"it is {_shown(plugin)}, not a dray.scheduling.plugin.Plugin")
+        raise InvalidAnswer(f"it is {_shown(plugin)}, not a dray.scheduling.plugin.Plugin")
     name, weight = plugin.name, plugin.weight
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
-        raise Nonsense(f"its name must have 1 to {_LONGEST_NAME} printable characters, not be {_shown(name)}")
+        raise InvalidAnswer(f"its name must have 1 to {_LONGEST_NAME} printable characters, not be {_shown(name)}")
     if type(weight) is not int or not 0 <= weight <= _HIGHEST_WEIGHT:
-        raise Nonsense(f"its weight must be an int from 0 to {_HIGHEST_WEIGHT}, not {_shown(weight)}")
+        raise InvalidAnswer(f"its weight must be an int from 0 to {_HIGHEST_WEIGHT}, not {_shown(weight)}")
     if not isinstance(plugin.depends_on, Depends) or not plugin.depends_on:
-        raise Nonsense(f"its depends_on must be of dray.scheduling.plugin.Depends, not {_shown(plugin.depends_on)}")
+        raise InvalidAnswer(
+            f"its depends_on must be of dray.scheduling.plugin.Depends, not {_shown(plugin.depends_on)}"
+        )
     if not isinstance(plugin.failure_policy, FailurePolicy):
-        raise Nonsense(f"its failure_policy must be a FailurePolicy, not {_shown(plugin.failure_policy)}")
+        raise InvalidAnswer(f"its failure_policy must be a FailurePolicy, not {_shown(plugin.failure_policy)}")
     return plugin
 
 
 def status(answer: object, plugin: str) -> Status | None:
-    """Of pre_enqueue and filter: with the plugin's name, and a text of one line."""
+    """Checks an answer of pre_enqueue or filter. Returns it with the plugin's name, and texts of one line."""
     if answer is None or answer is UNSURE:
         return answer
     if not isinstance(answer, Status):
-        raise Nonsense(f"answered {_shown(answer)}, not None or a Status")
+        raise InvalidAnswer(f"answered {_shown(answer)}, not None or a Status")
     if not answer.reasons or not isinstance(answer.reasons, tuple) or not all(map(_is_reason, answer.reasons)):
-        raise Nonsense(f"answered a Status with the reasons {_shown(answer.reasons)}")
-    if not all(isinstance(each, ObjectRef) for each in answer.waits_for):
-        raise Nonsense(f"answered a Status that waits for {_shown(answer.waits_for)}, not for ObjectRefs")
+        raise InvalidAnswer(f"answered a Status with the reasons {_shown(answer.reasons)}")
+    if not all(isinstance(reference, ObjectRef) for reference in answer.waits_for):
+        raise InvalidAnswer(f"answered a Status that waits for {_shown(answer.waits_for)}, not for ObjectRefs")
     try:
         status_text(answer)
     except (IndexError, KeyError) as error:
-        raise Nonsense("answered a Status with too few arguments for its reason") from error
-    reasons = tuple(_shortened(each) for each in answer.reasons)
+        raise InvalidAnswer("answered a Status with too few arguments for its reason") from error
+    reasons = tuple(_shortened(reason) for reason in answer.reasons)
     return replace(answer, plugin=answer.plugin or plugin, reasons=reasons)
 
 
@@ -65,68 +67,70 @@ def prefilter(answer: object, plugin: str) -> Status | Skip | None:
 
 def prescore(answer: object) -> Skip | None:
     if answer is not None and answer is not SKIP:
-        raise Nonsense(f"answered {_shown(answer)}, not None or SKIP")
+        raise InvalidAnswer(f"answered {_shown(answer)}, not None or SKIP")
     return SKIP if answer is SKIP else None
 
 
 def score(answer: object) -> int:
-    """Not a bool, which Python counts among the integers."""
+    """Checks a score. A bool is not allowed, although it is an int in Python."""
     if type(answer) is not int or not 0 <= answer <= HIGHEST_SCORE:
-        raise Nonsense(f"answered {_shown(answer)}, not an int from 0 to {HIGHEST_SCORE}")
+        raise InvalidAnswer(f"answered {_shown(answer)}, not an int from 0 to {HIGHEST_SCORE}")
     return answer
 
 
 def raw_score(answer: object) -> int:
-    """That is still to be normalized."""
+    """Checks a score that will be normalized."""
     if type(answer) is not int:
-        raise Nonsense(f"answered {_shown(answer)}, not an int")
+        raise InvalidAnswer(f"answered {_shown(answer)}, not an int")
     return answer
 
 
 def normalized(answer: object, asked: Mapping[int, int]) -> dict[int, int]:
     if not isinstance(answer, dict) or not answer.keys() <= asked.keys():
-        raise Nonsense(f"answered {_shown(answer)}, not scores of the nodes that were asked for")
-    return {number: score(each) for number, each in answer.items()}
+        raise InvalidAnswer(f"answered {_shown(answer)}, not scores of the nodes that were asked for")
+    return {number: score(value) for number, value in answer.items()}
 
 
 def truth(answer: object) -> bool:
     if not isinstance(answer, bool):
-        raise Nonsense(f"answered {_shown(answer)}, not True or False")
+        raise InvalidAnswer(f"answered {_shown(answer)}, not True or False")
     return answer
 
 
 def details(answer: object) -> tuple[Any, ...]:
-    if not isinstance(answer, tuple) or not all(isinstance(each, _DETAILS) for each in answer):
-        raise Nonsense(f"answered {_shown(answer)}, not a tuple of dray.scheduling.reasons")
+    if not isinstance(answer, tuple) or not all(isinstance(detail, _DETAILS) for detail in answer):
+        raise InvalidAnswer(f"answered {_shown(answer)}, not a tuple of LabelMismatch, Shortage and UntoleratedTaint")
     return answer
 
 
 def references(answer: object) -> tuple[ObjectRef, ...]:
-    if not isinstance(answer, tuple) or not all(isinstance(each, ObjectRef) for each in answer):
-        raise Nonsense(f"answered {_shown(answer)}, not a tuple of ObjectRefs")
+    if not isinstance(answer, tuple) or not all(isinstance(reference, ObjectRef) for reference in answer):
+        raise InvalidAnswer(f"answered {_shown(answer)}, not a tuple of ObjectRefs")
     return answer
 
 
 def sign(answer: object) -> Hashable:
-    """Of plain values only, since their comparison can neither fail nor take long."""
+    """Checks a signature. Only plain values are allowed, since comparing them is quick and cannot fail."""
     if isinstance(answer, tuple):
         return tuple(map(sign, answer))
     if not isinstance(answer, _PLAIN):
-        raise Nonsense(f"answered {_shown(answer)}, not a text, a number, None or a tuple of them")
-    # NaN differs from itself.
+        raise InvalidAnswer(f"answered {_shown(answer)}, not a text, a number, None or a tuple of them")
+    # NaN is not equal to itself.
     return str(answer) if isinstance(answer, float) else answer
 
 
 def nothing(answer: object) -> None:
-    """Of `reserve`, whose answer does not matter."""
+    """Accepts any answer of `reserve`."""
 
 
 def node_of(args: tuple[Any, ...]) -> Node | None:
-    return next((each for each in args if isinstance(each, Node)), None)
+    return next((arg for arg in args if isinstance(arg, Node)), None)
 
 
-def _is_reason(each: object) -> bool:
-    return isinstance(each, Reason) and isinstance(each.code, Code) and all(isinstance(arg, str) for arg in each.args)
+def _is_reason(value: object) -> bool:
+    return (
+        isinstance(value, Reason) and isinstance(value.code, Code) and all(isinstance(arg, str) for arg in value.args)
+    )
 
 
 def _shortened(reason: Reason) -> Reason:

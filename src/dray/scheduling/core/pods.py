@@ -1,8 +1,8 @@
-"""Pods as the scheduler keeps them, read from their documents; what a pod that is resized in place takes.
+"""Pods: reads pods from their documents, including pods that are resized in place.
 
-The spec has what is wanted. The node says in the status what a container was granted (`allocatedResources`) and what it
-runs with (`resources`). Until these agree it takes the most of them, for each resource. What the node said it can never
-grant does not count.
+The spec has the wanted requests of a container. The status has the requests that the node granted
+(`allocatedResources`) and those with which the container runs (`resources`). Until these agree, the largest of them
+counts for each resource. Wanted requests do not count if the node reported the resize as infeasible.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 
 
 def in_force(document: Object) -> Object:
-    """The pod with what its containers take at present; the same object where that is what its spec says."""
+    """Returns the pod with the requests that its containers take now; the same object if its spec has these."""
     status = document.get("status") or {}
     if not (status.get("containerStatuses") or status.get("initContainerStatuses")):
         return document
     granted = {
-        each.get("name"): each
+        container.get("name"): container
         for member in _STATUSES
-        for each in mappings(status.get(member))
-        if isinstance(each.get("resources"), dict)
+        for container in mappings(status.get(member))
+        if isinstance(container.get("resources"), dict)
     }
     spec, refused = document["spec"], _is_refused(status)
     changed: Object = {}
     for member in ("containers", "initContainers"):
         before = mappings(spec.get(member))
         after = [
-            _held(each, granted[each.get("name")], refused)
-            if each.get("name") in granted and (member == "containers" or is_sidecar(each))
-            else each
-            for each in before
+            _held(container, granted[container.get("name")], refused)
+            if container.get("name") in granted and (member == "containers" or is_sidecar(container))
+            else container
+            for container in before
         ]
         if after != before:
             changed[member] = after
@@ -66,13 +66,13 @@ def _raise(requests: Object, granted: Object) -> None:
 
 def _is_refused(status: Any) -> bool:
     return any(
-        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
-        for each in mappings(status.get("conditions"))
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in mappings(status.get("conditions"))
     )
 
 
 def read(document: Object, signatures: Signatures, known: Pod | None = None) -> Pod:
-    """`known` is the pod as it was before."""
+    """Reads a pod; `known` is the pod as it was before the change."""
     metadata, spec = document["metadata"], document["spec"]
     generation = metadata.get("generation")
     taking = in_force(document)
@@ -83,8 +83,8 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
         and taking is document
         and in_force(known.document) is known.document
     ):
-        # Labels belong to the signature of a pod with terms about others, and change without a new generation.
-        # So may anything that plugins sign.
+        # Labels are part of the signature of a pod with affinity or spread terms, and change without a new
+        # generation. The same holds for values that plugins add to the signature.
         before = known.requirements
         same = not before.pod_terms or known.labels == labels_of(document)
         same = same and signatures.signs(document) == before.signs
@@ -107,25 +107,25 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
 
 
 def claims_of(document: Object) -> object:
-    """What of a pod that waits says which claims it has, and whether it may be tried."""
+    """Returns the fields of a waiting pod that tell which claims it has and whether it may be tried."""
     spec = document["spec"]
     statuses = (document.get("status") or {}).get("resourceClaimStatuses")
     return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
 
 
 def outward(pod: Pod) -> object:
-    """What others see of it: their terms, and whoever it makes room for."""
+    """Returns the fields of a pod that affect other pods: affinity terms, and the pod that it makes room for."""
     return pod.labels, is_deleting(pod.document), pod.annotations.get(MAKES_ROOM)
 
 
 def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
-    """Whether an attempt would have the same outcome."""
+    """Whether a change of the pod cannot change the outcome of an attempt."""
     if pod.requirements is not known.requirements or pod.priority != known.priority or pod.group != known.group:
         return False
     if pod.labels != known.labels and (pod.requirements.pod_terms or affinity.selects(pod)):
-        # What others say of pods with such labels may be in its way no longer.
+        # Terms of other pods may select the pod no longer.
         return False
     if (pod.joins or known.joins) and pod.labels != known.labels:
-        # Labels name queues and say how pods are treated there.
+        # Labels name queues, and options of queues.
         return False
     return claims_of(pod.document) == claims_of(known.document)

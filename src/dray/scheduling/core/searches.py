@@ -1,8 +1,8 @@
-"""Searches for devices that an attempt gave up undecided: they go on elsewhere, on a copy, with a larger bound.
+"""Searches: searches for devices that used up the work budget of an attempt and continue in the background.
 
-A pod is not tried again for it: what comes out is remembered by the demand, the node and a stamp of all the search
-depends on. "No" and "still undecided" hold until the stamp changes. Devices that were found are only a proposal, which
-is checked against the state of the moment before anything is committed.
+They run on a copy of the state, with a larger budget. The result is kept by demand and node, with a stamp of everything
+that the search depends on. A result without devices is valid until the stamp changes. Devices that were found are only
+a proposal, which is checked against the current state before it is committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CANNOT_ALLOCATE: Final = Reason(Code.CANNOT_ALLOCATE)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FurtherSearch:
-    """What to search: the claims on a node, as things stood at the moment."""
+    """The input of a search: the claims, the node, and the devices at that time."""
 
     pod: str
     """The uid of a pod that waits for the answer."""
@@ -34,17 +34,17 @@ class FurtherSearch:
     claims: Sequence[Object]
     stamp: Hashable
     snapshot: Object
-    """The part of the inventory that the node sees, as plain data."""
+    """The part of the inventory that the node can use, as plain data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`results` if devices were found; else why not."""
+    """The result of a search: `results` if devices were found, otherwise `reason`."""
 
     results: tuple[Object, ...] | None = None
     reason: Reason = _CANNOT_ALLOCATE
     columns: Object | None = None
-    """Verdicts of selectors by slice and expression: they need not be evaluated here."""
+    """Results of selectors by slice and expression, so that the scheduler need not evaluate them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Finding:
 
 
 class Searches:
-    """Those that are waiting, in order, and what the finished ones found."""
+    """The searches that wait, in order, and the results of finished searches."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -66,7 +66,7 @@ class Searches:
         return len(self._waiting)
 
     def known(self, demand: DeviceDemand, node: Node) -> Outcome | None:
-        """What was found for the demand on the node, if it still may hold."""
+        """Returns the result for the demand on the node, if it is still valid."""
         finding = self._findings.get((id(demand), node.name)) if self._findings else None
         if finding is None or finding.demand is not demand:
             return None
@@ -81,11 +81,11 @@ class Searches:
             self._waiting[key] = (pod, demand, claims)
 
     def pending(self, demand: DeviceDemand) -> bool:
-        """Whether there are more of that demand."""
-        return any(each is demand for _, each, _ in self._waiting.values())
+        """Whether a search for the demand waits."""
+        return any(waiting is demand for _, waiting, _ in self._waiting.values())
 
     def next(self, waits: Callable[[str, DeviceDemand], bool]) -> FurtherSearch | None:
-        """The next one that somebody still waits for."""
+        """Returns the next search whose pod still waits for it, as `waits` tells."""
         while self._waiting:
             (_, name), (pod, demand, claims) = self._waiting.popitem(last=False)
             node = self._state.nodes.get(name)
@@ -98,7 +98,7 @@ class Searches:
         return None
 
     def found(self, search: FurtherSearch, outcome: Outcome) -> None:
-        """The search is over: whoever looks at the node next is told."""
+        """Keeps the result of a finished search; the node is filtered again."""
         if outcome.columns:
             self._state.inventory.learn(search.snapshot["slices"], outcome.columns)
         name = search.node["metadata"]["name"]
