@@ -1,9 +1,9 @@
-"""Nominations: resources and devices of nodes that are kept for pods until other pods have ended.
+"""Places that are kept for pods while those they displace are going, or while those that are there end by themselves.
 
-For pods of lower or equal priority the resources and devices are in use, as if the pod were on the node already. The
-pod itself and pods of higher priority do not see the nomination. If pods were evicted to reclaim quota, pods of the
-queues that compete for the quota see the nomination whatever their priority. Otherwise an evicted pod of higher
-priority would be placed there again, and evicted again. *Reserved* places are kept apart: no pods are evicted for them.
+To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
+and those of higher priority do not see it. A place that others left because it is due to the pod's queue is taken for
+all pods of those queues: else whoever left it would come again and have it, by its priority, and be removed once more.
+Places that are *reserved* are kept apart: no pod was evicted for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Contention
 
 _RESERVED: Final = "/reserved"
-"""The suffix of the uid of a pod, in the key of a reserved place."""
+"""Follows the uid of a pod whose place is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class _Nomination:
     key: str
     reserved: bool
     contention: Contention | None
-    """Pods of these queues see the nomination whatever their priority."""
+    """Pods of these queues see it whatever their priority."""
     seen: int
-    """The position in `State.helped` up to which changes do not retry the pod: it caused or knew them."""
+    """How far the log of what became free is the pod's own doing, or known to it."""
 
     @property
     def claim(self) -> Key:
@@ -45,39 +45,39 @@ class Nominations:
     def __init__(self, state: State) -> None:
         self._state = state
         self._kept: dict[str, _Nomination] = {}
-        self._hidden: set[str] = set()
-        """The uids of the placeholders that the current attempt does not see."""
+        self._lifted: set[str] = set()
+        """Of those that an attempt does not see at the moment, the uids."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
     def node(self, uid: str) -> str:
-        """Returns the node that is kept for the pod; empty if there is none."""
+        """Where the pod has a place kept for it, if anywhere."""
         kept = self._kept.get(uid)
         return kept.place.node if kept is not None else ""
 
     def places(self) -> list[tuple[str, str]]:
-        """Returns the uids of pods with a nomination that is not reserved, each with its node."""
+        """(uid of a pod, node) of all that are kept, but for those that are reserved."""
         return [(uid, kept.place.node) for uid, kept in self._kept.items() if not kept.reserved]
 
     def reserved_places(self) -> list[tuple[str, str]]:
-        """Returns the uids of pods with a reserved place, each with its node."""
+        """The same of those that are reserved."""
         return [(kept.pod.uid, kept.place.node) for kept in self._kept.values() if kept.reserved]
 
     def to_retry(self, since: int) -> list[str]:
-        """Returns the uids of pods on whose nodes something may have become free after a position in `State.helped`. A
-        pod is not retried because of what its own last attempt freed, which would never end."""
+        """The pods, by uid, that have a place kept where something became free after a position of the log, or may
+        have. No pod is retried because of what it freed itself when it was last tried: that would have no end."""
         helped, nodes = self._state.helped, self._state.nodes
-        changes = {seen: helped.since(max(since, seen)) for seen in {kept.seen for kept in self._kept.values()}}
+        changes = {seen: helped.since(max(since, seen)) for seen in {each.seen for each in self._kept.values()}}
         return [
-            kept.pod.uid
-            for kept in self._kept.values()
-            if (changed := changes[kept.seen]) is None
-            or ((node := nodes.get(kept.place.node)) is not None and node.number in changed)
+            each.pod.uid
+            for each in self._kept.values()
+            if (changed := changes[each.seen]) is None
+            or ((node := nodes.get(each.place.node)) is not None and node.number in changed)
         ]
 
     def lowest(self) -> dict[str, int]:
-        """Returns the lowest priority of pods with a nomination, by node: pods of higher priority can use the node."""
+        """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
         found: dict[str, int] = {}
         for kept in self._kept.values():
             node, priority = kept.place.node, kept.pod.priority
@@ -85,78 +85,78 @@ class Nominations:
         return found
 
     def keep(self, places: Mapping[Pod, NominatedPlace], *, reclaims: bool = False, reserved: bool = False) -> None:
-        """Keeps the places of pods that are placed together. A place that was reclaimed stays marked as reclaimed if it
-        is kept again. No pods are evicted for places that are `reserved`."""
+        """Keeps the places of pods that are placed together. What was reclaimed once stays so, whoever is evicted
+        beside. Nobody is evicted for places that are `reserved`."""
         keys = {pod: f"{pod.uid}{_RESERVED}" if reserved else pod.uid for pod in places}
         again = Counter(_taken(pod, place) for pod, place in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
-        for nomination in before.values():
-            # Keeping the same place again frees nothing, even if another of the pods gets it.
-            taken = _taken(nomination.placeholder, nomination.place)
+        for each in before.values():
+            # Keeping the same place once more helps nobody, whichever of the pods has it.
+            taken = _taken(each.placeholder, each.place)
             again[taken] -= 1
-            self._release(nomination, helps=again[taken] < 0)
+            self._leave(each, helps=again[taken] < 0)
         seen = self._state.helped.end
         for pod, place in places.items():
             known = before.get(pod)
             contention = self._state.queues.contention_of(pod) if reclaims else known.contention if known else None
             placeholder = replace(pod, uid=f"{keys[pod]}/nominated", group=None, is_placeholder=True)
-            self._hidden.discard(placeholder.uid)
+            self._lifted.discard(placeholder.uid)
             nomination = _Nomination(pod, placeholder, place, keys[pod], reserved, contention, seen)
             self._kept[nomination.key] = nomination
-            self._take(nomination)
+            self._enter(nomination)
 
     def drop(self, uid: str, *, reserved: bool = False) -> None:
         nomination = self._kept.pop(f"{uid}{_RESERVED}" if reserved else uid, None)
         if nomination is not None:
-            self._release(nomination, helps=True)
+            self._leave(nomination, helps=True)
 
     def give_up(self, uid: str) -> None:
-        """Drops the place and the reserved quota of a pod that cannot use them."""
+        """The pod cannot have its place: neither that nor quota is kept for it any longer."""
         self.drop(uid)
         self._state.queues.give_up(uid)
 
     def hidden_from(self, *pods: Pod) -> AbstractContextManager[None]:
-        """Hides the nominations that the pods do not see, for one attempt; all pods have the same priority."""
-        return self._hiding(self._unseen_by(pods)) if self._kept else nullcontext()
+        """For one attempt of the pods, which are of one priority."""
+        return self._lifting(self._unseen_by(pods)) if self._kept else nullcontext()
 
     def without_reservations(self) -> AbstractContextManager[None]:
-        """Hides all reserved places, for one attempt."""
-        reserved = [kept for kept in self._kept.values() if kept.reserved and kept.placeholder.uid not in self._hidden]
-        return self._hiding(reserved)
+        """Tries out an attempt as if no place were reserved."""
+        seen = [each for each in self._kept.values() if each.reserved and each.placeholder.uid not in self._lifted]
+        return self._lifting(seen)
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
-        uids, priority = {pod.uid for pod in pods}, pods[0].priority
+        uids, priority = {each.uid for each in pods}, pods[0].priority
         contention = self._state.queues.contention_of(pods[0])
         return [
-            kept
-            for kept in self._kept.values()
-            if kept.placeholder.uid not in self._hidden
-            if kept.pod.uid in uids
-            or (kept.pod.priority < priority and (kept.contention is None or kept.contention != contention))
+            each
+            for each in self._kept.values()
+            if each.placeholder.uid not in self._lifted
+            if each.pod.uid in uids
+            or (each.pod.priority < priority and (each.contention is None or each.contention != contention))
         ]
 
     @contextmanager
-    def _hiding(self, hidden: Sequence[_Nomination]) -> Iterator[None]:
+    def _lifting(self, lifted: Sequence[_Nomination]) -> Iterator[None]:
         try:
-            for nomination in hidden:
-                self._release(nomination, helps=False)
-                self._hidden.add(nomination.placeholder.uid)
+            for nomination in lifted:
+                self._leave(nomination, helps=False)
+                self._lifted.add(nomination.placeholder.uid)
             yield
         finally:
-            for nomination in hidden:
-                if nomination.placeholder.uid in self._hidden:
-                    self._hidden.discard(nomination.placeholder.uid)
+            for nomination in lifted:
+                if nomination.placeholder.uid in self._lifted:
+                    self._lifted.discard(nomination.placeholder.uid)
                     if self._kept.get(nomination.key) is nomination:
-                        self._take(nomination)
+                        self._enter(nomination)
 
-    def _take(self, nomination: _Nomination) -> None:
+    def _enter(self, nomination: _Nomination) -> None:
         self._state.place(nomination.placeholder, nomination.place.node)
         if nomination.place.devices:
             self._state.hold(nomination.claim, nomination.place.devices)
 
-    def _release(self, nomination: _Nomination, *, helps: bool) -> None:
+    def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
         place = nomination.place
-        if nomination.placeholder.uid not in self._hidden:
+        if nomination.placeholder.uid not in self._lifted:
             self._state.displace(nomination.placeholder, place.node, helps=False)
             if place.devices:
                 self._state.release(nomination.claim, helps=False)
@@ -165,10 +165,10 @@ class Nominations:
 
 
 def _taken(pod: Pod, place: NominatedPlace) -> Hashable:
-    """Returns what a nomination takes from other pods. Nominations with equal values take the same."""
+    """Returns what others see taken where a place is kept for a pod. Equal values leave others the same."""
     devices = sorted(
-        (device["driver"], device["pool"], device["device"], str(device.get("consumedCapacity") or ""))
-        for device in place.devices
+        (each["driver"], each["pool"], each["device"], str(each.get("consumedCapacity") or ""))
+        for each in place.devices
     )
     needs = pod.requirements
     requests = frozenset((*needs.requests.items(), *pod.extra.items()))
