@@ -114,8 +114,13 @@ def test_commands_find_the_cluster_that_runs_here(tmp_path: Path) -> None:
         for data in ("one", "two"):
             assert dray("up", "--detach", "--plain", "--port", "0", "--data", data).returncode == 0
             found = dray("get", "namespaces")
+            shown = dray("status")
             if data == "one":
                 assert "kube-system" in found.stdout, found.stderr
+                assert (shown.returncode, f"{tmp_path}/one/kubeconfig" in shown.stdout) == (0, True)
+                # Only the cluster that is named is stopped.
+                assert f"; clusters run with {tmp_path}/one: name one with --data" in dray("down").stdout
+        assert f"; clusters run with {tmp_path}/one, {tmp_path}/two: name one with --data" in shown.stdout
         assert found.returncode == 2
         assert f"2 clusters run here; choose one: --kubeconfig {tmp_path}/one/kubeconfig" in found.stderr
         assert dray("get", "namespaces", "--kubeconfig", "two/kubeconfig").returncode == 0

@@ -210,7 +210,7 @@ def test_the_target_must_be_one(server: Server) -> None:
     assert server.explain("same") == (2, ["error: same may be a pod or a claim; say which, as in pod/same"])
     assert server.explain("pod/none") == (
         2,
-        ["error: there is no pod none in namespace default; -n chooses another"],
+        ["error: pod none not found in namespace default; -n chooses another namespace"],
     )
     assert "in namespace other" in server.explain("none", "-n", "other")[1][0]
 

@@ -54,12 +54,18 @@ def down(data: Path | None, pods: bool) -> None:
         before = up_state.last(place) if pods else None
         left = asyncio.run(_end_pods(before)) if before is not None else None
         counted = f"; {_counted(left.count)} ended" if left is not None and left.count else ""
-        click.echo(f"no cluster runs with {place}{counted}")
+        click.echo(f"no cluster runs with {place}{counted}{'' if data else other_clusters()}")
         _finish(left)
     _end(state, place)
     ended = asyncio.run(_end_pods(state)) if pods else None
     click.echo(_told(state, place, ended.count if ended is not None else None))
     _finish(ended)
+
+
+def other_clusters() -> str:
+    """Returns a text that names the data directories of running clusters; empty if none runs."""
+    places = [str(Path(state.kubeconfig).parent) for state in up_state.running()]
+    return f"; clusters run with {', '.join(places)}: name one with --data" if places else ""
 
 
 def _finish(ended: EndedPods | None) -> NoReturn:

@@ -110,7 +110,9 @@ async def _workload(cluster: Cluster, world: World, kind: str, name: str, node: 
     try:
         workload = await find_workload(cluster, kind, world.namespace, name, world.pods())
     except NotFound:
-        raise Unfindable(f"there is no {kind} {name} in namespace {world.namespace}; -n chooses another") from None
+        raise Unfindable(
+            f"{kind} {name} not found in namespace {world.namespace}; -n chooses another namespace"
+        ) from None
     explained = [await _pod(cluster, world, each["metadata"]["name"], node) for each in workload.pods[:_MOST_EXPLAINED]]
     return await explain_workload(cluster, workload, explained)
 
@@ -118,7 +120,7 @@ async def _workload(cluster: Cluster, world: World, kind: str, name: str, node: 
 def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
     if found:
         return f"{name} may be a pod or a claim; say which, as in pod/{name}"
-    return f"there is no {kind or 'pod or claim'} {name} in namespace {namespace}; -n chooses another"
+    return f"{kind or 'pod or claim'} {name} not found in namespace {namespace}; -n chooses another namespace"
 
 
 class World:

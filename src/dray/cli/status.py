@@ -15,7 +15,7 @@ import click
 
 from dray.cli import up_state
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
-from dray.cli.down import data_option
+from dray.cli.down import data_option, other_clusters
 from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Status:
 def status(data: Path | None, output: str) -> None:
     """Show the state of the cluster that `dray up` runs.
 
+    Without --data it shows the cluster of ~/.local/share/dray, or the only one that runs on this machine.
+
     \b
     Examples:
       dray status
@@ -63,8 +65,10 @@ def status(data: Path | None, output: str) -> None:
 
     place = data or up_state.default_data()
     state = up_state.read(place)
+    if state is None and data is None and len(others := up_state.running()) == 1:
+        state = others[0]
     if state is None:
-        text = f"no cluster runs with {place}\n"
+        text = f"no cluster runs with {place}{'' if data else other_clusters()}\n"
         click.echo(text if output == "text" else _structured({"running": False}, output), nl=False)
         sys.exit(2)
     try:

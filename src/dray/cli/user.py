@@ -188,10 +188,9 @@ def remove(name: str, yes: bool, kubeconfig: Path | None, context: str) -> None:
     Exit status: 0 removed, 1 there is no such user or the server refused, 2 it cannot be reached.
     """
     if not yes:
-        question = f"delete namespace {name} with all its pods and claims?"
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{question} Confirm with --yes.")
-        click.confirm(question, abort=True)
+            raise click.UsageError(f"this deletes namespace {name} with all its pods and claims; confirm with --yes")
+        click.confirm(f"delete namespace {name} with all its pods and claims?", abort=True)
 
     async def work(cluster: Cluster) -> int:
         found = [namespace for namespace in await _labelled(cluster, "namespaces") if _user_of(namespace) == name]

@@ -88,7 +88,8 @@ async def _run(command: tuple[str, ...], body: bytes) -> None:
         raise DeliveryFailed(f"the command {command[0]} cannot be run: {error.strerror}", is_final=True) from None
     try:
         async with asyncio.timeout(_COMMAND_SECONDS):
-            await process.communicate(body)
+            # A line of its own for commands that append to a file.
+            await process.communicate(body + b"\n")
     except TimeoutError:
         raise DeliveryFailed(f"the command {command[0]} has not ended within {_COMMAND_SECONDS:g} s") from None
     finally:

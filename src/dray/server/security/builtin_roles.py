@@ -172,6 +172,7 @@ _OTHERS = {
         READ | scheduling.run.ai scheduling.x-k8s.io kai.scheduler | *
         READ | cloud.google.com | computeclasses
         READ | apiextensions.k8s.io | customresourcedefinitions
+        READ | admissionregistration.k8s.io | validatingwebhookconfigurations
     """,
     # Drivers that run in the agent of a node: the status of their devices, in claims of that node.
     "system:device-driver": """
