@@ -1,8 +1,8 @@
-"""Quota of queues: what a pod is charged, what its queue has left, and whose turn it is.
+"""Quota of queues: what a pod is charged, what its queue has left, and the order in which pods are tried.
 
 `queue_policy` is the interface between the scheduler and a queue system, with its contract. `systems` lists the
 systems, each of which is a package. `queues` asks the system that a pod concerns, and reserves quota. `queue_charges`,
-`claim_costs`, `turns` and the waiters are what the systems share.
+`claim_costs`, `turns` and the waiters are shared by all systems.
 
-May import: `model` and `cluster`. Groups are known by their keys only.
+May import: `model` and `cluster`. Groups are passed in (`known_groups`).
 """

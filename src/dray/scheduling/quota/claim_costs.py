@@ -1,8 +1,8 @@
-"""ClaimCosts: which devices of a claim a queue is charged for, and which of its alternatives the queue can pay.
+"""ClaimCosts: the devices of a claim that a queue is charged for, and the alternatives that the queue has quota for.
 
-A claim that has devices costs these. One that has none yet costs the least it could get: of each request the
-alternative with the fewest devices, of those that its queue can pay now if there are such. How many a request for all
-devices gets is known when a node was chosen.
+An allocated claim costs its devices. Other claims cost the least that they could get: for each request the alternative
+with the fewest devices, among those that the queue has quota for now, if there are any. The number of devices of a
+request for all devices is known only after a node was chosen.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dray.scheduling.quota.queue_policy import Ask, DeviceUse, QueuePolicy
 MOST: Final = 2**40
 
 Excludes = Callable[[str, str], Reason | None]
-"""Returns why pods of a queue may have no devices of a class, however many are free."""
+"""Returns why pods of a queue may not use devices of a class, however many are free; None if they may."""
 ShareSize = Callable[[Object], Mapping[str, int]]
-"""Returns what a request takes of the capacity of a device, at most."""
+"""Returns the capacity that a request takes of a device at most, by name of the capacity."""
 
 
 def _nothing(request: Object) -> Mapping[str, int]:
@@ -50,12 +50,12 @@ class ClaimCosts:
         self._share_size = share_size
         self._excludes_class = excludes
 
-    def of(self, queue: str, pod: Pod, claim: Object, thought: Object | None = None) -> dict[str, int]:
-        """Returns amounts by resource of the queue; `thought` is the allocation that the claim would get."""
-        return self._policy.amounts(queue, None, self._uses(queue, pod, claim, thought))
+    def of(self, queue: str, pod: Pod, claim: Object, allocation: Object | None = None) -> dict[str, int]:
+        """Returns amounts by resource of the queue; `allocation` is the allocation that the claim would get."""
+        return self._policy.amounts(queue, None, self._uses(queue, pod, claim, allocation))
 
     def excluded(self, queue: str, claim: Object) -> Reason | None:
-        """Why pods of the queue may not use the claim: a request that can get no devices which the queue covers."""
+        """Returns why pods of the queue may not use the claim: it covers no alternative of one of the requests."""
         got = self._got(claim)
         for options in _options_of(claim):
             possible = [option for name, option in options if got is None or name in got]
@@ -70,15 +70,15 @@ class ClaimCosts:
     def payable(
         self, queue: str, pod: Pod, claim: Object, wanted: Mapping[str, int], times: int
     ) -> tuple[Object, Reason | None]:
-        """The claim without alternatives that are too much for the queue, and why they are. `wanted` is all that is
-        wanted beside it, with the cheapest alternatives of this claim, so many times."""
+        """Returns the claim without the alternatives that the queue has no quota for, and the first reason. `wanted`
+        are the amounts of all pods, with the cheapest alternatives of this claim `times` times."""
         requests, problem = [], None
         for request in requests_of(claim["spec"]):
             options = request.get("firstAvailable") or ()
             if len(options) > 1:
                 refused = self._refused(queue, pod, options, wanted, times)
                 problem = problem or next(filter(None, refused), None)
-                left = [each for each, reason in zip(options, refused, strict=True) if reason is None]
+                left = [option for option, reason in zip(options, refused, strict=True) if reason is None]
                 request = {**request, "firstAvailable": left}
             requests.append(request)
         if problem is None:
@@ -89,27 +89,27 @@ class ClaimCosts:
     def _refused(
         self, queue: str, pod: Pod, options: Sequence[Object], wanted: Mapping[str, int], times: int
     ) -> list[Reason | None]:
-        """Returns for each alternative why the queue cannot pay it; None for the cheapest that it covers."""
+        """Returns for each alternative why the queue has no quota for it; None for the cheapest that it covers."""
         cheapest = self._cheapest(queue, pod, options)
         found: list[Reason | None] = []
-        for each in options:
+        for option in options:
             amounts = Counter(wanted)
-            for option, sign in ((cheapest, -times), (each, times)):
-                for name, amount in self._cost(queue, option).items():
+            for changed, sign in ((cheapest, -times), (option, times)):
+                for name, amount in self._cost(queue, changed).items():
                     amounts[name] += sign * amount
-            short = None if each is cheapest else self._policy.short(self._ask(queue, pod, +amounts))
-            found.append(self._excludes(queue, each) or short)
+            short = None if option is cheapest else self._policy.short(self._ask(queue, pod, +amounts))
+            found.append(self._excludes(queue, option) or short)
         return found
 
     def _cheapest(self, queue: str, pod: Pod, options: Sequence[Object]) -> Object:
         if len(options) == 1:
             return options[0]
-        ordered = sorted(options, key=lambda each: self._use(each).number)
+        ordered = sorted(options, key=lambda option: self._use(option).number)
         if not queue:
             return ordered[0]
-        ordered = [each for each in ordered if self._excludes(queue, each) is None] or ordered
+        ordered = [option for option in ordered if self._excludes(queue, option) is None] or ordered
         payable = (
-            each for each in ordered if self._policy.short(self._ask(queue, pod, self._cost(queue, each))) is None
+            option for option in ordered if self._policy.short(self._ask(queue, pod, self._cost(queue, option))) is None
         )
         return next(payable, ordered[0])
 
@@ -120,21 +120,21 @@ class ClaimCosts:
     def _cost(self, queue: str, option: Object) -> dict[str, int]:
         return self._policy.amounts(queue, None, [self._use(option)])
 
-    def _uses(self, queue: str, pod: Pod, claim: Object, thought: Object | None) -> Iterator[DeviceUse]:
-        """Yields the devices that the claim got; else the fewest that it could get, with the most that these may
-        take."""
-        got = self._got(claim, thought)
+    def _uses(self, queue: str, pod: Pod, claim: Object, allocation: Object | None) -> Iterator[DeviceUse]:
+        """Yields the devices that the claim got, or else the fewest that it could get, with the most capacity that
+        these may take."""
+        got = self._got(claim, allocation)
         for options in _options_of(claim):
             if got is not None:
-                for name, each in options:
+                for name, option in options:
                     if name in got:
-                        yield DeviceUse(str(each.get("deviceClassName")), len(got[name]), _consumed(got[name]))
+                        yield DeviceUse(str(option.get("deviceClassName")), len(got[name]), _consumed(got[name]))
             elif options:
-                yield self._use(self._cheapest(queue, pod, [each for _, each in options]))
+                yield self._use(self._cheapest(queue, pod, [option for _, option in options]))
 
-    def _got(self, claim: Object, thought: Object | None = None) -> dict[str, list[Object]] | None:
-        """Returns the devices that the claim got, by request; None if it has none yet."""
-        allocation = thought or allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
+    def _got(self, claim: Object, allocation: Object | None = None) -> dict[str, list[Object]] | None:
+        """Returns the devices that the claim got, by request; None if it is not allocated."""
+        allocation = allocation or allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
         if not allocation:
             return None
         got: dict[str, list[Object]] = {}
@@ -147,16 +147,16 @@ class ClaimCosts:
         return DeviceUse(str(option.get("deviceClassName")), number, self._requested(option, number))
 
     def _requested(self, option: Object, number: int) -> dict[str, int]:
-        """Returns the most that the request takes of the capacity of devices, as far as is known."""
+        """Returns the most capacity that the request takes of its devices, as far as it is known."""
         asked = _amounts(mapping(mapping(option.get("capacity")).get("requests")))
         asked |= self._share_size(option)
         return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}
 
 
 def _options_of(claim: Object) -> Iterator[list[tuple[str, Object]]]:
-    """Yields the alternatives of each request, with the names that results have for them.
+    """Yields the alternatives of each request, with their names in allocation results.
 
-    Requests for access as administrator are left out: they take nothing from others.
+    Requests with adminAccess are left out, since they do not take devices from other claims.
     """
     for request in requests_of(claim["spec"]):
         options = [(request["name"], request["exactly"])] if request.get("exactly") else []
@@ -168,8 +168,8 @@ def _options_of(claim: Object) -> Iterator[list[tuple[str, Object]]]:
 
 def _consumed(results: Iterable[Object]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for each in results:
-        found.update(_amounts(mapping(each.get("consumedCapacity"))))
+    for result in results:
+        found.update(_amounts(mapping(result.get("consumedCapacity"))))
     return found
 
 

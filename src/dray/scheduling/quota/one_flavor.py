@@ -1,4 +1,4 @@
-"""OneFlavor: queues to which it means nothing on which node a pod is."""
+"""OneFlavor: NodeFlavors of queues that charge the same on every node."""
 
 from __future__ import annotations
 

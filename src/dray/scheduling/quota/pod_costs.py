@@ -1,6 +1,7 @@
-"""PodCosts: what pods that wait would be charged, as things are.
+"""PodCosts: the amounts that waiting pods would be charged now.
 
-Claims that pods on nodes brought along cost nothing more, and what several of the pods share is counted once.
+Claims that are charged already because of pods on nodes cost nothing more. A claim that several of the waiting pods
+share is counted once.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ class PodCosts:
         self._refresh = refresh
 
     def wanted(
-        self, queue: str, pods: Iterable[Pod], company: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
+        self, queue: str, pods: Iterable[Pod], times: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
     ) -> dict[str, int]:
-        """Returns by resource what the pods would be charged as things are: nothing for claims that others brought
-        along, and once what they share. Each stands for `company` pods, most of which are yet to come. `got` are
-        allocations in thought."""
+        """Returns the amounts by resource that the pods would be charged now. Claims that are charged already cost
+        nothing, and shared claims count once. Each pod stands for `times` pods, which may not exist yet. `got` are
+        allocations that claims would get."""
         self._refresh()
         found: Counter[str] = Counter()
         seen: set[ClaimKey] = set()
         for pod in pods:
-            _add(found, self._policy.amounts(queue, pod, ()), company)
+            _add(found, self._policy.amounts(queue, pod, ()), times)
             for entry, claim in self._entries_of(pod):
                 key = key_of(claim)
                 if key not in seen and not self._is_charged(queue, key):
-                    _add(found, self._costs.of(queue, pod, claim, got.get(key)), company if is_its_own(entry) else 1)
+                    _add(found, self._costs.of(queue, pod, claim, got.get(key)), times if is_its_own(entry) else 1)
                 seen.add(key)
         return found
 
@@ -63,17 +64,18 @@ class PodCosts:
         }
 
     def excluded(self, queue: str, pod: Pod) -> Reason | None:
-        """Why the pod may not have the devices of one of its claims, however many are free."""
+        """Returns why the pod may not use the devices of one of its claims, however many are free; None if it may."""
         reasons = (self._costs.excluded(queue, claim) for claim in self.claims_of(pod))
         return next((reason for reason in reasons if reason is not None), None)
 
     def payable(
         self, queue: str, pod: Pod, claims: Sequence[Object], times: int
     ) -> tuple[Sequence[Object], Reason | None]:
-        """The claims without alternatives that the queue cannot pay for so many pods like this one, beside what they
-        want at the least; and why not. As they are where it can pay all."""
+        """Returns the claims without the alternatives that the queue has no quota for, and why; the same claims if it
+        has quota for all. `times` is the number of pods like this one; the others count with what they want at
+        least."""
         self._refresh()
-        # What they share is paid once.
+        # Claims that the pods share are charged once.
         own = {
             key: 1 if key in self._claims.shared else times
             for key in map(key_of, self.claims_of(pod))
@@ -95,13 +97,13 @@ class PodCosts:
         return [claim for _, claim in self._entries_of(pod)]
 
     def _entries_of(self, pod: Pod) -> list[tuple[Object, Object]]:
-        """Each claim after its entry in the pod."""
+        """Returns the entries of the pod's spec.resourceClaims, each with its claim; empty if a claim is missing."""
         resolved = self._claims.resolve(pod.document)
         return [] if isinstance(resolved, Status) else resolved
 
 
 def is_its_own(entry: Object) -> bool:
-    """Whether each pod like this one has a claim of its own."""
+    """Whether each pod with this entry gets a claim of its own, from a template."""
     return bool(entry.get("resourceClaimTemplateName"))
 
 

@@ -1,4 +1,4 @@
-"""PriorityRemovals: pods of lower priority are evicted for pods that find no place, and none for quota."""
+"""PriorityRemovals: pods of lower priority may be evicted for pods that fit on no node, and no pods for quota."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dray.scheduling.model.pod import Pod, start_of
 from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, Removals, RunningUnit
 
 Unit = tuple[Pod, ...]
-"""Pods that are removed together: those of a group that wants it so, or a single one."""
+"""Pods that are evicted together: those of a group that is evicted as a whole, or a single pod."""
 
 
 class PriorityRemovals:
@@ -30,12 +30,12 @@ class PriorityRemovals:
 
 
 def _importance(unit: Unit) -> tuple[int, int, str]:
-    """In ascending order the most important first: by priority, then by number, then who has been running longest."""
-    return -max(each.priority for each in unit), -len(unit), min(map(start_of, unit))
+    """Returns a sort key; important units come first: by priority, then by number of pods, then by running time."""
+    return -max(pod.priority for pod in unit), -len(unit), min(map(start_of, unit))
 
 
 class PriorityEvictions:
-    """Evicts pods of lower priority for a place, and no pod for quota: what a queue system may start from."""
+    """A base class for queue systems: pods of lower priority may be evicted to free nodes, and no pods for quota."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

@@ -1,4 +1,4 @@
-"""QueueContext: what of the scheduler's state queue systems are made with."""
+"""QueueContext: the parts of the scheduler's state that queue systems use."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class QueueContext:
     groups: KnownGroups
     capacity: ClusterCapacity
     waiters: QuotaWaiters
-    """Pods that wait for quota."""
+    """The pods that wait for quota."""
     journal: Journal
-    """The open trials."""
+    """The journal with the open trials."""

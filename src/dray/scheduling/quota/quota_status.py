@@ -1,4 +1,4 @@
-"""The status that pods get from the queue of which they lack quota."""
+"""The status of a pod whose queue lacks quota on a node."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from dray.scheduling.quota.queue_policy import PLUGIN
 
 
 def quota_status(reason: Reason) -> Status:
-    """On one node. A node of no flavor of the queue helps as little when pods leave it."""
+    """Returns the status for one node. If no flavor of the queue has the node, removing pods from it does not help."""
     return Status(PLUGIN, (reason,), resolvable=reason.code is not Code.NO_FLAVOR)

@@ -1,8 +1,8 @@
-"""QuotaTree: how much each queue may still take, in a tree of cohorts that lend to each other.
+"""QuotaTree: how much quota each queue has left, in a tree of cohorts that lend to each other.
 
-The amounts are per flavor and resource. A queue keeps for itself what its lending limit does not let others have, and
-takes from its cohort no more than its borrowing limit. What cohorts use is kept up to date with every charge, so that
-a question costs as much as the tree is deep.
+Amounts are kept for each flavor and resource. A queue keeps for itself what exceeds its lending limit, and borrows no
+more than its borrowing limit. The usage of cohorts is updated with every charge, so that the cost of a question depends
+only on the depth of the tree.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _DEEPEST: Final = 64
 class Quota:
     nominal: int
     borrowing: int | None = None
-    """The limit; None if there is none."""
+    """The borrowing limit; None if borrowing is not limited."""
     lending: int | None = None
+    """The lending limit; None if lending is not limited."""
 
 
 NO_QUOTA: Final = Quota(0)
@@ -29,29 +30,29 @@ NO_QUOTA: Final = Quota(0)
 
 @dataclass(eq=False, slots=True)
 class QuotaNode:
-    """A queue or a cohort."""
+    """A queue or a cohort of the tree."""
 
     name: str
     is_queue: bool
     quotas: Mapping[Asset, Quota] = field(default_factory=dict)
     above: str = ""
-    """The name of the cohort; empty for none."""
+    """The name of the parent cohort; empty if there is none."""
     weight: float = 1.0
     used: dict[Asset, int] = field(default_factory=dict)
-    """Usage: what a queue's pods have; of a cohort what those below it have beyond what they keep for themselves."""
+    """The usage. That of a cohort is the usage of its children beyond what these keep for themselves."""
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
     totals: dict[Asset, int] = field(default_factory=dict)
-    """The totals of the node and those below it, as far as they were asked for."""
+    """Cached answers of `total`."""
     lendables: dict[str, int] = field(default_factory=dict)
     height: int = 0
-    """How many levels are below it; 0 for a queue."""
+    """The number of levels below the node; 0 for a queue."""
 
     def quota(self, asset: Asset) -> Quota:
         return self.quotas.get(asset, NO_QUOTA)
 
     def total(self, asset: Asset) -> int:
-        """Returns the quota of the node and those below it, without what these keep for themselves."""
+        """Returns the quota of the node and its descendants, without what these keep for themselves."""
         known = self.totals.get(asset)
         if known is None:
             known = self.totals[asset] = self.quota(asset).nominal + sum(
@@ -60,11 +61,11 @@ class QuotaNode:
         return known
 
     def lendable(self, resource: str) -> int:
-        """Returns the quota that those below could have if nothing were in use, of all flavors together."""
+        """Returns the amount of a resource that the node could use if no quota were in use, of all flavors together."""
         known = self.lendables.get(resource)
         if known is None:
-            assets = {each for each in self._assets() if each.resource == resource}
-            known = self.lendables[resource] = sum(self.available(each, idle=True) for each in assets)
+            assets = {asset for asset in self._assets() if asset.resource == resource}
+            known = self.lendables[resource] = sum(self.available(asset, idle=True) for asset in assets)
         return known
 
     def _assets(self) -> set[Asset]:
@@ -75,9 +76,9 @@ class QuotaNode:
         found: set[Asset] = set()
         below = [top]
         while below:
-            each = below.pop()
-            found.update(each.quotas)
-            below += each.children
+            node = below.pop()
+            found.update(node.quotas)
+            below += node.children
         return found
 
     def kept(self, asset: Asset) -> int:
@@ -86,22 +87,22 @@ class QuotaNode:
         return max(0, self.total(asset) - lending) if lending is not None else 0
 
     def is_borrowing(self, asset: Asset, more: int = 0) -> bool:
-        """Whether more is in use than it and those below it have, or would be with so much more."""
+        """Whether the usage, with `more` added, exceeds the quota of the node and its descendants."""
         return self.used.get(asset, 0) + more > self.total(asset)
 
     def entitled(self, wanted: Mapping[Asset, int]) -> QuotaNode | None:
-        """The lowest, from here up, that would not borrow with so much more; None where all would."""
+        """Returns the lowest node from here up that would not borrow with these amounts more; None if all would."""
         node: QuotaNode | None = self
         while node is not None:
             if not any(node.is_borrowing(asset, amount) for asset, amount in wanted.items()):
                 return node
-            # What it keeps for itself is not asked of the one above.
+            # The quota that a node keeps for itself is not taken from its parent.
             wanted = {asset: max(0, amount - node._spare(asset)) for asset, amount in wanted.items()}
             node = node.parent
         return None
 
     def borrows_from(self, asset: Asset, amount: int) -> QuotaNode:
-        """The lowest node from here up that has so much more without borrowing itself; the topmost where none has."""
+        """Returns the lowest node from here up that would not borrow with the amount; the topmost if all would."""
         node = self
         while node.is_borrowing(asset, amount) and node.parent is not None:
             amount -= node._spare(asset)
@@ -113,7 +114,7 @@ class QuotaNode:
         return max(0, self.kept(asset) - self.used.get(asset, 0))
 
     def take(self, asset: Asset, amount: int) -> None:
-        """Notes that so much more is in use here, and above as far as it is borrowed."""
+        """Adds an amount to the usage of the node, and of its ancestors as far as it is borrowed from them."""
         node: QuotaNode | None = self
         while node is not None and amount:
             before = node.used.get(asset, 0)
@@ -143,7 +144,7 @@ class QuotaTree:
         self._queues: dict[str, QuotaNode] = {}
         self._linked = True
         self._related: dict[str, tuple[str, ...]] = {}
-        """The queues below each root."""
+        """The names of the queues below each root."""
 
     def put_cohort(self, name: str, quotas: Mapping[Asset, Quota], parent: str, weight: float = 1.0) -> None:
         self._cohorts[name] = QuotaNode(name, False, quotas, parent, weight)
@@ -182,28 +183,29 @@ class QuotaTree:
         return self._queues[queue].used.get(asset, 0)
 
     def available(self, queue: str, asset: Asset) -> int:
-        """How much more the queue may take, from itself and from others."""
+        """Returns how much more the queue may use, including what it can borrow."""
         return self.node(queue).available(asset)
 
     def most(self, queue: str, asset: Asset) -> int:
-        """How much it could ever have, if nobody used anything."""
+        """Returns how much the queue could use if no quota were in use."""
         return self.node(queue).available(asset, idle=True)
 
     def is_borrowing(self, queue: str, asset: Asset, more: int = 0) -> bool:
-        """Whether its pods have more than its own, or would with so much more."""
+        """Whether the usage of the queue, with `more` added, exceeds its quota."""
         return self._queues[queue].is_borrowing(asset, more)
 
     def borrowing_level(self, queue: str, asset: Asset, amount: int) -> int:
-        """How far up the queue borrows with so much more: 0 where it does not, else the height of the cohort."""
+        """Returns the height of the cohort from which the queue would borrow the amount; 0 if it would not borrow."""
         return self.node(queue).borrows_from(asset, amount).height
 
     def is_owed(self, queue: str, asset: Asset, amount: int) -> bool:
-        """Whether so much more is its own, or that of a cohort above it, and others outside may have borrowed it."""
+        """Whether the queue or a cohort of it has quota for the amount, which queues outside may have borrowed."""
         node = self.node(queue).entitled({asset: amount})
         return node is not None and node.parent is not None
 
     def root(self, queue: str) -> str:
-        """Returns the topmost cohort of a queue, or the queue itself: queues with one root lend to each other."""
+        """Returns the name of the topmost cohort of a queue, or one for the queue alone. Queues with the same root lend
+        to each other."""
         known = self._queues.get(queue)
         return self.root_of_cohort(known.above) if known is not None and known.above else f"queue {queue}"
 
@@ -215,15 +217,15 @@ class QuotaTree:
         return cohort
 
     def related(self, queue: str) -> tuple[str, ...]:
-        """The queues that have the same root."""
+        """Returns the names of the queues with the same root."""
         self._link()
         root = self.root(queue)
         if root not in self._related:
-            self._related[root] = tuple(each for each in self._queues if self.root(each) == root)
+            self._related[root] = tuple(name for name in self._queues if self.root(name) == root)
         return self._related[root]
 
     def has_cycle(self, queue: str) -> bool:
-        """Whether its cohorts are above each other: then nothing can be lent."""
+        """Whether the cohorts of the queue form a cycle, so that they cannot lend."""
         cohort, seen = self._queues[queue].above, set[str]()
         while cohort:
             if cohort in seen or len(seen) > _DEEPEST:
@@ -234,25 +236,25 @@ class QuotaTree:
         return False
 
     def _link(self) -> None:
-        """Queues and cohorts came, changed or went: who is above whom, and what cohorts use by that."""
+        """Computes parents, children and the usage of cohorts, after queues or cohorts changed."""
         if self._linked:
             return
         self._linked = True
         self._related = {}
         for queue in self._queues.values():
-            self._name(queue.above)
+            self._add_cohort(queue.above)
         for cohort in list(self._cohorts.values()):
-            self._name(cohort.above)
-        for each in (*self._queues.values(), *self._cohorts.values()):
-            each.parent, each.children, each.totals, each.lendables, each.height = None, [], {}, {}, 0
-        for name, each in (*self._queues.items(), *self._cohorts.items()):
-            # Cohorts that are above each other are each without one, and so is what is below them.
-            if each.above and not self._is_below_itself(each.above):
-                each.parent = self._cohorts[each.above]
-                each.parent.children.append(each)
-            if not each.is_queue:
-                each.used = {}
-            assert each.name == name
+            self._add_cohort(cohort.above)
+        for member in (*self._queues.values(), *self._cohorts.values()):
+            member.parent, member.children, member.totals, member.lendables, member.height = None, [], {}, {}, 0
+        for name, member in (*self._queues.items(), *self._cohorts.items()):
+            # Cohorts in a cycle, and queues and cohorts right below them, have no parent.
+            if member.above and not self._is_in_cycle(member.above):
+                member.parent = self._cohorts[member.above]
+                member.parent.children.append(member)
+            if not member.is_queue:
+                member.used = {}
+            assert member.name == name
         for queue in self._queues.values():
             node, height = queue, 0
             while (above := node.parent) is not None:
@@ -262,12 +264,12 @@ class QuotaTree:
             for asset, amount in own.items():
                 queue.take(asset, amount)
 
-    def _name(self, cohort: str) -> None:
-        """One that nobody described has nothing of its own."""
+    def _add_cohort(self, cohort: str) -> None:
+        """Adds a cohort without quota if there is no object for it."""
         if cohort and cohort not in self._cohorts:
             self._cohorts[cohort] = QuotaNode(cohort, False)
 
-    def _is_below_itself(self, cohort: str) -> bool:
+    def _is_in_cycle(self, cohort: str) -> bool:
         seen = set[str]()
         while cohort:
             if cohort in seen or len(seen) > _DEEPEST:

@@ -1,4 +1,4 @@
-"""The queue systems that the scheduler knows. A system is listed here, and named nowhere else in the scheduler."""
+"""SYSTEMS: the queue systems of the scheduler. A new system is added here."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import QueuePolicy
 
 SYSTEMS: tuple[Callable[[QueueContext], QueuePolicy], ...] = (KueueQueues, KaiQueues)
-"""The factories of the systems. If a pod names several, the first one decides."""
+"""The factories of the systems. If a pod names queues of several systems, the first system decides."""
 NAMED_KINDS: Final = {kueue.QUEUE_LABEL: ("LocalQueue", "ClusterQueue"), kai.QUEUE_LABEL: (kai.KIND,)}
 """The kinds of objects that a pod with a label names."""

@@ -1,7 +1,7 @@
-"""Turns: pods that are to be tried, of queues that take turns: which of all of them is tried next.
+"""Turns: the pods to be tried of queues that take turns, and which pod is tried next.
 
-Within a queue it is the most urgent, then the first that came. Between queues the front end decides, each time anew,
-since every pod that gets a place changes what is fair.
+Within a queue pods are tried by priority, then by arrival. The queue system decides which queue is next, again for each
+pod, since every placed pod changes the shares.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import NamedTuple
 from dray.scheduling.model.pod import Pod
 
 Entry = tuple[int, int, str]
-"""Order by priority and arrival, and the pod's uid."""
+"""The order by priority and arrival, and the uid of the pod."""
 
 
 class Turn(NamedTuple):
-    """What a pod waits for that has its turn after others."""
+    """The turn that a pod of a queue waits for."""
 
     turns: Turns
     lane: str
-    """Its queue, or what of it takes turns."""
+    """The queue of the pod, or the part of the queue that takes turns."""
     priority: int
-    """Within the lane."""
+    """The priority of the pod within the lane."""
 
 
 class Turns:
     def __init__(self, first: Callable[[Mapping[str, Pod]], str]) -> None:
-        """`first` gives the queue whose turn it is, of those whose next pods it is given."""
+        """`first` returns the queue that is next; it is called with the next pod of each queue."""
         self._first = first
         self._lanes: dict[str, list[Entry]] = {}
 
@@ -36,8 +36,8 @@ class Turns:
         heappush(self._lanes.setdefault(queue, []), entry)
 
     def next(self, active: Callable[[str, Entry], Pod | None]) -> str:
-        """The uid of the pod whose turn it is; empty where there is none. `active` gives the pod of an entry, if it is
-        to be tried in that queue."""
+        """Returns the uid of the pod that is tried next; empty if there is none. `active` returns the pod of an entry,
+        or None if the pod must not be tried in that queue any more."""
         heads: dict[str, Pod] = {}
         for queue, lane in list(self._lanes.items()):
             while lane:
@@ -53,5 +53,5 @@ class Turns:
         return heads[self.choose(heads)].uid
 
     def choose(self, heads: Mapping[str, Pod]) -> str:
-        """The queue whose turn it is, of those whose next pods these are."""
+        """Returns the queue that is next; `heads` are the next pods by queue."""
         return self._first(heads) if len(heads) > 1 else next(iter(heads))

@@ -1,9 +1,9 @@
-"""UsageHistory: how much of the cluster each queue had over a window of time; who had more lately gets less now.
+"""UsageHistory: how much of the cluster each queue used over a window of time; more past usage lowers a share.
 
-Amounts are integrated over time: what a queue held, and what there was. Its usage is the one divided by the other. With
-a half-life, what was held so long ago counts half. The window slides, or starts anew each time it is over. It is kept
-in buckets, so that its size does not grow with the number of samples; `to_object` has all that a restart needs. While
-nobody took samples, nothing is counted.
+The amounts that a queue held, and the capacity, are integrated over time. The usage is the first divided by the second.
+With a half-life, amounts that were held one half-life ago count half. The window slides, or starts again each time it
+ends (tumbling). It is kept in buckets, so that its size does not grow with the number of samples; `to_object` returns
+everything that a restart needs. Times without samples do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Amounts = Mapping[str, float]
 WEEK: Final = 7 * 24 * 3600.0
 _BUCKETS: Final = 48
 _MOST: Final = 2.0**100
-# A gap between samples that is longer than this was a time without samples.
+# A longer gap between two samples is a time without samples.
 _LONGEST_STEP: Final = 600.0
 
 
@@ -27,11 +27,11 @@ _LONGEST_STEP: Final = 600.0
 class UsageOptions:
     window: float = WEEK
     half_life: float | None = None
-    """In seconds, as the window."""
+    """The number of seconds after which usage counts half; None: usage does not decay."""
     tumbling: bool = False
-    """Whether the window starts anew at its end, rather than to slide."""
+    """Whether the window starts again at its end, instead of sliding."""
     k: float = 1.0
-    """How much usage counts for shares."""
+    """The weight of past usage in shares."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Bucket:
     end: float
     capacity: dict[str, float] = field(default_factory=dict)
     used: dict[str, dict[str, float]] = field(default_factory=dict)
-    """The usage by queue. Both are decayed to the end of the bucket."""
+    """The usage by queue. Capacity and usage are decayed to the end of the bucket."""
 
 
 class UsageHistory:
@@ -50,7 +50,7 @@ class UsageHistory:
         self._last: float | None = None
 
     def sample(self, now: float, held: Mapping[str, Amounts], capacity: Amounts) -> None:
-        """Since the last time so much was held, by queue, of that capacity."""
+        """Adds the amounts that queues held, and the capacity, for the time since the last sample."""
         last, self._last = self._last, now
         if last is None or not 0 < now - last <= _LONGEST_STEP:
             return
@@ -77,10 +77,10 @@ class UsageHistory:
         }
 
     def _bucket(self, start: float, now: float) -> _Bucket:
-        """The one that a sample belongs to."""
+        """Returns the bucket for a sample from `start` to `now`."""
         self._drop(now)
         known = self._buckets[-1] if self._buckets else None
-        # One that ends later was begun before the clock was set back.
+        # A bucket that ends in the future was begun before the clock was set back.
         if known is None or known.end > now or now > known.start + self._options.window / _BUCKETS:
             known = _Bucket(start, start)
             self._buckets.append(known)
@@ -89,7 +89,7 @@ class UsageHistory:
     def _drop(self, now: float) -> None:
         """Drops buckets before the window."""
         begin = self._begin(now)
-        self._buckets = [each for each in self._buckets if each.end > begin]
+        self._buckets = [bucket for bucket in self._buckets if bucket.end > begin]
 
     def _begin(self, now: float) -> float:
         window = self._options.window
@@ -105,34 +105,35 @@ class UsageHistory:
         return 0.5 ** (age / half_life) if half_life else 1.0
 
     def _integral(self, step: float) -> float:
-        """Returns the integral of an amount of one, held over a time that ends now."""
+        """Returns the integral of an amount of one that was held for `step` seconds until now, with decay."""
         half_life = self._options.half_life
         return half_life / log(2) * (1 - self._fade(step)) if half_life else step
 
-    # Over a restart
+    # Restart
 
     def to_object(self) -> Object:
         return {
             "buckets": [
                 {
-                    "start": round(each.start, 3),
-                    "end": round(each.end, 3),
-                    "capacity": _rounded(each.capacity),
-                    "used": {queue: _rounded(amounts) for queue, amounts in each.used.items() if any(amounts.values())},
+                    "start": round(bucket.start, 3),
+                    "end": round(bucket.end, 3),
+                    "capacity": _rounded(bucket.capacity),
+                    "used": {queue: _rounded(held) for queue, held in bucket.used.items() if any(held.values())},
                 }
-                for each in self._buckets
+                for bucket in self._buckets
             ]
         }
 
     def restore(self, document: Any, now: float) -> None:
-        """Takes what can be read of it, and what is not from a time yet to come: a wrong clock wrote that."""
+        """Reads the buckets of an earlier process. Invalid buckets, and buckets from the future (by a wrong clock), are
+        left out."""
         self._buckets = []
-        for each in mappings(mapping(document).get("buckets")):
-            start, end = _number(each.get("start")), _number(each.get("end"))
+        for entry in mappings(mapping(document).get("buckets")):
+            start, end = _number(entry.get("start")), _number(entry.get("end"))
             if 0 <= start < end <= now + _LONGEST_STEP:
-                used = {str(queue): _numbers(amounts) for queue, amounts in mapping(each.get("used")).items()}
-                self._buckets.append(_Bucket(start, end, _numbers(each.get("capacity")), used))
-        self._buckets.sort(key=lambda each: each.start)
+                used = {str(queue): _numbers(amounts) for queue, amounts in mapping(entry.get("used")).items()}
+                self._buckets.append(_Bucket(start, end, _numbers(entry.get("capacity")), used))
+        self._buckets.sort(key=lambda bucket: bucket.start)
 
 
 def _grow(total: dict[str, float], amounts: Amounts, fade: float, step: float) -> None:
@@ -141,7 +142,7 @@ def _grow(total: dict[str, float], amounts: Amounts, fade: float, step: float) -
 
 
 def _rounded(amounts: Amounts) -> dict[str, float]:
-    """Rounds to six digits."""
+    """Returns the amounts rounded to six digits."""
     return {name: float(f"{amount:.6g}") for name, amount in amounts.items()}
 
 
