@@ -20,9 +20,7 @@ MOST_LINES = 350
 MOST_FUNCTION_LINES = 45
 MOST_QUOTA_METHODS = 12
 
-LONG_MODULES = {
-    "quota/queues.py": 443,
-}
+LONG_MODULES = {}
 """Modules with more than MOST_LINES lines, and how many they may have at most."""
 
 LONG_FUNCTIONS: dict[str, int] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dray.api.objects import Object
 from dray.scheduling.model.actions import Bind, NominatedPlace, Refuse
 from dray.scheduling.model.pod import Pod
@@ -119,11 +121,21 @@ def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
     assert core.scheduler.nominations.to_retry(before) == [pods[0].uid]
 
 
-def test_a_place_that_is_given_up_on_trial_is_free_for_others() -> None:
+def test_pods_see_neither_their_own_places_nor_those_of_less_urgent_pods() -> None:
+    core, (pod, other) = two_with_places()
+    nodes, before = core.state.nodes, core.state.helped.end
+    with core.scheduler.nominations.seen_by(pod):
+        assert (len(nodes["a"].pods), len(nodes["b"].pods)) == (0, 1)
+        with core.scheduler.nominations.seen_by(replace(other, priority=pod.priority + 1)):
+            assert (len(nodes["a"].pods), len(nodes["b"].pods)) == (0, 0)
+    assert (len(nodes["a"].pods), len(nodes["b"].pods)) == (1, 1)
+    assert core.state.helped.end == before
+
+
+def test_a_place_that_is_given_up_is_free_for_others() -> None:
     core, (pod, _) = two_with_places()
     before, revision = core.state.helped.end, core.state.pods_revision
-    with core.state.what_if():
-        core.scheduler.nominations.drop(pod.uid)
+    core.scheduler.nominations.drop(pod.uid)
     assert core.state.helped.since(before) == {core.state.nodes["a"].number}
     assert core.state.pods_revision > revision
 

@@ -238,4 +238,4 @@ def test_whoever_is_removed_and_made_again_there_is_an_end_to_it(jobs, seed):
         made.settle()
     scheduler = made.core.scheduler
     assert not scheduler.nominations.places()
-    assert not scheduler.state.queues.reserving()
+    assert not scheduler.state.queues.reservations

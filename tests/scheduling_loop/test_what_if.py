@@ -55,7 +55,8 @@ def fingerprint(walk):
             (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending))
             for policy in state.queues.policies
         ],
-        "reserved": (state.queues.reserving(), scheduler.nominations.places(), scheduler.nominations.reserved_places()),
+        "reserved": (scheduler.nominations.places(), scheduler.nominations.reserved_places()),
+        "reserved quota": state.queues.reservations.uids(),
         "waits": picture(scheduler.waits.objects),
         "queue": {
             each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()

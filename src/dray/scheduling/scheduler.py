@@ -266,7 +266,7 @@ class Scheduler:
     def _retry_places(self, now: float) -> None:
         """Pods stay that others counted on to go: places that were found where they are may not become free."""
         kept = (uid for uid, _ in self.nominations.places())
-        self.waits.wake(PodsReady((*kept, *self.state.queues.reserving())), now)
+        self.waits.wake(PodsReady((*kept, *self.state.queues.reservations.uids())), now)
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
         """How far the devices of a pod's claims are, as they stand now."""

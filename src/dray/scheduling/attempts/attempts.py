@@ -44,8 +44,9 @@ class Attempts:
             attempt = GroupAttempt(context, group, self._queued(group, queued), now, flaw)
         pods = [each.pod for each in attempt.queued]
         # What is kept for the pods, places and quota, is free for their own attempt.
-        with context.nominations.hidden_from(*pods), context.state.queues.lent_to(*pods):
-            return self._effects.apply(attempt, attempt.decide())
+        with context.nominations.seen_by(*pods):
+            outcome = attempt.decide()
+        return self._effects.apply(attempt, outcome)
 
     def _group_of(self, pod: Pod) -> Group | None:
         return group_of(self._context.state.groups, pod) if pod.group is not None else None

@@ -25,7 +25,6 @@ class Bindings:
     def start(self, queued: QueuedPod, placement: Placement) -> Bind:
         """Takes a pod that is assumed on its node out of the queue. Returns what is to be written."""
         context, cycle, devices = self._context, placement.cycle, placement.devices
-        context.nominations.drop(queued.pod.uid)
         context.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
         if context.reservations.waiting:
             context.reservations.went_past(queued)

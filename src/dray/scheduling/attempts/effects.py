@@ -49,6 +49,9 @@ class Effects:
     def _bind(self, attempt: Attempt, outcome: Outcome) -> Bind | BindGroup:
         if self._context.reservations.waiting:
             self._context.reservations.forget(attempt.key)
+        for queued, _ in outcome.placements:
+            self._context.nominations.drop(queued.pod.uid)
+            self._context.state.queues.reservations.remove(queued.pod.uid)
         if attempt.group is None:
             [(queued, placement)] = outcome.placements
             self._context.algorithm.assume(placement)
@@ -107,13 +110,13 @@ class Effects:
             return False
         found = preemption.places if preemption is not None else {}
         places = {each.pod: found[each.pod.uid] for each in attempt.queued if each.pod.uid in found}
-        if outcome.quota is not None:
-            # It is for all of the pods. It is kept for one, who stays with it as long as a place is kept.
-            quota = outcome.quota
-            for pod in (quota.pod, *places):
-                queues.unreserve(pod.uid)
+        for pod in places:
+            queues.reservations.remove(pod.uid)
+        if (quota := outcome.quota) is not None:
+            # It is for all of the pods. It is reserved for one that has it as long as a place is kept.
+            queues.reservations.remove(quota.pod.uid)
             holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
-            queues.reserve(holder, quota.policy, quota.queue, quota.assets)
+            queues.reservations.reserve(replace(quota, pod=holder))
             queues.mark_evicted(preemption.victims if preemption is not None else ())
         for queued in attempt.queued:
             if queued.pod not in places:
@@ -160,10 +163,12 @@ class Effects:
             return
         # The search removes other pods on trial, so that claims may have been used up by the first attempt.
         again = GroupAttempt(context, group, attempt.queued, attempt.now)
-        found = again.prefiltered_least()
-        if found:
+        with context.nominations.seen_by(*(queued.pod for queued in attempt.queued)):
+            if not (found := again.prefiltered_least()):
+                return
             with context.placer.trial(found, found[0][1].work) as (trial, members):
-                context.group_reservations.seek(group, members, again.need, trial)
+                result = context.group_reservations.search(group, members, again.need, trial)
+        context.reservations.keep(group, [queued for queued, _ in found], result, attempt.now)
 
     def _refusal(
         self, attempt: Attempt, outcome: Outcome, diagnosis: Diagnosis | GroupDiagnosis, *, is_nominated: bool

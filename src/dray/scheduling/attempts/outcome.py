@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from dray.api.objects import Object
-from dray.scheduling.eviction.results import ReclaimedQuota
 from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.reserved_quota import ReservedQuota
 from dray.scheduling.waiting.queued_pods import QueuedPod
 from dray.scheduling.waiting.waits import Wait
 
@@ -59,7 +59,7 @@ class Outcome:
     searches: tuple[Node, ...] = ()
     """Nodes on which the search for devices goes on."""
     preemption: Preemption | None = None
-    quota: ReclaimedQuota | None = None
+    quota: ReservedQuota | None = None
     """Quota that the evictions make free; None if the pods have quota and lack a place."""
     unmet: Unmet | None = None
     may_reserve: bool = False

@@ -212,7 +212,7 @@ class QueueingHints:
             queued = self._queue.get(uid)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
                 continue
-            if everywhere or not self._state.queues.awaits_quota(uid):
+            if everywhere or not self._state.queues.reservations.awaits_others(uid):
                 self._queue.activate(queued, now)
 
     def _may_help(self, entry: WaitEntry, change: _Change, now: float, work: Work) -> bool:

@@ -1,9 +1,9 @@
-"""Places that are kept for pods while those they displace are going, or while those that are there end by themselves.
+"""Nominations: places that are kept for pods until the pods there have ended, which were evicted or end by themselves.
 
 To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
-and those of higher priority do not see it. A place that others left because it is due to the pod's queue is taken for
-all pods of those queues: else whoever left it would come again and have it, by its priority, and be removed once more.
-Places that are *reserved* are kept apart: no pod was evicted for them.
+and those of higher priority do not see it (`seen_by`). A place that was reclaimed for the pod's queue is taken for all
+pods of the queues that contend for it: else an evicted pod would take it again by its priority, and be evicted again.
+Places that are *reserved* are kept apart: no pod was evicted for them. Places are kept and dropped outside of trials.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from dray.api.objects import Key
 from dray.scheduling.core.state import State
+from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.actions import NominatedPlace
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Contention
 
 _RESERVED: Final = "/reserved"
 """Follows the uid of a pod whose place is reserved."""
+_AS_IT_IS: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,6 @@ class Nominations:
     def __init__(self, state: State) -> None:
         self._state = state
         self._kept: dict[str, _Nomination] = {}
-        self._lifted: set[str] = set()
-        """Of those that an attempt does not see at the moment, the uids."""
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -87,6 +88,7 @@ class Nominations:
     def keep(self, places: Mapping[Pod, NominatedPlace], *, reclaims: bool = False, reserved: bool = False) -> None:
         """Keeps the places of pods that are placed together. What was reclaimed once stays so, whoever is evicted
         beside. Nobody is evicted for places that are `reserved`."""
+        assert not self._state.journal.is_open
         keys = {pod: f"{pod.uid}{_RESERVED}" if reserved else pod.uid for pod in places}
         again = Counter(_taken(pod, place) for pod, place in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
@@ -94,35 +96,48 @@ class Nominations:
             # Keeping the same place once more helps nobody, whichever of the pods has it.
             taken = _taken(each.placeholder, each.place)
             again[taken] -= 1
-            self._leave(each, helps=again[taken] < 0)
+            self._leave(each)
+            if again[taken] < 0:
+                self._state.vacated(each.place.node, each.place.devices)
         seen = self._state.helped.end
         for pod, place in places.items():
             known = before.get(pod)
             contention = self._state.queues.contention_of(pod) if reclaims else known.contention if known else None
             placeholder = replace(pod, uid=f"{keys[pod]}/nominated", group=None, is_placeholder=True)
-            self._lifted.discard(placeholder.uid)
             nomination = _Nomination(pod, placeholder, place, keys[pod], reserved, contention, seen)
             self._kept[nomination.key] = nomination
             self._enter(nomination)
 
     def drop(self, uid: str, *, reserved: bool = False) -> None:
+        assert not self._state.journal.is_open
         nomination = self._kept.pop(f"{uid}{_RESERVED}" if reserved else uid, None)
         if nomination is not None:
-            self._leave(nomination, helps=True)
+            self._leave(nomination)
+            self._state.vacated(nomination.place.node, nomination.place.devices)
 
     def give_up(self, uid: str) -> None:
         """The pod cannot have its place: neither that nor quota is kept for it any longer."""
         self.drop(uid)
         self._state.queues.give_up(uid)
 
-    def hidden_from(self, *pods: Pod) -> AbstractContextManager[None]:
-        """For one attempt of the pods, which are of one priority."""
-        return self._lifting(self._unseen_by(pods)) if self._kept else nullcontext()
+    def seen_by(self, *pods: Pod) -> AbstractContextManager[object]:
+        """Returns a trial of the state as the pods see it, which are of one priority: what is kept or reserved for
+        them is free, and so are places that are kept for pods of lower priority."""
+        return self._seen_by(pods) if self._kept or self._state.queues.reservations else _AS_IT_IS
 
-    def without_reservations(self) -> AbstractContextManager[None]:
-        """Tries out an attempt as if no place were reserved."""
-        seen = [each for each in self._kept.values() if each.reserved and each.placeholder.uid not in self._lifted]
-        return self._lifting(seen)
+    @contextmanager
+    def _seen_by(self, pods: Sequence[Pod]) -> Iterator[None]:
+        with self._state.what_if() as trial:
+            self._state.queues.reservations.free_for(pods, trial)
+            self._hide(self._unseen_by(pods), trial)
+            yield
+
+    @contextmanager
+    def without_reservations(self) -> Iterator[None]:
+        """Tries out the state as if no place were reserved."""
+        with self._state.what_if() as trial:
+            self._hide([each for each in self._kept.values() if each.reserved], trial)
+            yield
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
         uids, priority = {each.uid for each in pods}, pods[0].priority
@@ -130,38 +145,25 @@ class Nominations:
         return [
             each
             for each in self._kept.values()
-            if each.placeholder.uid not in self._lifted
             if each.pod.uid in uids
             or (each.pod.priority < priority and (each.contention is None or each.contention != contention))
         ]
 
-    @contextmanager
-    def _lifting(self, lifted: Sequence[_Nomination]) -> Iterator[None]:
-        try:
-            for nomination in lifted:
-                self._leave(nomination, helps=False)
-                self._lifted.add(nomination.placeholder.uid)
-            yield
-        finally:
-            for nomination in lifted:
-                if nomination.placeholder.uid in self._lifted:
-                    self._lifted.discard(nomination.placeholder.uid)
-                    if self._kept.get(nomination.key) is nomination:
-                        self._enter(nomination)
+    def _hide(self, nominations: Sequence[_Nomination], trial: Trial) -> None:
+        for each in nominations:
+            if not self._state.journal.has(("nomination", each.key)):
+                self._leave(each)
+                trial.record(("nomination", each.key), partial(self._enter, each))
 
     def _enter(self, nomination: _Nomination) -> None:
         self._state.place(nomination.placeholder, nomination.place.node)
         if nomination.place.devices:
             self._state.hold(nomination.claim, nomination.place.devices)
 
-    def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
-        place = nomination.place
-        if nomination.placeholder.uid not in self._lifted:
-            self._state.displace(nomination.placeholder, place.node, helps=False)
-            if place.devices:
-                self._state.release(nomination.claim, helps=False)
-        if helps:
-            self._state.vacated(place.node, place.devices)
+    def _leave(self, nomination: _Nomination) -> None:
+        self._state.displace(nomination.placeholder, nomination.place.node, helps=False)
+        if nomination.place.devices:
+            self._state.release(nomination.claim, helps=False)
 
 
 def _taken(pod: Pod, place: NominatedPlace) -> Hashable:

@@ -316,14 +316,12 @@ class State:
         self._devices_changed(devices, helps=helps)
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
-        """The devices and the place on a node are no longer kept for a pod: others may have them, even if that comes
-        out of a trial."""
-        with self.journal.outside():
-            self.pods_revision += 1
-            node = self.nodes.get(name)
-            if node is not None:
-                self._changed(node, helps=True)
-            self._devices_changed([device_of(each) for each in results], helps=True)
+        """The devices and the place on a node are no longer kept for a pod: others may have them."""
+        self.pods_revision += 1
+        node = self.nodes.get(name)
+        if node is not None:
+            self._changed(node, helps=True)
+        self._devices_changed([device_of(each) for each in results], helps=True)
 
     def _devices_changed(self, devices: Iterable[DeviceID], *, helps: bool) -> None:
         names: set[str] = set()

@@ -17,7 +17,7 @@ from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.preemption import Preemptor, place_of
-from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult, ReclaimedQuota
+from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
 from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
@@ -25,6 +25,7 @@ from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.quota.queue_charges import Charge
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, RunningUnit
+from dray.scheduling.quota.reserved_quota import ReservedQuota
 
 # How often it is tried to place pods for which others would have to go, in one attempt.
 _MOST_TRIES: Final = 24
@@ -61,12 +62,12 @@ class Reclaimer:
             trial.hide_ending(related)
             found = evictions.reclaim(trial)
         # Pods that quota is kept for may be evicted once they have their places.
-        awaits_binding = trial.awaits_binding or self._state.queues.is_reserved(policy, related)
+        awaits_binding = trial.awaits_binding or self._state.queues.reservations.is_reserved(policy, related)
         if found is None:
             return EvictionResult(None, awaits_binding, trial.lacks_place)
         units, assets = found
         victims = tuple(pod for unit in units for pod in unit.pods)
-        quota = ReclaimedQuota(ask.pod, policy, ask.queue, assets)
+        quota = ReservedQuota(ask.pod, policy, ask.queue, assets)
         return EvictionResult(Preemption(victims, trial.places, reclaims=True), awaits_binding, quota=quota)
 
     def _places(self, cycle: Cycle, removed: Iterable[Pod]) -> Places:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from dray.scheduling.model.actions import Preemption
-from dray.scheduling.model.pod import Pod
-from dray.scheduling.quota.queue_policy import Asset, QueuePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class ReclaimedQuota:
-    """Quota that evictions make free, to be reserved for the pod that stands for all that ask."""
-
-    pod: Pod
-    policy: QueuePolicy
-    queue: str
-    assets: Mapping[Asset, int]
+from dray.scheduling.quota.reserved_quota import ReservedQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +20,8 @@ class EvictionResult:
     """Whether evictions would free enough quota, but no node would have a place."""
     retry_at: float = inf
     """When more pods may be evicted than now, if nothing else changes."""
-    quota: ReclaimedQuota | None = None
-    """What the evictions make free of the queue; None if they make a place for pods that have quota."""
+    quota: ReservedQuota | None = None
+    """Quota that the evictions make free, to be reserved; None if they make a place for pods that have quota."""
 
 
 NO_EVICTION: Final = EvictionResult()

@@ -7,8 +7,7 @@ changes, the last first. Trials nest. Code that runs while a trial is open never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Self
 
 Change = tuple[str, Hashable]
@@ -69,15 +68,6 @@ class Journal:
     def record(self, change: Change, inverse: Callable[[], object]) -> None:
         """Records a change in the innermost trial."""
         self.trials[-1].record(change, inverse)
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Makes changes as if no trial were open."""
-        trials, self.trials = self.trials, []
-        try:
-            yield
-        finally:
-            self.trials = trials
 
     def has(self, change: Change) -> bool:
         """Whether one of the open trials has made the change."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, NamedTuple, TypeVar
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object
@@ -23,18 +23,17 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.quota import systems
 from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.queue_context import QueueContext
-from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Asset, Member, QueuePolicy
+from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Member, QueuePolicy
 from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.quota.quota_waiters import QuotaWaiters
 from dray.scheduling.quota.reclaim_waiters import ReclaimWaiters
+from dray.scheduling.quota.reserved_quota import QuotaReservations, ReservedQuota
 from dray.scheduling.quota.turns import Turn
 
 Contention = tuple[str, str]
 """Of pods that take places from each other the label of their system, and what their queues have in common."""
 
 System = TypeVar("System")
-
-_NOTHING_LENT: Final = nullcontext()
 
 
 class QueueMember(NamedTuple):
@@ -44,17 +43,6 @@ class QueueMember(NamedTuple):
     queue: str
     priority: int
     """Among the pods of its queues."""
-
-
-class _Reserved(NamedTuple):
-    """Quota that is reserved for a pod."""
-
-    policy: QueuePolicy
-    queue: str
-    assets: Mapping[Asset, int]
-
-    def charge(self, sign: int) -> None:
-        self.policy.charge(self.queue, self.assets, sign)
 
 
 class Queues:
@@ -68,7 +56,8 @@ class Queues:
     ) -> None:
         self.groups = groups
         self._journal = journal
-        self.waiters = QuotaWaiters(self.awaits_quota)
+        self.reservations = QuotaReservations(journal)
+        self.waiters = QuotaWaiters(self.reservations.awaits_others)
         capacity.share_sizes.changed = self.waiters.free_all
         context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
@@ -77,10 +66,6 @@ class Queues:
         """The pod labels that name queues."""
         self._served: list[QueuePolicy] = []
         """Systems that can have queues at all; of others, what a pod says of its queue means nothing."""
-        self._reserved: dict[str, _Reserved] = {}
-        """Quota that is reserved for pods, by pod uid."""
-        self._lent: set[str] = set()
-        """Of these the pods that are being tried: what is reserved for them is free meanwhile."""
         self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
         self.revision = 0
@@ -114,8 +99,7 @@ class Queues:
     def remove(self, kind: str, document: Object) -> None:
         policy = self.kinds[kind]
         # One of the same name that comes later owes nothing to those who wait now.
-        for uid in [uid for uid, reserved in self._reserved.items() if reserved.policy is policy]:
-            self.unreserve(uid)
+        self.reservations.remove_all(policy)
         self.reclaim_waiters.clear()
         policy.stores[kind][1](document)
         self.revision += 1
@@ -243,38 +227,14 @@ class Queues:
                 self.reclaim_waiters.take(each, charge.queue, charge.priority)
 
     def displace(self, pod: Pod) -> None:
-        ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self._reserved else []
+        ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self.reservations else []
         awaited = [(policy, member.queue) for policy in ending if (member := policy.member(pod)) is not None]
         if self.evicted:
             self.unmark_evicted((pod,))
         for each in self.policies if pod.joins else ():
             each.charges.displace(pod)
         for policy, queue in awaited if not self._journal.is_open else ():
-            self._wake_reserved(policy, queue)
-
-    def _wake_reserved(self, policy: QueuePolicy, queue: str) -> None:
-        """Wakes pods that quota is reserved for until others have ended, unless they have to wait for more of them:
-        there may be as many as have to end."""
-        root = policy.queue(queue).root if queue else None
-        waiting: dict[tuple[str, frozenset[tuple[Asset, int]]], bool] = {}
-        """By what they wait for, of which there are few kinds."""
-        for uid, (reserved_by, name, assets) in self._reserved.items():
-            if reserved_by is policy and policy.queue(name).root == root:
-                key = name, frozenset(assets.items())
-                if key not in waiting:
-                    waiting[key] = self.awaits_quota(uid)
-                if not waiting[key]:
-                    self.waiters.wake((uid,))
-
-    def awaits_quota(self, uid: str) -> bool:
-        """Whether quota is reserved for the pod that is still in use by pods that are ending: there is no point in
-        trying it before."""
-        if uid not in self._reserved:
-            return False
-        policy, queue, assets = self._reserved[uid]
-        root = policy.queue(queue).root
-        is_any_ending = any(policy.queue(each).root == root for each in policy.charges.ending_queues())
-        return is_any_ending and not policy.evictions(Ask((), queue, {}, 0)).has_room(assets)
+            self.waiters.wake(self.reservations.ready(policy, queue))
 
     def admit(self, pod: Pod) -> None:
         """Notes that the pod is on its node, and stays in the queues that it is charged to."""
@@ -320,21 +280,6 @@ class Queues:
 
     # Reserved quota
 
-    def reserve(self, pod: Pod, policy: QueuePolicy, queue: str, assets: Mapping[Asset, int]) -> None:
-        """Reserves quota for the pod while others end that have it: until the pod has a place, is deleted or cannot
-        have one any more."""
-        self.unreserve(pod.uid)
-        self._reserved[pod.uid] = _Reserved(policy, queue, assets)
-        self._reserved[pod.uid].charge(1)
-
-    def hand_over(self, uid: str, heir: str, uids: Iterable[str]) -> None:
-        """Hands what is reserved for a pod to one of several that are placed together, who get nothing else."""
-        reserved = self._reserved[uid]
-        for each in (uid, *uids):
-            self.unreserve(each)
-        self._reserved[heir] = reserved
-        reserved.charge(1)
-
     def make_room(self, places: Iterable[tuple[Pod, Node]], victims: Iterable[Pod]) -> None:
         """Reserves what pods take of their queues in places of others that were found for them."""
         shared: set[ClaimKey] = set()
@@ -347,51 +292,15 @@ class Queues:
                 for key in claims.keys() - shared:
                     amounts.update(claims[key])
                 shared |= claims.keys()
-                self.reserve(pod, policy, queue, policy.node_flavors.assets(queue, pod, node, amounts, reserved=True))
+                assets = policy.node_flavors.assets(queue, pod, node, amounts, reserved=True)
+                self.reservations.reserve(ReservedQuota(pod, policy, queue, assets))
         # Nobody else counts on those of queues, who would be asked to end twice.
         self.mark_evicted(each for each in victims if self.memberships(each))
 
-    def reserving(self) -> list[str]:
-        """Pods by uid that quota is reserved for."""
-        return list(self._reserved)
-
-    def is_reserved(self, policy: QueuePolicy, queues: Iterable[str]) -> bool:
-        """Whether something of one of the queues is reserved for pods that wait for others to end."""
-        related = set(queues) if self._reserved else ()
-        reserved = (each for uid, each in self._reserved.items() if uid not in self._lent)
-        return any(each.policy is policy and each.queue in related for each in reserved)
-
-    def lent_to(self, *pods: Pod) -> AbstractContextManager[None]:
-        """Frees what is reserved for the pods for one attempt; it stays reserved if they still wait."""
-        return self._lending(pods) if self._reserved else _NOTHING_LENT
-
-    @contextmanager
-    def _lending(self, pods: Iterable[Pod]) -> Iterator[None]:
-        lent = {each.uid: self._reserved[each.uid] for each in pods if each.uid in self._reserved}
-        self._lent |= lent.keys()
-        for reserved in lent.values():
-            reserved.charge(-1)
-        try:
-            yield
-        finally:
-            for uid in lent.keys() & self._lent:
-                self._lent.discard(uid)
-                lent[uid].charge(1)
-
-    def unreserve(self, uid: str) -> None:
-        if uid in self._reserved:
-            reserved = self._reserved.pop(uid)
-            if uid in self._lent:
-                self._lent.discard(uid)
-            else:
-                reserved.charge(-1)
-
     def give_up(self, uid: str) -> None:
         """Lets others have what is reserved for the pod; they are tried again."""
-        if uid in self._reserved:
-            policy, queue, _ = self._reserved[uid]
-            self.unreserve(uid)
-            policy.charges.free(queue)
+        if (quota := self.reservations.remove(uid)) is not None:
+            quota.policy.charges.free(quota.queue)
 
     # Order
 
@@ -420,7 +329,7 @@ class Queues:
         if not pod.joins:
             return
         self.reclaim_waiters.remove(pod.uid)
-        self.unreserve(pod.uid)
+        self.reservations.remove(pod.uid)
         for each in self.policies:
             if each.order is not None:
                 each.order.forget(pod)

@@ -11,7 +11,7 @@ from dray.scheduling.model.group import Group
 from dray.scheduling.model.status import GroupDiagnosis
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
-from dray.scheduling.reservations.place_search import PlaceSearch
+from dray.scheduling.reservations.place_search import PlaceSearch, PlaceSearchResult
 from dray.scheduling.reservations.reserved_places import ReservedPlaces
 
 
@@ -43,13 +43,11 @@ class GroupReservations:
         trial.undo()
         return GroupDiagnosis(need, status=self._reservations.status())
 
-    def seek(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> None:
-        """Seeks a place that will be free and keeps it for the group."""
+    def search(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> PlaceSearchResult:
+        """Searches for a place that will be free. Nothing is placed afterwards."""
 
         def place() -> bool:
             return self._placer.place(group, members, need, trial, anew=True) is None
 
         near, now = self._reservations.near(group.key), members[0].cycle.now
-        result = self._search.find(group, members, trial, place, near, now)
-        queued = [each.queued for each in members]
-        self._reservations.keep(group, queued, result.found, now, awaits_binding=result.awaits_binding)
+        return self._search.find(group, members, trial, place, near, now)

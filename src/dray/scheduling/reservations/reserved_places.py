@@ -22,7 +22,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import Status
 from dray.scheduling.reservations import backfill
-from dray.scheduling.reservations.place_search import FuturePlaces
+from dray.scheduling.reservations.place_search import PlaceSearchResult
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
@@ -189,19 +189,17 @@ class ReservedPlaces:
     def awaits_binding(self, key: GroupKey) -> bool:
         return key in self._waiting and self._waiting[key].awaits_binding
 
-    def keep(
-        self, group: Group, queued: Iterable[QueuedPod], found: FuturePlaces | None, now: float, *, awaits_binding: bool
-    ) -> None:
-        """`awaits_binding` tells whether pods were left out of the search because they are being bound."""
-        waiting, before = self._waiting[group.key], self._reservation
+    def keep(self, group: Group, queued: Iterable[QueuedPod], result: PlaceSearchResult, now: float) -> None:
+        """Keeps the place that a search found for pods of the group; ends the reservation if there is none."""
+        waiting, before, found = self._waiting[group.key], self._reservation, result.found
         if before is not None and before.waiting is not waiting:
             self._end()
             before = None
-        waiting.awaits_binding = found is None and awaits_binding
+        waiting.awaits_binding = found is None and result.awaits_binding
         if found is None:
             if before is not None:
                 before.renewed = now
-            if not awaits_binding:
+            if not result.awaits_binding:
                 # Whatever ends, there is no room for it: others are not kept from anything.
                 waiting.not_before = now + self._limit
                 self._end()
