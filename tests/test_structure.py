@@ -59,18 +59,10 @@ SETS_ATTRIBUTES = {
     "placement/group_trial.py": {"claims": _CYCLE, "placement": "Members are records of the trial."},
     "plugin.py": {"name": "The name of a plugin class is set when it is defined."},
     "plugins/dynamic_resources.py": {"claims devices nodes": _CYCLE},
-    "quota/kai/policy.py": {"capacity": "Input of the share tree, which the policy owns."},
     "quota/kai/share_tree.py": {
         "children fair held kept evicting reserved revision waiting wanted": _OWN_NODES,
     },
-    "quota/kept_quota.py": {"charged": "Records of kept quota."},
-    "quota/kueue/objects.py": {"of_queue": "Set once: how topologies of a LocalQueue are found."},
     "quota/kueue/usage.py": {"at consumed penalty": "Records of LocalQueue usage."},
-    "quota/queue_charges.py": {},
-    "quota/queues.py": {
-        "admitted": "The queue that a pod is charged to, kept on the pod.",
-        "changed": "A callback, set once.",
-    },
     "quota/quota_tree.py": {"children height lendables parent totals used": _OWN_NODES},
     "quota/usage_decay.py": {"end": "Buckets are records of the history."},
     "reservations/reserved_places.py": {

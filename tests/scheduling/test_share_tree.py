@@ -21,7 +21,7 @@ def queue(name, parent="", priority=None, created="", **gpu):
 
 def tree(*queues, gpus=10):
     made = ShareTree()
-    made.capacity = {"gpu": gpus}
+    made.resize({"gpu": gpus})
     for each in queues:
         made.put(kai_queue.read(each))
     return made

@@ -24,14 +24,17 @@ class ShareSizes:
         self._inventory = inventory
         self._known: dict[object, dict[str, int]] = {}
         """Sizes by the selectors and the requested capacity."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called when sizes that were returned may have changed."""
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Calls a function when sizes that were returned may have changed."""
+        self._changed = changed
 
     def outdate(self) -> None:
         """Drops all sizes, after slices or classes changed."""
         if self._known:
             self._known.clear()
-            self.changed()
+            self._changed()
 
     def of(self, request: Object) -> dict[str, int]:
         """The size of a request by name of the capacity; empty if it selects no device that can be shared."""

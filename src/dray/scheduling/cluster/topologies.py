@@ -22,8 +22,15 @@ class Topologies:
         self._known: dict[tuple[str, str], tuple[Level, ...]] = {}
         self.served: set[str] = set()
         """The API groups whose Topology objects are read. Topology requests for other systems are ignored."""
-        self.of_queue: Callable[[Key], tuple[str, ...]] = lambda _: ()
+        self._of_queue: Callable[[Key], tuple[str, ...]] = lambda _: ()
+
+    def find_by_queue(self, of_queue: Callable[[Key], tuple[str, ...]]) -> None:
+        """Sets how the Topologies of a queue are found."""
+        self._of_queue = of_queue
+
+    def of_queue(self, queue: Key) -> tuple[str, ...]:
         """Returns the names of the Topologies that a queue uses, by namespace and name of the queue."""
+        return self._of_queue(queue)
 
     def put(self, kind: str, document: Object) -> bool:
         """Reads a Topology; returns whether its levels changed."""

@@ -53,7 +53,7 @@ class Nominations:
         return bool(self._kept)
 
     def node(self, uid: str) -> str:
-        """Where the pod has a place kept for it, if anywhere."""
+        """Returns the node on which a place is kept for the pod; empty if there is none."""
         kept = self._kept.get(uid)
         return kept.place.node if kept is not None else ""
 
@@ -78,7 +78,7 @@ class Nominations:
         ]
 
     def lowest(self) -> dict[str, int]:
-        """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
+        """Returns by node the lowest priority of pods with a place there, which pods of higher priority may take."""
         found: dict[str, int] = {}
         for kept in self._kept.values():
             node, priority = kept.place.node, kept.pod.priority

@@ -63,7 +63,7 @@ class State:
         self.numbered: list[Node | None] = []
         """Nodes by number; the number of one that is gone is used again."""
         self.ties: list[int] = []
-        """By number: which of equally good nodes comes first."""
+        """The order of equally good nodes, by number."""
         self.images: dict[str, int] = {}
         """On how many nodes an image is."""
         self.charging = False
@@ -82,7 +82,7 @@ class State:
         self.nodes_revision = 0
         """Changes with every node that comes or goes or gets other labels."""
         self._places: dict[str, Node] = {}
-        """Where pods are, by their uid."""
+        """The nodes of pods, by pod uid."""
         self._spare: list[int] = []
         self._seed = seed
 
@@ -152,7 +152,7 @@ class State:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """None where it is gone."""
+        """Takes over the labels of a namespace; None if it was deleted."""
         self.affinity.namespace_changed(name, labels)
         self.queues.namespace_changed()
         self.pods_revision += 1
@@ -171,7 +171,7 @@ class State:
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
-        """What is new of a pod, which may be on a node in thought: terms of others speak of its labels there."""
+        """Takes over the new document of a pod, which may be assumed on a node: terms of other pods name its labels."""
         node = self._places.get(pod.uid)
         if node is None or pod.labels == labels_of(document):
             pod.document = document
@@ -194,7 +194,7 @@ class State:
         self._retire(node)
 
     def regroup(self, group: Group) -> None:
-        """What the group says is other than before, which may be the queue of its pods."""
+        """Charges the pods of a group anew, whose document changed: it may name another queue."""
         if group.queue:
             for pod in self.groups.placed(group):
                 self.queues.displace(pod)

@@ -19,7 +19,7 @@ from dray.scheduling.quota.queue_policy import Removals
 
 
 class Candidates:
-    """Unless `for_devices`, only pods on a node itself count for the node, not pods that use its devices."""
+    """The pods that may be evicted. Pods elsewhere that use devices of a node count for it only if `for_devices`."""
 
     def __init__(self, state: State, rule: Removals, *, for_devices: bool) -> None:
         self.rule = rule

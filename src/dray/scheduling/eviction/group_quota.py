@@ -36,8 +36,8 @@ class GroupQuota:
         self._placer = placer
 
     def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
-        """What the queue of all these pods has too little of for as many as must start together; None where there may
-        be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
+        """Returns what the queue of all these pods has too little of for as many as must start together; None where
+        there may be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
         asks = self.asks(pods, need, now)
         if asks is None:
             return None
@@ -50,8 +50,8 @@ class GroupQuota:
         return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, asked.lacks(short)))
 
     def asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
-        """What is asked for as many pods as must start together, and the least that would do; None for pods that are
-        not in one queue."""
+        """Returns what is asked for as many pods as must start together, and the least that would do; None for pods
+        that are not in one queue."""
         queues = self._state.queues
         first = queues.member(pods[0]) if pods else None
         if first is None:
@@ -73,7 +73,7 @@ class GroupQuota:
     def reclaim_for(
         self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
     ) -> EvictionResult:
-        """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
+        """Does the same as `reclaim`, for pods whose queue has quota that is not for all nodes."""
         asks = self.asks(pods, need, now)
         if asks is None or asks[0].is_uniform:
             return NO_EVICTION
@@ -101,7 +101,8 @@ class GroupQuota:
 def _cheapest(
     charges: QueueCharges, queue: str, pods: Sequence[Pod], need: int
 ) -> tuple[tuple[Pod, ...], dict[str, int]]:
-    """So many of the pods as want least, and of each resource at least what so many of them want, whichever start."""
+    """Returns as many of the pods as have to start that want least, and the least that so many want of each
+    resource."""
     each_wants = [charges.costs.wanted(queue, (each,)) for each in pods]
     order = sorted(range(len(pods)), key=lambda number: sum(each_wants[number].values()))
     names = {name for each in each_wants for name in each}

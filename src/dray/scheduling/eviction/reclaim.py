@@ -1,6 +1,6 @@
-"""Reclaimer: whom to remove so that pods get quota of their queue that others have, as its queue system decides.
+"""Reclaimer: which pods to evict so that others get quota of their queue, as its queue system decides.
 
-Groups go as a whole. Pods that are going already are waited for: what they hold counts as free. Nobody is removed for
+Groups are evicted as a whole. What pods hold that are ending already counts as free. No pod is evicted for
 pods that would find no place on nodes even then. What is found is kept for them, in their queue and on the nodes, until
 they are tried again.
 """
@@ -84,7 +84,7 @@ class Reclaimer:
         return {}
 
     def _nodes(self, cycle: Cycle, left: Iterable[Node]) -> list[Node]:
-        """Those that pods would leave, the last first, and some where there is room as things are."""
+        """Returns the nodes of evicted pods, the last first, and some nodes with room as things are."""
         found = {node.number: node for node in reversed(list(left))}
         others = self._algorithm.feasible_nodes.of(cycle).best()
         for _, node in zip(range(_MOST_OTHERS), others, strict=False):
@@ -143,7 +143,7 @@ class QuotaTrial:
         return bool(evictions) and any(evictions.spares(ask.pod, each, ask.now) for each in unit.pods)
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
-        """All that go with a pod, by a name; None where some of them cannot."""
+        """Returns the unit of a pod with its name; None if some of its pods cannot be evicted."""
         groups = self._state.groups
         group = groups.unit(charge.pod)
         pods = tuple(groups.placed(group)) if group is not None else (charge.pod,)

@@ -13,7 +13,7 @@ from dray.scheduling.quota.queues import Queues
 
 
 def removals_for(state: State, pods: Sequence[Pod], now: float) -> Removals:
-    """For one pod, or those of a group that start together."""
+    """Returns the rule for one pod, or for pods of a group that start together."""
     rule = _rule(state.queues, pods, now)
     return SparingRemovals(rule, state.evictions, pods[0], now) if state.evictions else rule
 

@@ -19,7 +19,7 @@ class EvictionResult:
     lacks_place: bool = False
     """Whether evictions would free enough quota, but no node would have a place."""
     retry_at: float = inf
-    """When more pods may be evicted than now, if nothing else changes."""
+    """The time when more pods may be evicted than now, if nothing else changes."""
     quota: ReservedQuota | None = None
     """Quota that the evictions make free, to be reserved; None if they make a place for pods that have quota."""
 

@@ -22,7 +22,7 @@ class StaleGangs:
         """Groups that are short of pods, since when they were seen to be."""
 
     def overdue(self, now: float) -> list[tuple[Group, tuple[Pod, ...]]]:
-        """With their pods, all of which are to go. To be asked every now and then."""
+        """Returns the groups with all their pods, which are to be evicted. To be called every now and then."""
         short = {group.key: (group, pods) for group, pods in self._short()}
         self._since = {key: self._since.get(key, now) for key in short}
         return [

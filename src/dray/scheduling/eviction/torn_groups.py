@@ -18,7 +18,7 @@ class TornGroups:
         self._torn: set[GroupKey] = set()
 
     def add(self, victims: Unit) -> None:
-        """These pods are evicted."""
+        """Notes that the pods are evicted."""
         group = self._groups.disruption_unit(victims[0])
         if group is not None:
             known = self._victims.setdefault(group.key, [])

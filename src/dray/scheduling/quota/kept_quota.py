@@ -7,7 +7,6 @@ has in the end: for each that is missing as much as for one that is there. What 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dray.scheduling.model.group import GroupKey
@@ -27,13 +26,9 @@ class KeptFor(NamedTuple):
     amounts: Amounts
     """The amounts that the pod holds by itself."""
 
-
-@dataclass(slots=True)
-class _Kept:
-    members: dict[str, KeptFor] = field(default_factory=dict)
-    """The pods of the group on nodes, by uid."""
-    charged: dict[Asset, int] = field(default_factory=dict)
-    """The amounts that are charged for pods that are missing."""
+    @property
+    def key(self) -> tuple[str, GroupKey]:
+        return self.queue, self.group
 
 
 class KeptQuota:
@@ -42,36 +37,39 @@ class KeptQuota:
         self._charge = charge
         self._ending = ending
         self._journal = journal
-        self._known: dict[tuple[str, GroupKey], _Kept] = {}
+        self._members: dict[tuple[str, GroupKey], dict[str, KeptFor]] = {}
+        """The pods on nodes of each group that keeps quota, by uid."""
+        self._charged: dict[tuple[str, GroupKey], Amounts] = {}
+        """The amounts that are charged for pods that are missing."""
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._members)
 
     def add(self, kept: KeptFor, uid: str) -> None:
-        self._known.setdefault(kept[:2], _Kept()).members[uid] = kept
+        self._members.setdefault(kept.key, {})[uid] = kept
         self.settle(kept)
 
     def remove(self, kept: KeptFor, uid: str) -> None:
-        self._known[kept[:2]].members.pop(uid, None)
+        self._members[kept.key].pop(uid, None)
         self.settle(kept)
-        if not self._known[kept[:2]].members:
-            del self._known[kept[:2]]
+        if not self._members[kept.key]:
+            del self._members[kept.key], self._charged[kept.key]
 
     def settle(self, kept: KeptFor) -> None:
         """Charges what is missing now, which may be less than before if pods came or were asked to end."""
-        known = self._known[kept[:2]]
-        self._charge(kept.queue, known.charged, -1)
-        staying = [member for uid, member in known.members.items() if uid not in self._ending]
-        missing = max(0, staying[-1].number - len(known.members)) if staying else 0
-        known.charged = {asset: amount * missing for asset, amount in staying[-1].amounts.items()} if missing else {}
-        self._charge(kept.queue, known.charged, 1)
+        self._charge(kept.queue, self._charged.get(kept.key, {}), -1)
+        members = self._members[kept.key]
+        staying = [member for uid, member in members.items() if uid not in self._ending]
+        missing = max(0, staying[-1].number - len(members)) if staying else 0
+        charged = {asset: amount * missing for asset, amount in staying[-1].amounts.items()} if missing else {}
+        self._charged[kept.key] = charged
+        self._charge(kept.queue, charged, 1)
 
     def free_for(self, queue: str, group: GroupKey | None) -> Changes:
         """Returns a trial, for a `with` statement, in which what the group keeps is free."""
         trial = self._journal.trial()
-        known = self._known.get((queue, group)) if group is not None else None
-        if known is not None:
-            charged = known.charged
+        charged = self._charged.get((queue, group)) if group is not None else None
+        if charged:
             self._charge(queue, charged, -1)
             trial.record(("kept quota", group), lambda: self._charge(queue, charged, 1))
         return trial

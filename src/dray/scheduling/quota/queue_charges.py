@@ -70,7 +70,7 @@ class QueueCharges:
         self._outdated = outdated
         self._evicting = evicting
         self._charges: dict[str, Charge] = {}
-        """By pod uid."""
+        """The charges of pods on nodes, by uid."""
         self._by_queue: dict[str, dict[str, Charge]] = {}
         """The same by queue."""
         self._by_priority: dict[str, dict[int, Counter[Asset]]] = {}

@@ -24,7 +24,7 @@ class QueueDemand:
         """`count` is told by how much the demand of a queue changes, and with which sign."""
         self._count = count
         self._waiting: dict[str, _Waiting] = {}
-        """By pod uid."""
+        """The pods that wait, by uid."""
         self._claims: dict[tuple[str, ClaimKey], tuple[Amounts, set[str]]] = {}
         """The amounts of a claim, and the pods that wait with it, by queue and claim."""
         self._jobs: dict[Hashable, Counter[str]] = {}

@@ -31,7 +31,7 @@ from dray.scheduling.quota.reserved_quota import QuotaReservations, ReservedQuot
 from dray.scheduling.quota.turns import Turn
 
 Contention = tuple[str, str]
-"""Of pods that take places from each other the label of their system, and what their queues have in common."""
+"""Equal for pods that may take places from each other: the label of their system, and what their queues share."""
 
 System = TypeVar("System")
 
@@ -42,7 +42,7 @@ class QueueMember(NamedTuple):
     policy: QueuePolicy
     queue: str
     priority: int
-    """Among the pods of its queues."""
+    """The priority among the pods of its queues."""
 
 
 class Queues:
@@ -58,7 +58,7 @@ class Queues:
         self._journal = journal
         self.reservations = QuotaReservations(journal)
         self.waiters = QuotaWaiters(self.reservations.awaits_others)
-        capacity.share_sizes.changed = self.waiters.free_all
+        capacity.share_sizes.on_change(self.waiters.free_all)
         context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.stores}
@@ -148,13 +148,13 @@ class Queues:
         return None
 
     def contention_of(self, pod: Pod) -> Contention | None:
-        """What pods have in common that may take places from each other; None for a pod that is in no queue."""
+        """Returns what is equal for pods that may take places from each other; None for a pod in no queue."""
         member = self.member(pod)
         return (member.policy.label, member.policy.queue(member.queue).contends) if member is not None else None
 
     @contextmanager
     def unasked(self) -> Iterator[None]:
-        """As if no pod were in a queue: to tell whether there is a place for those that lack quota."""
+        """Answers as if no pod were in a queue, to tell whether there is a place for pods that lack quota."""
         self._unasked = True
         try:
             yield
@@ -239,7 +239,7 @@ class Queues:
     def admit(self, pod: Pod) -> None:
         """Notes that the pod is on its node, and stays in the queues that it is charged to."""
         if pod.joins and not pod.admitted:
-            pod.admitted = self.charged(pod)
+            pod.admitted.update(self.charged(pod))
 
     def charged(self, pod: Pod) -> dict[str, str]:
         """Returns the queues that a pod on a node is charged to, by the labels of their systems."""

@@ -88,7 +88,7 @@ class QuotaReservations:
         """Returns the uids of pods for which enough pods have ended, after one of the queue did."""
         root = policy.queue(queue).root if queue else None
         waiting: dict[tuple[str, frozenset[tuple[Asset, int]]], bool] = {}
-        """By what they wait for, of which there are few kinds: there may be as many pods as have to end."""
+        """The answers by what pods wait for: few kinds, though as many pods may wait as have to end."""
         found = []
         for uid, quota in self._known.items():
             if quota.policy is policy and quota.root == root:

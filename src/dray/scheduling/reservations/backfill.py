@@ -24,7 +24,7 @@ _ENDLESS: Final = ("DaemonSet", "ReplicaSet", "ReplicationController", "Stateful
 
 
 def run_time(pod: Pod) -> float:
-    """How long it runs at most, in seconds; inf where that is not known."""
+    """Returns how long the pod runs at most, in seconds; inf if that is not known."""
     deadline, labels = spec_of(pod.document).get("activeDeadlineSeconds"), pod.labels
     known = [bounded(deadline, 0, INT32_MAX)] if deadline is not None else []
     said = [labels.get(each, "") for each in RUN_TIME_LABELS]
@@ -33,13 +33,13 @@ def run_time(pod: Pod) -> float:
 
 
 def end_of(pod: Pod, now: float) -> float:
-    """When a pod on a node has ended at the latest; inf where that is not known."""
+    """Returns the time when a pod on a node has ended at the latest; inf if that is not known."""
     started = seconds_of(status_of(pod.document).get("startTime"))
     return max(now, (now if started is None else started) + run_time(pod))
 
 
 def ends(pod: Pod) -> bool:
-    """Whether it can be expected to go by itself some time."""
+    """Whether the pod can be expected to end by itself."""
     if is_deleting(pod.document) or run_time(pod) < inf:
         return True
     controller = controller_of(pod.document)
@@ -48,8 +48,8 @@ def ends(pod: Pod) -> bool:
 
 
 def earliest(number: int, fits: Callable[[int], bool]) -> int | None:
-    """Of so many things that end one after the other the fewest that must have ended until `fits`; None where it does
-    not when all have."""
+    """Returns, of so many things that end one after the other, the fewest that must have ended until `fits`; None where
+    it does not when all have."""
     if not fits(number):
         return None
     return bisect_left(range(number), True, key=fits)
@@ -61,5 +61,5 @@ def shadow_of(ends_in_order: Sequence[float], position: int, now: float) -> floa
 
 
 def may_start(end: float, shadow: float, *, size: int, extra: int) -> bool:
-    """Of one that fits now."""
+    """Whether a pod that fits now may start."""
     return end <= shadow < inf or size <= extra

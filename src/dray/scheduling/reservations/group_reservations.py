@@ -32,7 +32,7 @@ class GroupReservations:
     def beside(
         self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, answer: GroupDiagnosis
     ) -> GroupDiagnosis | None:
-        """Once more with what is kept for another group."""
+        """Tries to place the group where room is reserved for another group, which it may use if it ends in time."""
         if self._reservations.period(group.key) is not None:
             return answer
         with self._nominations.without_reservations():

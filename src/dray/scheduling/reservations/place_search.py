@@ -28,9 +28,9 @@ from dray.scheduling.reservations import backfill
 @dataclass(frozen=True, slots=True)
 class FuturePlaces:
     places: Mapping[str, NominatedPlace]
-    """Of the pods of the group, by uid."""
+    """The places of the pods of the group, by uid."""
     shadow: float
-    """When they are free; inf where nobody knows."""
+    """The time when the places are free; inf if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ class _Waiting:
     since: float
     failures: int = 0
     not_before: float = 0.0
-    """Until then it is the turn of others."""
+    """The time until which it is the turn of others."""
     uids: set[str] = field(default_factory=set)
-    """Of its pods that wait."""
+    """The uids of its pods that wait."""
     awaits_binding: bool = False
     """Whether there may be a place for it once those are bound that are being bound."""
 
@@ -69,7 +69,7 @@ class _Reservation:
     renewed: float
     nodes: frozenset[str] = frozenset()
     uids: set[str] = field(default_factory=set)
-    """Of the pods that have a place."""
+    """The uids of the pods that have a place."""
 
 
 class ReservedPlaces:
@@ -84,7 +84,7 @@ class ReservedPlaces:
         self._reservation: _Reservation | None = None
         self._looked = -inf
         self._latest: dict[int, int] = {}
-        """By priority, the number in the order of arrival of the newest pod that got a place while groups waited."""
+        """The arrival of the newest pod that got a place while groups waited, by priority."""
         self.begun = 0
         self.given_up = 0
         """How many places were kept so far, and how many of them in vain."""
@@ -114,7 +114,7 @@ class ReservedPlaces:
     # Groups that wait
 
     def refused(self, group: Group, queued: Sequence[QueuedPod], now: float) -> bool:
-        """There is no room for the group. Whether a place should be sought for it that will be free."""
+        """Notes that there is no room for the group; returns whether to search for a place that will be free."""
         if not self._limit:
             return False
         first = queued[0]
@@ -143,8 +143,8 @@ class ReservedPlaces:
         )
 
     def overlooked(self, now: float) -> str:
-        """By uid, a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again whenever
-        something changes."""
+        """Returns the uid of a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again
+        whenever something changes."""
         if not self._waiting or now < self._looked + _LOOK:
             return ""
         self._looked = now
@@ -217,7 +217,7 @@ class ReservedPlaces:
         before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
 
     def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:
-        """Where it is known when the place is free, it is kept until then, for a day at most."""
+        """Returns until when a place is kept: until it is free if that time is known, for a day at most."""
         kept = self._limit * min(_MOST_TIMES, 1 << min(waiting.failures, _MOST_TIMES))
         return max(now + kept, min(shadow + _PATIENCE, now + _DAY) if shadow < inf else now)
 

@@ -82,10 +82,8 @@ class KaiQueues:
         capacity = self._capacity.amounts()
         if capacity is not self._shared[0] or self._outside is not self._shared[1]:
             self._shared = capacity, self._outside
-            self.tree.capacity = {
-                name: max(0.0, amount - self._outside.get(name, 0)) for name, amount in capacity.items()
-            }
-            self.tree.outdate()
+            held = self._outside
+            self.tree.resize({name: max(0.0, amount - held.get(name, 0)) for name, amount in capacity.items()})
         self.tree.refresh()
         return self.tree
 

@@ -225,6 +225,11 @@ class ShareTree:
             if any(node.fair != before[name] for name, node in self._nodes.items()):
                 self.revision += 1
 
+    def resize(self, capacity: Mapping[str, float]) -> None:
+        """Takes over the amounts that there are to share."""
+        self.capacity = capacity
+        self.outdate()
+
     def outdate(self) -> None:
         """Notes that a value changed from which shares are computed."""
         self._stale = True

@@ -29,7 +29,7 @@ class KueueObjects:
     def __init__(self, topologies: Topologies) -> None:
         self.tree = QuotaTree()
         self.flavors = Flavors(self.tree, topologies)
-        topologies.of_queue = self._topologies_of
+        topologies.find_by_queue(self._topologies_of)
         self._cluster_queues: dict[str, ClusterQueue] = {}
         self._local_queues: dict[Key, LocalQueue] = {}
         self._priorities: dict[str, int] = {}
