@@ -52,9 +52,6 @@ SETS_ATTRIBUTES = {
         "extra": "Resources that the devices of a pod take; changed with the pod's place.",
         "work": _WORK,
     },
-    "placement/group_placement.py": {
-        "shared": _FLAG,
-    },
     "placement/group_tree_search.py": {"planned": "Branches are records of the search that built them."},
     "placement/group_trial.py": {"claims": _CYCLE, "placement": "Members are records of the trial."},
     "plugin.py": {"name": "The name of a plugin class is set when it is defined."},

@@ -60,6 +60,10 @@ class ClaimAssumeCache:
         self._resolved: tuple[Object, list[tuple[Object, Object]] | Status] | None = None
         """The last pod that was resolved: attempts resolve a pod twice. Saves 8 µs of 270 for a pod with one claim."""
 
+    def share(self, claims: frozenset[Key]) -> None:
+        """Sets the claims that several pods of the group being placed use."""
+        self.shared = claims
+
     def __len__(self) -> int:
         return len(self._claims)
 

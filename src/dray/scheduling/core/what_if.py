@@ -107,6 +107,12 @@ class Trial(Changes):
         inventory.follow(inventory.usage.hold(key, results))
         self.record(("held", name), lambda: inventory.follow(inventory.usage.release(key)))
 
+    def share(self, claims: frozenset[Key]) -> None:
+        """Lets an allocation for one pod count for the others that use one of the claims."""
+        shared = self._state.claims.shared
+        self._state.claims.share(claims)
+        self.record(("shared", ""), partial(self._state.claims.share, shared))
+
     def _hold_again(self, claim: Object) -> None:
         self._orphans.discard(key_of(claim))
         self._settle(claim)

@@ -15,8 +15,8 @@ from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.candidates import Candidates
 from dray.scheduling.eviction.preemption import Preemptor, place_of
 from dray.scheduling.eviction.removals import removals_for
+from dray.scheduling.eviction.reprieve import reprieve
 from dray.scheduling.eviction.results import EvictionResult
-from dray.scheduling.eviction.torn_groups import TornGroups
 from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.making_room import making_room
@@ -81,33 +81,14 @@ class GroupPreemptor:
         self, members: Sequence[Member], trial: GroupTrial, removal: Trial, evicted: Sequence[Unit]
     ) -> list[Pod]:
         """Restores as many units as possible and returns the pods of the others."""
-        victims: list[Pod] = []
-        staying: list[Unit] = []
-        torn = TornGroups(self._state.groups)
-        for unit in self._preemptor.in_order(evicted)[0]:
-            if torn.have(unit):
-                victims += unit
-                continue
-            # Devices that several nodes see may belong to the unit, or to pods of the group anywhere.
-            spread = self._state.inventory.is_spread
-            there = [
-                member
-                for member in members
-                if member.placement is not None and (spread or _is_near(member, unit, removal))
-            ]
-            for pod in unit:
-                removal.restore(pod)
-            if not trial.renew(there):
-                removal.evict(unit)
-                trial.renew(there)
-                torn.add(unit)
-                victims += unit
-            else:
-                staying.append(unit)
-        for unit in filter(torn.have, staying):
-            removal.evict(unit)
-            victims += unit
-        return victims
+        # Devices that several nodes see may belong to a unit, or to pods of the group anywhere.
+        spread = self._state.inventory.is_spread
+
+        def fits(unit: Unit) -> bool:
+            placed = [member for member in members if member.placement is not None]
+            return trial.renew([member for member in placed if spread or _is_near(member, unit, removal)])
+
+        return reprieve(self._state.groups, self._preemptor.in_order(evicted)[0], removal, fits)
 
 
 def _is_near(member: Member, unit: Unit, removal: Trial) -> bool:

@@ -21,8 +21,8 @@ from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.candidates import Candidates
 from dray.scheduling.eviction.disruption_budgets import DisruptionBudgets
 from dray.scheduling.eviction.removals import removals_for
+from dray.scheduling.eviction.reprieve import reprieve
 from dray.scheduling.eviction.results import EvictionResult
-from dray.scheduling.eviction.torn_groups import TornGroups
 from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.node import Node
@@ -180,28 +180,16 @@ class Preemptor:
         Returns None if a search for devices stays undecided.
         """
         units, violating = self.in_order(evicted)
-        victims: list[Pod] = []
-        staying: list[Unit] = []
-        torn = TornGroups(self._state.groups)
-        for unit in units:
-            if torn.have(unit):
-                victims += unit
-                continue
-            for pod in unit:
-                trial.restore(pod)
+        is_undecided = False
+
+        def fits(_: Unit) -> bool:
+            nonlocal is_undecided
             answer = self._algorithm.fits(cycle, node)
-            if isinstance(answer, Placement):
-                staying.append(unit)
-                continue
-            if answer is UNDECIDED:
-                return None
-            trial.evict(unit)
-            torn.add(unit)
-            victims += unit
-        for unit in filter(torn.have, staying):
-            trial.evict(unit)
-            victims += unit
-        return victims, sum(pod.uid in violating for pod in victims)
+            is_undecided = is_undecided or answer is UNDECIDED
+            return isinstance(answer, Placement)
+
+        victims = reprieve(self._state.groups, units, trial, fits)
+        return None if is_undecided else (victims, sum(pod.uid in violating for pod in victims))
 
     def in_order(self, evicted: Iterable[Unit]) -> tuple[list[Unit], set[str]]:
         """Returns the order in which units are restored, and the uids of pods whose eviction violates a budget.

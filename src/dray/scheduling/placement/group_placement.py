@@ -42,7 +42,6 @@ _MOST_EXPLAINED: Final = 64
 _ANY_NUMBER: Final = 1 << 30
 # Ways to give each kind of pods of a group a flavor that are tried.
 _MOST_JOINED: Final = 16
-_NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
 class GroupPlacer:
@@ -62,14 +61,11 @@ class GroupPlacer:
         """
         shared = _shared(cycle.claims for _, cycle in found)
         members = [self._member(queued, cycle, shared) for queued, cycle in found]
-        self._state.claims.shared = shared
-        try:
-            with self._state.what_if() as changes:
-                trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work, changes)
-                yield trial, members
-                changes.keep()
-        finally:
-            self._state.claims.shared = _NO_CLAIMS
+        with self._state.what_if() as sharing, self._state.what_if() as changes:
+            sharing.share(shared)
+            trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work, changes)
+            yield trial, members
+            changes.keep()
 
     def _member(self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key]) -> Member:
         depends_on_pods = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle))
