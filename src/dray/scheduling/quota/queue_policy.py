@@ -1,11 +1,11 @@
 """QueuePolicy: the interface between the scheduler and a queue system. Its contract is written here.
 
-A system reads its own objects and says in which queue a pod is, what of a pod counts there, whether there is room and
-which pods may be evicted so that there is. What its pods hold is counted by `QueueCharges`, which each system has one
-of. Formulas, and whether queues form a tree, are its own affair. Systems are listed in `systems.SYSTEMS`.
+A system reads its own objects. It tells which queue a pod is in, which amounts of a pod count there, whether the queue
+has quota left, and which pods may be evicted for quota. Each system has a `QueueCharges`, which counts what its pods
+hold. Formulas, and whether queues form a tree, are up to the system. Systems are listed in `systems.SYSTEMS`.
 
-Asking changes nothing. Only four things change what a system knows: its stores (objects), `charge` (what pods hold),
-its `order` (which pods wait) and its `charges`. Everything else may be asked at any time, in a trial or for an
+Questions change nothing. Only four things change the state of a system: its stores (objects), `charge` (what pods
+hold), its `order` (which pods wait) and its `charges`. Everything else may be asked at any time, in a trial or for an
 explanation too, and is answered from what is charged at that moment. A queue is known by its name; a system must accept
 the name of a queue that was deleted meanwhile wherever it is given one.
 """
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 
 PLUGIN: Final = "QueueQuota"
-"""The plugin that asks."""
+"""The name of the plugin that asks queue systems."""
 
 Store = tuple[Callable[[Object], None], Callable[[Object], None]]
-"""Takes an object that was created or changed; takes one that was deleted."""
+"""Two functions: one is called with objects that were created or changed, the other with deleted objects."""
 
 
 class Asset(NamedTuple):
-    """The unit of quota: a resource, on nodes of a flavor where it has flavors."""
+    """The unit of quota: a resource, or a resource of a flavor if the system has flavors."""
 
     flavor: str
     resource: str
 
 
 class DeviceUse(NamedTuple):
-    """Devices of one class that a claim holds, or asks for as long as it holds none."""
+    """Devices of one class that a claim holds, or requests if it is not allocated."""
 
     class_name: str
     number: int
     capacity: Mapping[str, int] = {}
-    """The capacity that the devices take, by its name."""
+    """The amounts that are taken of the devices' capacities, by name of the capacity."""
 
 
 class Member(NamedTuple):
-    """How a pod belongs to a queue system."""
+    """The queue and priority of a pod in a queue system."""
 
     queue: str
     """The queue that the pod is charged to; empty if it names one that does not exist."""
@@ -60,44 +60,44 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The facts that the scheduler needs about a queue to wake pods that wait, and to look for pods to evict."""
+    """The facts about a queue that the scheduler needs to wake waiting pods and to find pods to evict."""
 
     name: str
     root: str
     """Queues with the same root share quota."""
     limits: Mapping[str, str]
-    """The names of what pods wait for that the queue or one above it refuses, by the first argument of the reason. All
-    of it may become more when a pod of the queue ends."""
+    """The names of the quota objects that refused pods wait for, by the first argument of the reason (the queue, or a
+    queue above it). All of these may have more quota left when a pod of the queue ends."""
     related: tuple[str, ...]
-    """Names of the queues with the same root, its own included."""
+    """The names of the queues with the same root, including this queue."""
     contends: str
-    """Equal for queues whose pods may take places from each other."""
+    """A key that is equal for queues whose pods may be evicted for each other."""
     is_uniform: bool = True
     """Whether `short` has the same answer for all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Pods that want quota: one, or those of a group that start together."""
+    """Pods that want quota: a single pod, or the pods of a group that start together."""
 
     pods: tuple[Pod, ...]
-    """Empty if it is only asked whether it is worth while to try pods."""
+    """The pods that want quota; empty for the question whether it is worth trying pods at all."""
     queue: str
     wanted: Mapping[str, int]
-    """Amounts by resource."""
+    """The wanted amounts by resource."""
     priority: int
     """The priority among the pods of its queues."""
     now: float = 0.0
 
     @property
     def pod(self) -> Pod:
-        """The pod that stands for all of them: they have one priority."""
+        """The first pod, which stands for all: the pods have the same priority."""
         return self.pods[0]
 
 
 @dataclass(frozen=True, slots=True)
 class RunningUnit:
-    """Pods on nodes that are evicted together: those of a group, or a single one."""
+    """Pods on nodes that are evicted together: the pods of a group, or a single pod."""
 
     pods: tuple[Pod, ...]
     queue: str
@@ -113,29 +113,29 @@ class ReclaimTrial(Protocol):
     """Tries out evictions; the state is restored at the end."""
 
     def units(self, queues: Iterable[str]) -> list[RunningUnit]:
-        """Returns the units charged to the queues that could be evicted, without those that are ending already."""
+        """Returns the units charged to the queues that could be evicted, without units that are ending already."""
 
     def remove(self, unit: RunningUnit) -> None:
-        """Gives what the unit holds back to its queue."""
+        """Removes the unit: its quota and its nodes are free."""
 
     def restore(self, unit: RunningUnit) -> None:
-        """Undoes `remove`."""
+        """Undoes `remove` of the unit."""
 
     def is_placeable(self) -> bool:
-        """Whether the pods that ask find a place without the removed units, so that no pod is evicted in vain.
+        """Whether the pods that ask fit on nodes without the removed units, so that no pod is evicted in vain.
 
-        Costs about as much as an attempt to place the pods; to be asked when there is room in the queue."""
+        Costs about as much as an attempt to place the pods; call it only if the queue has quota."""
 
 
 class Removals(Protocol):
-    """Rules which pods may be evicted for pods that find no place."""
+    """The rules by which pods may be evicted for pods that fit on no node."""
 
     hopeless: bool
-    """Whether no pod may be evicted, as far as can be told without a look at the pods."""
+    """Whether it is certain, without checking single pods, that no pod may be evicted."""
 
     @property
     def retry_at(self) -> float:
-        """Returns the time when more may be evicted than now, if nothing else changes; infinite if never."""
+        """Returns the time when more pods may be evicted than now, if nothing else changes; infinite if never."""
 
     def may_go(self, pod: Pod) -> bool:
         """Whether the pod may be evicted."""
@@ -144,143 +144,149 @@ class Removals(Protocol):
         """Returns as many of the units as may be evicted together, the last to be evicted first."""
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
-        """Whether some of the victims end for what is due to another queue, whatever their priority."""
+        """Whether victims are evicted to reclaim what is due to another queue, whatever their priority."""
 
 
 class Evictions(Protocol):
-    """Answers what evictions can do for pods that ask. Making one must be cheap: the work is done when it is asked.
+    """Answers which evictions can help pods that ask. Creating an object must be cheap; its methods do the work.
 
-    `PriorityEvictions` is a base: pods of lower priority are evicted for a place, and none for quota."""
+    `PriorityEvictions` is a base class: pods of lower priority are evicted to free nodes, and no pods for quota."""
 
     def removals(self) -> Removals:
-        """Returns which pods may be evicted if there is quota and no place."""
+        """Returns the rules for pods that have quota but fit on no node."""
 
     def may_reclaim(self) -> bool:
-        """Whether evictions might make room in the queue. Cheap, and never wrongly no."""
+        """Whether evictions might free quota for the pods. The check must be cheap, and False must be certain."""
 
     def reclaim(self, trial: ReclaimTrial) -> tuple[list[RunningUnit], dict[Asset, int]] | None:
-        """Returns the units to evict for quota that is lacking, and what is to be reserved for the pods meanwhile; None
-        if that is impossible. No units: what is ending already is enough. Only the trial is changed, and restored by
-        its owner."""
+        """Returns the units to evict for missing quota, and the assets to reserve for the pods meanwhile; None if
+        evictions cannot help. An empty list means that pods which are ending already free enough. The method changes
+        only the trial, which its owner restores."""
 
     def may_evict(self, queue: str, priority: int, *, lacks: bool) -> bool:
-        """Whether a pod of the queue and priority that got quota may be evicted for the pods: for quota, if they
-        `lacks` it, or for the place that they did not find. Cheap, and never wrongly no."""
+        """Whether a pod of the queue and priority that got quota may be evicted for the pods: for its quota if they
+        lack quota (`lacks`), otherwise for its node. The check must be cheap, and False must be certain."""
 
     def is_hopeful(self) -> bool:
-        """Whether pods that lacked quota are worth trying: there is enough, or others may be evicted. Cheap, and never
-        wrongly no. Asked without pods."""
+        """Whether pods that lacked quota are worth trying: there is enough quota, or others may be evicted. The check
+        must be cheap, and False must be certain. The ask has no pods."""
 
     def has_room(self, reserved: Mapping[Asset, int]) -> bool:
-        """Whether pods that so much is reserved for may have it now. Cheap, and never wrongly no."""
+        """Whether pods may use the quota now that is reserved for them. The check must be cheap, and False certain."""
 
 
 class FlavorChoice(NamedTuple):
     flavors: tuple[str | None, ...]
-    """The flavors that the pods would be charged to on a node; pods of a group that are alike have the same."""
+    """The flavors that the pods would be charged to on a node; equal pods of a group have the same flavors."""
     rank: int
-    """How good the flavors are for the pods, from 0 to 100."""
+    """The score of the flavors for the pods, from 0 to 100."""
 
 
 class NodeFlavors(Protocol):
-    """What it means to a queue on which node a pod is. `OneFlavor` is for systems to which it means nothing."""
+    """How charges depend on the node of a pod. `OneFlavor` is for systems whose charges do not."""
 
     @property
     def is_tolerant(self) -> bool:
-        """Whether pods of some queue tolerate taints because of their queue."""
+        """Whether a queue adds tolerations to its pods."""
 
     def assets(
         self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int], *, reserved: bool = False
     ) -> dict[Asset, int]:
-        """Returns what amounts are charged to that the pod has on the node, or that are `reserved` for it there."""
+        """Returns the assets to charge for amounts that the pod holds on the node, or that are `reserved` for it
+        there."""
 
     def choice(self, ask: Ask, node: Node) -> FlavorChoice:
-        """Asked only if the queue is not uniform."""
+        """Returns the flavors of the pods on the node; called only if the queue is not uniform."""
 
     def tolerates(self, queue: str, node: Node, taint: Object) -> bool:
-        """Whether pods of the queue tolerate the taint of the node because of what the queue gives them there."""
+        """Whether the queue adds a toleration for the taint to its pods on the node."""
 
     def distinguishes(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
-        """Whether pods are charged differently on nodes with these labels and with the others."""
+        """Whether pods are charged differently on nodes with labels `labels` and nodes with labels `others`."""
 
 
 class QueueOrder(Protocol):
-    """Decides whose turn it is. A system without one has its pods tried by priority and arrival, as pods of no
-    queue."""
+    """Decides which pod is tried next. Pods of a system without an order are tried by priority and arrival, like pods
+    in no queue."""
 
     @property
     def revision(self) -> int:
-        """Changes when pods may have become entitled to evictions that they were not entitled to before."""
+        """A number that changes when other pods may be evicted for pods for which they could not be before."""
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
-        """Takes a pod that waits from now on; `arrival` is its place among all that wait. Returns whose turn it waits
-        for, if queues take turns. A pod may be given again, with what it says now."""
+        """Adds a waiting pod; `arrival` is its position among all waiting pods. Returns the turn that it waits for;
+        None if queues do not take turns. The pod may be added again after it changed."""
 
     def forget(self, pod: Pod) -> None:
-        """The pod does not wait any more. It may never have waited."""
+        """Removes a pod that does not wait any more, or never did."""
 
     def let_pass(self, pod: Pod) -> None:
-        """No pod has to wait for this one, which lacks something else than quota, until it is given to `wait` again."""
+        """Notes that no pod has to wait for this pod, which waits for something else than quota, until `wait` is called
+        again."""
 
     def admitted(self, pod: Pod) -> None:
-        """The pod has a place and is charged."""
+        """Notes that the pod was placed and is charged."""
 
     def sample(self, now: float) -> None:
-        """Notes what queues use, if past usage counts and it is time. Called before every attempt."""
+        """Samples the usage of queues, if past usage counts and a sample is due. Called before every attempt."""
 
     def is_held_up(self, ask: Ask) -> bool:
-        """Whether other pods of the queue are first, even if there is room for these."""
+        """Whether the pods have to wait for other pods of the queue, even if there is quota for them."""
 
     def is_entitled(self, pod: Pod) -> bool:
-        """Whether others may be evicted for the pod whatever their priority, as far as can be told cheaply."""
+        """Whether other pods may be evicted for the pod whatever their priority; a cheap check."""
 
 
 class QueuePolicy(Protocol):
     @property
     def label(self) -> str:
-        """The pod label that names the queue, and stands for the system. Empty if any pod may be in a queue."""
+        """The pod label that names the queue, which also identifies the system. Empty if any pod may be in a queue."""
 
     @property
     def stores(self) -> Mapping[str, Store]:
-        """Returns where objects of each kind that the system reads are put and removed, by the name of the kind. Pods
-        are tried again after each change. Nothing is asked before the first object came, or its kind is served."""
+        """Returns the functions that take objects of each kind that the system reads, by name of the kind. Pods are
+        tried again after each change. The system is asked nothing before its first object exists, or its kind is
+        served."""
 
     @property
     def charges(self) -> QueueCharges:
-        """Returns what its pods hold. The system makes it, and is asked by it for `member`, `amounts` and
-        `node_flavors.assets`, and told by `charge`."""
+        """Returns the charges of the system's pods. The system creates the object, which calls `member`, `amounts`,
+        `node_flavors.assets` and `charge` of the system."""
 
     @property
     def node_flavors(self) -> NodeFlavors:
-        """What it means on which node a pod is."""
+        """Returns how charges depend on the node of a pod."""
 
     @property
     def order(self) -> QueueOrder | None:
-        """Returns the order in which pods take turns; None if pods are tried as they come."""
+        """Returns the order in which pods take turns; None if pods are tried by priority and arrival."""
 
     def member(self, pod: Pod) -> Member | None:
-        """Returns the queue of a pod; None if the pod names no queue of this system. Asked most often of all, also for
-        pods on nodes: these stay in the queue that they were admitted to (`pod.admitted_to`)."""
+        """Returns the queue of a pod; None if the pod names no queue of this system. This is
+        called most often of all, also for pods on nodes: these stay in the queue that admitted them
+        (`pod.admitted_to`)."""
 
     def queue(self, name: str) -> Queue:
-        """Returns what is to be known of a queue. Asked often: a system keeps it until its objects change."""
+        """Returns the facts about a queue. This is called often, so a system keeps the answer until its objects
+        change."""
 
     def problem(self, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
-        """Returns why the pod cannot be let in whatever is free; `namespace` are the labels of its namespace. Has a
-        reason if the queue of the pod does not exist. Asked before an attempt, for each pod."""
+        """Returns why the pod cannot be admitted however much quota is free; `namespace` are the labels of its
+        namespace. There must be a reason if the queue of the pod does not exist. Called before an attempt, for each
+        pod."""
 
     def amounts(self, queue: str, pod: Pod | None, devices: Iterable[DeviceUse]) -> dict[str, int]:
-        """Returns by resource of the queue what the pod itself takes, if one is given, and what devices of claims
-        take. What the queue does not count is left out."""
+        """Returns the amounts by resource of the queue that the pod itself takes, if one is given, and that devices of
+        claims take. Resources that the queue does not count are left out."""
 
     def charge(self, queue: str, assets: Mapping[Asset, int], sign: int) -> None:
-        """Notes that pods of the queue hold so much more, or less if the sign is negative. What was charged is given
-        back as it was, also if the queue does not exist any more, and in trials often."""
+        """Adds amounts to what pods of the queue hold, or subtracts them if the sign is negative. The same amounts that
+        were charged are subtracted later, even if the queue does not exist any more. Trials do this often."""
 
     def short(self, ask: Ask, node: Node | None = None) -> Reason | None:
-        """Returns what there is too little of: wherever the pods go, or on one node. The first argument of the reason
-        is a key of the queue's `limits`. For a node it is asked only if the queue is not uniform or devices were found
-        there, and there was enough elsewhere."""
+        """Returns why there is too little quota for the pods: on all nodes, or on the given node. The first argument of
+        the reason is a key of the queue's `limits`. A node is given only if the queue is not uniform or devices were
+        found on the node, and only if there was enough quota without a node."""
 
     def evictions(self, ask: Ask) -> Evictions:
-        """Returns what evictions can do for the pods."""
+        """Returns the answers to which evictions can help the pods."""

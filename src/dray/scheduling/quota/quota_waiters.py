@@ -1,7 +1,7 @@
-"""QuotaWaiters: pods that lack quota of their queue, in the order in which they get it, and what became free.
+"""QuotaWaiters: pods that wait for quota of their queue, in order, and the quota that was freed.
 
-Those that ask for the same of one queue stand together. When quota becomes free only the first of them is woken, and
-the next when that one has got what it wants: ten thousand pods that wait cost no more than one.
+Pods that ask for the same amounts of one queue are kept together. When quota is freed only the first of them is woken,
+and the next one when the first got its quota, so that the cost does not grow with the number of waiting pods.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dray.scheduling.quota.queue_policy import Ask
 
 QUOTA: Final = "quota"
 ANY_QUEUE: Final = ObjectRef(QUOTA, "", "")
-"""What those wait for who would be helped by any change of the queues."""
+"""The object of pods that any change of the queues may help."""
 
 
 class Alike(NamedTuple):
-    """Pods that ask for the same."""
+    """The key of pods that ask for the same amounts of one queue, with the same priority."""
 
     root: str
-    """What their queue shares with others."""
+    """The root of the queues that share quota with the queue."""
     queue: str
     line: str
-    """What they say of their queue, with their namespace: several such lines may lead to one queue."""
+    """The namespace of the pods and the queue name in their label. Several of these may stand for one queue."""
     priority: int
     wanted: frozenset[tuple[str, int]]
 
@@ -35,26 +35,25 @@ def alike(root: str, line: str, ask: Ask) -> Alike:
 
 
 class QuotaChanges(NamedTuple):
-    """What became possible for pods that lack quota, or wait for their turn."""
+    """Changes since the last question that may help pods which lack quota or wait for their turn."""
 
     ready: Sequence[str]
-    """Pods by uid that may have quota now."""
+    """The uids of pods that may have quota now."""
     freed: frozenset[ObjectRef]
-    """Quotas of which there is more than before."""
+    """The objects that stand for quota of which more is free than before."""
 
 
 class QuotaWaiters:
     def __init__(self, is_waiting: Callable[[str], bool]) -> None:
-        """`is_waiting` tells of a pod by its uid whether it would find out that it has to wait on, whatever became
-        free."""
+        """`is_waiting` tells whether the pod with a uid has to wait on, whatever quota was freed."""
         self._is_waiting = is_waiting
         self._ready: list[str] = []
         self._freed: set[ObjectRef] = set()
         self._waiting: dict[Alike, list[tuple[int, str]]] = {}
         self._places: dict[str, Alike] = {}
-        """By pod uid, where it stands; entries above of pods that stand elsewhere by now are passed over."""
+        """The key under which a pod waits, by uid. Entries of `_waiting` with another key are outdated, and skipped."""
         self._called: dict[str, Alike] = {}
-        """By uid, pods that were woken and have not asked for quota since."""
+        """Pods that were woken and have not asked for quota since, by uid, with their keys."""
         self._arrivals: dict[str, int] = {}
 
     def arrive(self, uid: str, arrival: int) -> None:
@@ -66,36 +65,36 @@ class QuotaWaiters:
         heappush(self._waiting.setdefault(key, []), (self._arrivals.get(uid, 0), uid))
 
     def granted(self, uid: str, key: Alike) -> None:
-        """There is quota for the pod: there may be for the next of its kind."""
+        """Notes that the queue has quota for the pod, and wakes the next pod with the same key."""
         self._called.pop(uid, None)
         self._places.pop(uid, None)
         if key in self._waiting:
             self._wake_first(key)
 
     def passed(self, uid: str) -> None:
-        """The pod does not ask for quota, though it may have been woken for that: it is the turn of the next."""
+        """Notes that the pod does not ask for quota, and wakes the next pod if this pod was woken for quota."""
         key = self._called.pop(uid, None)
         if key is not None and key in self._waiting:
             self._wake_first(key)
 
     def free(self, root: str, is_hopeful: Callable[[str, int, Iterable[tuple[str, int]]], bool]) -> None:
-        """There is more for all below a root; `is_hopeful` tells of a queue whether pods of a priority may get there
-        what they want."""
+        """Notes that quota below a root was freed. `is_hopeful` tells whether pods of a queue and priority may get what
+        they want."""
         self._freed.add(ObjectRef(QUOTA, "", root))
-        for key in [each for each in self._waiting if each.root == root]:
+        for key in [key for key in self._waiting if key.root == root]:
             if is_hopeful(key.queue, key.priority, key.wanted):
                 self._wake_first(key)
 
     def wake(self, uids: Iterable[str]) -> None:
-        """The pods are to be tried, whatever they wait for."""
+        """Wakes the pods, whatever they wait for."""
         self._ready += uids
 
     def free_all(self) -> None:
-        """Queues may take pods now that they did not take before."""
+        """Notes that queues may admit pods now that they rejected before."""
         self._freed.add(ANY_QUEUE)
 
     def pop(self) -> QuotaChanges | None:
-        """Returns what became possible since this was asked last; None if nothing did."""
+        """Returns the changes since the last call; None if there are none."""
         if not self._ready and not self._freed:
             return None
         changes = QuotaChanges(self._ready, frozenset(self._freed))

@@ -1,9 +1,9 @@
-"""ReclaimWaiters: pods of queues that may have others removed once these take something.
+"""ReclaimWaiters: refused pods for which other pods may be evicted once these take quota.
 
-A pod that had quota and found no place may reclaim both when others take that quota, or more than their share. A pod
-that lacked quota and found nobody to take it from may once somebody takes some who has to give way to it. The first of
-those that ask for the same is tried again then. There may be thousands of kinds: a few are looked at at a time, in
-turn.
+A pod that had quota but fit on no node may reclaim both when other pods take that quota, or more than their share. A
+pod that lacked quota and found no pods to evict may find some once a pod takes quota that may be evicted for it. Then
+the first of the pods that ask for the same is tried again. There may be thousands of kinds of such pods, so a limited
+number of kinds is checked at a time, in turn.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Final, NamedTuple
 
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
 
-# Kinds that are looked at at a time, each of which costs some microseconds.
+# The number of kinds that are checked at a time; each takes some microseconds.
 _MOST: Final = 64
 
 
 class _Kind(NamedTuple):
-    """What pods ask for that can be helped at the same time."""
+    """The key of pods that ask for the same, so that the same change may help them."""
 
     queue: str
     priority: int
     wanted: frozenset[tuple[str, int]]
     lacks: bool
+    """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
 
 
 class _Asked(NamedTuple):
@@ -38,19 +39,19 @@ Root = tuple[str, str]
 class ReclaimWaiters:
     def __init__(self) -> None:
         self._kinds: dict[Root, OrderedDict[_Kind, OrderedDict[str, _Asked]]] = {}
-        """The last by pod uid, in the order in which they were refused."""
+        """The refused pods by root and kind, then by uid in the order in which they were refused."""
         self._places: dict[str, tuple[Root, _Kind]] = {}
         self._unchecked: dict[Root, int] = {}
-        """Where somebody took quota, how many kinds have not been looked at since."""
+        """The number of kinds of a root that were not checked since a pod took quota there."""
         self._takers: dict[Root, dict[str, int]] = {}
-        """Who that was: queues, and the lowest priority."""
+        """The queues whose pods took quota since, each with the lowest priority of these pods."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
     def add(self, policy: QueuePolicy, ask: Ask, *, lacks: bool) -> None:
-        """The first of the pods stands for all that are placed with it; `lacks` tells whether it was quota that they
-        lacked."""
+        """Adds refused pods; the first of them stands for all that are placed together. `lacks` tells whether they
+        lacked quota."""
         uid = ask.pod.uid
         self.remove(uid)
         root = policy.label, policy.queue(ask.queue).root
@@ -77,7 +78,7 @@ class ReclaimWaiters:
         self._takers.clear()
 
     def take(self, policy: QueuePolicy, queue: str, priority: int) -> None:
-        """A pod of the queue took quota."""
+        """Notes that a pod of the queue took quota."""
         root = policy.label, policy.queue(queue).root
         if root in self._kinds:
             self._unchecked[root] = len(self._kinds[root])
@@ -86,12 +87,12 @@ class ReclaimWaiters:
 
     @property
     def is_checked(self) -> bool:
-        """Whether all were looked at since somebody took quota."""
+        """Whether all kinds were checked since a pod took quota."""
         return not self._unchecked
 
     def pop(self) -> list[str]:
-        """By uid, one of each kind that may be helped, of those whose turn it is to be looked at; they are not
-        remembered any longer."""
+        """Checks the next kinds. Returns the uid of the first pod of each kind for which pods may be evicted now, and
+        removes these pods."""
         found: list[str] = []
         left = _MOST
         for root in list(self._unchecked):
@@ -107,7 +108,8 @@ class ReclaimWaiters:
         return found
 
     def _check_next(self, root: Root) -> str:
-        """The first pod of the next kind if it may be helped."""
+        """Checks the next kind; returns the uid of its first pod if pods may be evicted for it, otherwise an empty
+        string."""
         kind = next(iter(self._kinds[root]))
         self._kinds[root].move_to_end(kind)
         uid, (policy, ask) = next(iter(self._kinds[root][kind].items()))
