@@ -38,7 +38,11 @@ def refused(file, data):
 
 
 def test_what_was_written_is_read_again(file):
-    assert read(file) == snapshot()
+    found = read(file)
+    assert found.header == snapshot().header
+    stored = found.objects["v1", "Pod"]
+    assert [each.key for each in stored] == [("d", "a"), ("d", "b")]
+    assert [json.loads(each.json) for each in stored] == snapshot().objects["v1", "Pod"]
     assert [path.name for path in file.parent.iterdir()] == ["s"]
 
 
@@ -69,10 +73,12 @@ def test_damage_is_refused(file):
         (b"\xff\xfe", "line 2 is damaged"),
         (b"[" * 100_000, "line 2 is damaged"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "line 2 is damaged"),
-        (b'{"apiVersion":"v1","kind":"Pod"}', "an object without metadata.name"),
-        (b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":1}}', "an object without metadata.name"),
-        (b'{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}', "'Secret' is not in the header"),
-        (b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}', "'Node' is not in the header"),
+        (b'{"apiVersion":"v1","kind":"Pod"}', "missing required field `object`"),
+        (b'{"apiVersion":"v1","kind":"Pod","object":7}', "Expected `object`"),
+        (b'{"apiVersion":"v1","kind":"Pod","object":{"metadata":{"name":1}}}', "Expected `str`"),
+        (b'{"apiVersion":"v1","kind":"Pod","object":{"metadata":{"name":"a"},"spec":' + b"[" * 100_000, "is damaged"),
+        (b'{"apiVersion":"v1","kind":"Secret","object":{"metadata":{"name":"a"}}}', "'Secret' is not in the header"),
+        (b'{"apiVersion":"v1","kind":"Node","object":{"metadata":{"name":"a"}}}', "'Node' is not in the header"),
     ],
 )
 def test_hostile_lines_are_refused(file, line, told):

@@ -1,7 +1,7 @@
 """The file of a snapshot: JSON lines, compressed with gzip.
 
 The first line is the header: format and version, when the snapshot was taken, and the kinds that the server has, each
-with its number of objects or with what the server said when it refused to list them. Each line after it is an object.
+with its number of objects or with what the server said when it refused to list them. Each line after it has an object.
 A file that is damaged, cut short, too large or of another version is refused with a `SnapshotError` of one line.
 """
 
@@ -12,11 +12,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object
 from dray.process.memory import loading
 
 FORMAT: Final = "snapshot.dray.dev"
@@ -75,6 +75,33 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By apiVersion and kind, which the objects themselves do not have, as in a list of an API server."""
 
 
+class StoredObject(NamedTuple):
+    """An object of a file: its key, and the object as JSON. Most are only passed on, so they are not decoded."""
+
+    key: Key
+    json: bytes
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True):
+    header: Header
+    objects: dict[tuple[str, str], list[StoredObject]]
+
+
+class _Line(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    object: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
 class _Version(msgspec.Struct, frozen=True):
     format: str = ""
     version: Any = None
@@ -82,7 +109,8 @@ class _Version(msgspec.Struct, frozen=True):
 
 _header: Final = msgspec.json.Decoder(Header)
 _version: Final = msgspec.json.Decoder(_Version)
-_object: Final = msgspec.json.Decoder(dict[str, Any])
+_line: Final = msgspec.json.Decoder(_Line)
+_named: Final = msgspec.json.Decoder(_Named)
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -94,7 +122,7 @@ def write(snapshot: Snapshot, path: Path) -> int:
             file.write(_encoder.encode(snapshot.header) + b"\n")
             for (api_version, kind), objects in snapshot.objects.items():
                 named = {"apiVersion": api_version, "kind": kind}
-                file.writelines(_encoder.encode({**named, **each}) + b"\n" for each in objects)
+                file.writelines(_encoder.encode({**named, "object": each}) + b"\n" for each in objects)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -102,13 +130,13 @@ def write(snapshot: Snapshot, path: Path) -> int:
     return path.stat().st_size
 
 
-def read(path: Path) -> Snapshot:
+def read(path: Path) -> StoredSnapshot:
     """Raises SnapshotError."""
     try:
         with loading(), gzip.open(path, "rb") as file:
             lines = _lines(file)
             header = _read_header(next(lines, b""))
-            return Snapshot(header, _read_objects(header, lines))
+            return StoredSnapshot(header, _read_objects(header, lines))
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
     except gzip.BadGzipFile as error:
@@ -144,23 +172,20 @@ def _read_header(line: bytes) -> Header:
         raise SnapshotError(f"damaged header: {error}") from None
 
 
-def _read_objects(header: Header, lines: Iterator[bytes]) -> dict[tuple[str, str], list[Object]]:
-    found: dict[tuple[str, str], list[Object]] = {
+def _read_objects(header: Header, lines: Iterator[bytes]) -> dict[tuple[str, str], list[StoredObject]]:
+    found: dict[tuple[str, str], list[StoredObject]] = {
         (kind.api_version, kind.kind): [] for kind in header.kinds if kind.refusal is None
     }
     for number, line in enumerate(lines, 2):
         try:
-            obj = _object.decode(line)
+            read = _line.decode(line)
+            metadata = _named.decode(read.object).metadata
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SnapshotError(f"line {number} is damaged: {error or 'nested too deep'}") from None
-        metadata = obj.get("metadata")
-        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-            raise SnapshotError(f"line {number} is damaged: an object without metadata.name")
-        key = (str(obj.pop("apiVersion", "")), str(obj.pop("kind", "")))
-        objects = found.get(key)
+        objects = found.get((read.api_version, read.kind))
         if objects is None or number > MOST_OBJECTS:
-            raise SnapshotError(f"line {number} is damaged: {key[1][:40]!r} is not in the header")
-        objects.append(obj)
+            raise SnapshotError(f"line {number} is damaged: {read.kind[:40]!r} is not in the header")
+        objects.append(StoredObject((metadata.namespace, metadata.name), bytes(read.object)))
     expected = Counter({(kind.api_version, kind.kind): kind.objects for kind in header.kinds})
     for key, objects in found.items():
         if len(objects) != expected[key]:

@@ -7,15 +7,15 @@ snapshot was taken is refused in the same words. There are no watches, logs or w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 
-from dray.api.objects import Object, key_of, mapping
+from dray.api.objects import Object, mapping
 from dray.client.errors import ConnectionFailed
 from dray.client.transport import Answer, Request, Stream
-from dray.snapshot.files import ListedKind, Snapshot
+from dray.snapshot.files import ListedKind, StoredObject, StoredSnapshot
 
 _JSON: Final = {"content-type": "application/json"}
 
@@ -23,7 +23,7 @@ _JSON: Final = {"content-type": "application/json"}
 class SnapshotTransport:
     watch_seconds = 0.0
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: StoredSnapshot) -> None:
         self._snapshot = snapshot
         self._kinds = {(each.group, each.version, each.plural): each for each in snapshot.header.kinds}
 
@@ -68,26 +68,33 @@ class SnapshotTransport:
             return _missing(kind)
         objects = self._objects(kind)
         if namespace:
-            objects = [each for each in objects if key_of(each)[0] == namespace]
+            objects = [each for each in objects if each.key[0] == namespace]
         if selector := query.get("fieldSelector", ""):
             wanted = [part.partition("=") for part in selector.split(",")]
-            objects = [each for each in objects if all(_field(each, path) == value for path, _, value in wanted)]
+            objects = [each for each in objects if _matches(each, wanted)]
         metadata = {"resourceVersion": kind.resource_version}
-        listed = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": metadata, "items": objects}
-        return _answer(200, listed)
+        head = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": metadata}
+        items = b",".join([each.json for each in objects])
+        return Answer(200, _JSON, msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}")
 
     def _get(self, group: str, version: str, plural: str, key: tuple[str, str]) -> Answer:
         kind = self._kinds.get((group, version, plural))
         if kind is None or kind.refusal is not None:
             return _missing(kind)
-        found = next((each for each in self._objects(kind) if key_of(each) == key), None)
+        found = next((each for each in self._objects(kind) if each.key == key), None)
         if found is None:
             qualified = f"{plural}.{group}" if group else plural
             return _status(404, "NotFound", f'{qualified} "{key[1]}" not found')
-        return _answer(200, {"apiVersion": kind.api_version, "kind": kind.kind, **found})
+        document = msgspec.json.decode(found.json, type=dict[str, Any])
+        return _answer(200, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
 
-    def _objects(self, kind: ListedKind) -> list[Object]:
+    def _objects(self, kind: ListedKind) -> list[StoredObject]:
         return self._snapshot.objects[kind.api_version, kind.kind]
+
+
+def _matches(stored: StoredObject, wanted: list[tuple[str, str, str]]) -> bool:
+    obj = msgspec.json.decode(stored.json, type=dict[str, Any])
+    return all(_field(obj, path) == value for path, _, value in wanted)
 
 
 def _field(obj: Object, path: str) -> str:
