@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -166,3 +169,41 @@ def test_wrong_files_and_options_are_named(run: Dray, server: Server, tmp_path: 
     unwritable = run("snapshot", "-o", str(tmp_path / "no/where"), "--kubeconfig", str(tmp_path / "kubeconfig"))
     assert unwritable.exit_code == 2
     assert "cannot write" in unwritable.stderr
+
+
+ODD = (None, 7, -1.5, "", "x", "9" * 5000, [], {}, [7], {"a": 7}, True)
+
+
+def changed_somewhere(value: Any, random: Random) -> Any:
+    """Returns the value with something odd in one place."""
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        name = random.choice(sorted(value))
+        return {**value, name: changed_somewhere(value[name], random)}
+    if isinstance(value, list) and value and random.random() < 0.9:
+        place = random.randrange(len(value))
+        return [*value[:place], changed_somewhere(value[place], random), *value[place + 1 :]]
+    return random.choice(ODD)
+
+
+def test_objects_that_no_server_would_store_give_an_error_and_no_traceback(
+    run: Dray, server: Server, tmp_path: Path
+) -> None:
+    server.apply(claim("c1") + claim("c2", 9) + pod("p1", "resourceClaimName: c1") + pod("p2", "resourceClaimName: c2"))
+    server.hold("c1", "p1", "a", "gpu-1")
+    header, *lines = gzip.decompress(Path(server.snapshot()).read_bytes()).splitlines()
+    wanted = [number for number, line in enumerate(lines) if json.loads(line)["kind"] not in ("Namespace", "Event")]
+    deep = lines.copy()
+    deep[wanted[0]] = lines[wanted[0]][:-2] + b',"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    worlds = [deep]
+    random = Random(7)
+    for _ in range(60):
+        number = random.choice(wanted)
+        line = json.loads(lines[number])
+        line["object"] = changed_somewhere(line["object"], random)
+        worlds.append([*lines[:number], json.dumps(line).encode(), *lines[number + 1 :]])
+    file = tmp_path / "odd.snapshot"
+    commands = (("devices",), ("topology",), ("queue",), ("explain", "pod/p2"), ("plan", "--drain", "a"))
+    for world in worlds:
+        file.write_bytes(gzip.compress(b"\n".join([header, *world]) + b"\n"))
+        result = run(*random.choice(commands), "--snapshot", str(file))
+        assert result.exit_code in (0, 1, 2, 3)

@@ -77,6 +77,7 @@ def test_damage_is_refused(file):
         (b'{"apiVersion":"v1","kind":"Pod","object":7}', "Expected `object`"),
         (b'{"apiVersion":"v1","kind":"Pod","object":{"metadata":{"name":1}}}', "Expected `str`"),
         (b'{"apiVersion":"v1","kind":"Pod","object":{"metadata":{"name":"a"},"spec":' + b"[" * 100_000, "is damaged"),
+        (b'{"apiVersion":"v1","kind":"Pod","object":{"metadata":{"name":"a"},"spec":7}}', "spec is not a mapping"),
         (b'{"apiVersion":"v1","kind":"Secret","object":{"metadata":{"name":"a"}}}', "'Secret' is not in the header"),
         (b'{"apiVersion":"v1","kind":"Node","object":{"metadata":{"name":"a"}}}', "'Node' is not in the header"),
     ],

@@ -1,15 +1,17 @@
 """Suggestions: the smallest changes with which everything fits, found by trying.
 
-Candidates come in order of size: something the manifests could do without, fewer devices or pods, a pod that ends, more
-quota or another queue, and last a machine. Each is a change of the scene that is played as the plan itself was. The
-search ends after enough were found, or when its budget of tries or seconds is spent.
+Candidates come in order of size: something the manifests could do without, fewer devices or pods, another queue; then
+more quota, a pod that ends and machines, in turn, so that none of them uses up the budget alone. Each is a change of
+the scene that is played as the plan itself was. The search ends after enough were found, or when its budget of tries or
+seconds is spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
+from typing import Final
 
 from dray.planning.changes import Change
 from dray.planning.cluster_candidates import freed_pods, further_machines, further_quota, other_queues
@@ -18,6 +20,9 @@ from dray.planning.playing import Evicted, Played
 from dray.planning.scene import Scene
 from dray.planning.tries import Tries
 from dray.scheduling.scheduler import Options
+
+_LARGE: Final = ("SetQuota", "FreePod", "AddMachines")
+"""Kinds of changes that are tried in turn, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,20 @@ def suggest(scene: Scene, played: Played, options: Options, budget: Budget, cloc
     left = (each for each in candidates(scene, played) if each.kind not in found)
     while batch := list(islice(left, tries.at_a_time)):
         if tried >= budget.tries or clock() >= end or len(found) >= budget.found:
-            return Search(tuple(found.values()), tried, exhausted=False)
+            return Search(_ordered(found), tried, exhausted=False)
         outcomes = tries.outcomes(batch, end - clock())
         tried += len(batch)
         for change, outcome in zip(batch, outcomes, strict=True):
             if outcome is not None and outcome.fits and change.kind not in found:
                 found[change.kind] = Suggestion(change, outcome.evicted)
-    return Search(tuple(found.values()), tried, exhausted=True)
+    return Search(_ordered(found), tried, exhausted=True)
+
+
+def _ordered(found: Mapping[str, Suggestion]) -> tuple[Suggestion, ...]:
+    def size(each: Suggestion) -> int:
+        return _LARGE.index(each.change.kind) + 1 if each.change.kind in _LARGE else 0
+
+    return tuple(sorted(found.values(), key=size))
 
 
 def candidates(scene: Scene, played: Played) -> Iterator[Change]:
@@ -70,7 +82,10 @@ def candidates(scene: Scene, played: Played) -> Iterator[Change]:
         fewer_pods(scene, played),
         other_classes(scene, waiting),
         other_queues(scene, waiting),
-        further_quota(scene, waiting),
-        freed_pods(scene, waiting),
-        further_machines(scene),
+        _in_turn(further_quota(scene, waiting), freed_pods(scene, waiting), further_machines(scene)),
     )
+
+
+def _in_turn(*several: Iterator[Change]) -> Iterator[Change]:
+    for each in zip_longest(*several):
+        yield from (change for change in each if change is not None)

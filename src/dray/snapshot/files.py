@@ -100,6 +100,8 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 class _Named(msgspec.Struct, frozen=True):
     metadata: _Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -179,13 +181,16 @@ def _read_objects(header: Header, lines: Iterator[bytes]) -> dict[tuple[str, str
     for number, line in enumerate(lines, 2):
         try:
             read = _line.decode(line)
-            metadata = _named.decode(read.object).metadata
+            named = _named.decode(read.object)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SnapshotError(f"line {number} is damaged: {error or 'nested too deep'}") from None
+        for member, value in (("spec", named.spec), ("status", named.status)):
+            if not bytes(value).startswith(b"{"):
+                raise SnapshotError(f"line {number} is damaged: {member} is not a mapping")
         objects = found.get((read.api_version, read.kind))
         if objects is None or number > MOST_OBJECTS:
             raise SnapshotError(f"line {number} is damaged: {read.kind[:40]!r} is not in the header")
-        objects.append(StoredObject((metadata.namespace, metadata.name), bytes(read.object)))
+        objects.append(StoredObject((named.metadata.namespace, named.metadata.name), bytes(read.object)))
     expected = Counter({(kind.api_version, kind.kind): kind.objects for kind in header.kinds})
     for key, objects in found.items():
         if len(objects) != expected[key]:
