@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from dray.api.objects import Object
 from dray.scheduling.model.actions import Preemption
@@ -33,8 +33,7 @@ class Remedy(Enum):
     """Nothing helps but a change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unmet:
+class Unmet(NamedTuple):
     """What pods asked for in vain. They are tried again when others take it that have to give way to them."""
 
     policy: QueuePolicy
@@ -43,8 +42,7 @@ class Unmet:
     """Whether the pods lacked quota, rather than a place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     remedy: Remedy
     diagnosis: Diagnosis | GroupDiagnosis | None = None
     """Why no node fits; None only for PLACE and GATE."""
