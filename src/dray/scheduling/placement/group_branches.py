@@ -29,22 +29,22 @@ class Branch:
     least: int = 0
     """How many of the children must have their minimum of pods."""
     taken: list[Node] = field(default_factory=list)
-    """The nodes of its pods that are placed already."""
+    """The nodes of the group's pods that are placed already."""
     expected: int = 0
-    """For how many pods its domain must have room, counting pods that will come later."""
+    """The number of pods that the domain of the branch must have room for, including pods that are created later."""
     planned: Domain | None = None
     """The domain that is tried first."""
 
     @property
     def counts(self) -> bool:
-        """Whether it has its minimum without any further pod."""
+        """Whether the branch has its minimum of pods without any further pod."""
         if not self.children:
             return self.need == 0
         return sum(child.counts for child in self.children) >= self.least
 
     @property
     def size(self) -> int:
-        """The number of pods to be placed, those of all branches below included."""
+        """The number of pods to be placed, including those of all branches below."""
         return len(self.members) + sum(child.size for child in self.children)
 
     @property
@@ -81,7 +81,7 @@ def branch_of(group: Group, members: Mapping[GroupKey, list[Member]], state: Sta
         return _sliced(leaf, running, state) if group.topology.slices else leaf
     levels = topology.finest
     branches = [branch_of(child, members, state, levels) for child in children if _has_members(groups, child, members)]
-    # The largest are the hardest to place.
+    # Large branches are placed first, since they are hardest to place.
     branches.sort(key=lambda branch: -branch.size)
     others = sum(groups.is_started(child) for child in children if not _has_members(groups, child, members))
     least = max(0, max(1, group.min_groups) - others)

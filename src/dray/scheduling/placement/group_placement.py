@@ -40,7 +40,7 @@ from dray.scheduling.waiting.queued_pods import QueuedPod
 # If more pods than this fit, they are not placed in a trial only to explain what the next one lacks.
 _MOST_EXPLAINED: Final = 64
 _ANY_NUMBER: Final = 1 << 30
-# Ways to give each kind of pods of a group a flavor that are tried.
+# The maximum number of ways to give each kind of pods of a group a flavor.
 _MOST_JOINED: Final = 16
 
 
@@ -141,7 +141,8 @@ class GroupPlacer:
         return classes.tiers(requirements, self._state) if requirements is not None else ()
 
     def _parts(self, branch: Branch, nodes: Mapping[int, Node]) -> Sequence[Mapping[int, Node]]:
-        """Splits the nodes by the flavors of the queue: all pods of a group, running ones included, use the same.
+        """Splits the nodes by the flavors of the queue: all pods of a group, including running pods, use the same
+        flavors.
 
         If that is impossible, each kind of pods uses flavors of its own.
         """

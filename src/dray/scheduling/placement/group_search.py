@@ -18,7 +18,7 @@ from dray.scheduling.placement.group_trial import NOTHING_LEFT_OUT, GroupTrial, 
 from dray.scheduling.placement.packing import Place, spread_over
 
 Rooms = Mapping[int, int]
-"""For how many pods of a kind a node has room at most, by node number."""
+"""The maximum number of pods of a kind that fit on a node, by node number."""
 
 
 @dataclass(eq=False, slots=True)
@@ -39,12 +39,12 @@ class Kind:
 
     @property
     def bound(self) -> int:
-        """The maximum number of its pods that can be placed, by counting room."""
+        """The maximum number of pods of the kind that can be placed, by counting room."""
         return min(len(self.members), sum(self.rooms.values()))
 
     @property
     def order(self) -> list[int]:
-        """The nodes with room: those with the most room first, then those with the best score."""
+        """The nodes with room, sorted by room (the most first), then by score (the best first)."""
         if self._order is None:
             rooms, scores = self.rooms, self.scores
             self._order = sorted(rooms, key=lambda number: (-rooms[number], -scores.get(number, 0), number))
@@ -79,7 +79,7 @@ class GroupSearch:
         if bound < need:
             self.best = max(self.best, bound)
             return
-        # Kinds with the least spare room first.
+        # Kinds with the least spare room are placed first.
         self._kinds = sorted(kinds, key=lambda kind: (sum(kind.rooms.values()) - len(kind.members), len(kind.rooms)))
         self._members = [member for kind in self._kinds for member in kind.members]
         if thorough and self.alone:

@@ -1,10 +1,10 @@
-"""GroupTrial: pods of a group placed in thought, one after the other, each of which can be taken back.
+"""GroupTrial: assumes pods of a group on nodes, one after the other, and can undo each of them.
 
-A pod that finds no devices on a node where others of its group are gets them by arranging the devices of all of them
-anew: pods that came first may have taken what only the last could use.
+If a pod finds no devices on a node with other pods of its group, devices are searched again for all of these pods
+together: the first pods may have taken devices that only the last pod can use.
 
-Devices can be left out of what a pod may get, those for claims that it shares with others and its own apart: so each
-way to give it devices that other nodes see too can be tried.
+Devices can be excluded for a pod, for shared claims and for its own claims separately. This way all combinations of
+devices that several nodes reach can be tried.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from dray.scheduling.plugins.dynamic_resources import DynamicResources, Found, r
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
-# Units of work for asking one node about one pod, beside the search for devices.
+# Units of work for filtering one node for one pod, without the search for devices.
 _STEP: Final = 60
 LeftOut = frozenset[tuple[bool, DeviceID]]
-"""Devices that a pod is not to get; True for those that are meant for the claims it shares."""
+"""Devices that a pod must not get; True if that is for its shared claims, False for its own claims."""
 NOTHING_LEFT_OUT: Final[LeftOut] = frozenset()
 
 
@@ -46,12 +46,13 @@ class Member:
     queued: QueuedPod
     cycle: Cycle
     kind: Hashable
-    """Equal for those that are interchangeable."""
+    """A key that is equal for interchangeable pods."""
     shares: bool
-    """Whether it uses a claim that others of the group use too and that has no devices yet."""
+    """Whether the pod uses an unallocated claim that other pods of the group use too."""
     depends_on_pods: bool
-    """Whether it depends on pods on other nodes."""
+    """Whether filters of the pod depend on pods on other nodes."""
     placement: Placement | None = None
+    """The node and devices on which the pod is assumed; None if it is not placed."""
 
 
 class GroupTrial:
@@ -71,18 +72,18 @@ class GroupTrial:
         self._work = work
         self._changes = changes
         self._on: dict[int, list[Member]] = {}
-        """Members by the node on which they are in thought."""
+        """The members that are assumed on a node, by node number."""
         self.revision = 0
-        """Changes with every pod that comes to a node or leaves one."""
+        """Incremented when a member is added to or removed from a node."""
         self.error: Status | None = None
-        """What a node said that cannot be judged."""
+        """The last error of a filter, which ends the attempt."""
 
     def step(self) -> None:
-        """Something is tried that takes work. Raises WorkExhausted."""
+        """Spends the work of one step. Raises WorkExhausted."""
         self._work.spend(_STEP)
 
     def add(self, member: Member, node: Node, left_out: LeftOut = NOTHING_LEFT_OUT) -> Status | None:
-        """Raises WorkExhausted."""
+        """Assumes the member on the node; returns the rejection if it does not fit. Raises WorkExhausted."""
         self.step()
         if member.shares and (status := self._framework.prefilter(member.cycle)) is not None:
             return status
@@ -107,36 +108,36 @@ class GroupTrial:
         return self._rearrange([*others, member], node, answer) if others else answer
 
     def lacks_quota(self, member: Member, node: Node) -> bool:
-        """Whether the queue of the pod has too little left for it, whichever devices it gets on the node."""
+        """Whether the queue of the pod has too little quota for it on the node, whichever devices it gets."""
         asked = member.cycle.data.get(QueueQuota.name)
         return isinstance(asked, QueuedAsk) and asked.policy.short(asked.ask, node) is not None
 
     def _is_mixed(self, member: Member) -> bool:
-        """Whether it needs devices for claims that it shares, and for others of its own."""
+        """Whether the pod needs devices for shared claims and for claims of its own."""
         claims, shared = member.cycle.claims, self._state.claims.shared
-        number = sum(key_of(each) in shared for each in claims.unallocated)
+        number = sum(key_of(claim) in shared for claim in claims.unallocated)
         return 0 < number < len(claims.unallocated) and not claims.demand.extended
 
     def _in_parts(self, cycle: Cycle, node: Node, left_out: LeftOut) -> Placement | Status:
-        """Devices for the claims that it shares first, and then for its own."""
+        """Searches for devices for the shared claims first, and then for the pod's own claims."""
         claims, shared = cycle.claims, self._state.claims.shared
         parts, held = [], list[Object]()
         try:
             for part in (True, False):
-                own = tuple(each for each in claims.unallocated if (key_of(each) in shared) is part)
+                own = tuple(claim for claim in claims.unallocated if (key_of(claim) in shared) is part)
                 cycle.claims = replace(claims, unallocated=own, demand=NO_DEMAND)
-                with self._without(each for each in left_out if each[0] is part), self._holding("<own>", held):
+                with self._without(device for device in left_out if device[0] is part), self._holding("<own>", held):
                     answer = self._algorithm.fits(cycle, node)
                 if isinstance(answer, Status):
                     return answer
                 assert answer.devices.allocation is not None
                 parts.append(answer.devices.allocation)
-                held += [each for result in parts[-1].results for each in allocation_results(result)]
+                held += [device for result in parts[-1].results for device in allocation_results(result)]
         finally:
             cycle.claims = claims
         keys, found = (
-            [each for part in parts for each in part.claims],
-            [each for part in parts for each in part.results],
+            [key for part in parts for key in part.claims],
+            [result for part in parts for result in part.results],
         )
         merged = Allocation(parts[0].node, tuple(keys), tuple(found))
         if (status := self._devices.plan(cycle, node, merged, None)) is not None:
@@ -145,55 +146,58 @@ class GroupTrial:
         return Placement(node, cycle, cycle.devices)
 
     def _movable(self, node: Node) -> list[Member]:
-        """Those on the node that could have other devices; whoever got devices that others share first."""
-        here = [each for each in self._on.get(node.number, ()) if each.cycle.claims.demand]
-        return sorted(here, key=lambda each: not self._provided(each))
+        """Returns the members on the node that could get other devices; members that got devices of shared claims
+        first."""
+        here = [member for member in self._on.get(node.number, ()) if member.cycle.claims.demand]
+        return sorted(here, key=lambda member: not self._provided(member))
 
     def _provided(self, member: Member) -> dict[Key, Object]:
-        """What it got for claims that it shares with others."""
+        """Returns the allocations of shared claims that were found for the member, by claim."""
         shared = self._state.claims.shared
         found = results(member.placement.devices) if member.placement is not None else {}
         return {key: result for key, result in found.items() if key in shared}
 
     def _rearrange(self, members: Sequence[Member], node: Node, status: Status) -> Status | None:
-        """All of them on the node, the last one too; `status` where that cannot be."""
-        before = [(each, each.placement) for each in members[:-1]]
-        elsewhere = any(each.shares for number, on in self._on.items() if number != node.number for each in on)
-        kept = {id(each): self._provided(each) for each in members[:-1]} if elsewhere else {}
-        for each in members[:-1]:
-            self.remove(each)
+        """Places all members on the node, of which the last is not placed yet; returns `status` if that is
+        impossible."""
+        before = [(member, member.placement) for member in members[:-1]]
+        elsewhere = any(member.shares for number, on in self._on.items() if number != node.number for member in on)
+        kept = {id(member): self._provided(member) for member in members[:-1]} if elsewhere else {}
+        for member in members[:-1]:
+            self.remove(member)
         found = self._together(members, node, {key: result for mine in kept.values() for key, result in mine.items()})
         if not isinstance(found, Status):
-            for each, (allocation, extended) in zip(members, found, strict=True):
-                self._renew(each)
-                allocation = _joined(node, kept.get(id(each), {}), allocation)
-                if self._devices.plan(each.cycle, node, allocation, extended) is not None:
+            for member, (allocation, extended) in zip(members, found, strict=True):
+                self._renew(member)
+                allocation = _joined(node, kept.get(id(member), {}), allocation)
+                if self._devices.plan(member.cycle, node, allocation, extended) is not None:
                     break
-                assert each.cycle.devices is not None
-                self._assume(each, Placement(node, each.cycle, each.cycle.devices))
+                assert member.cycle.devices is not None
+                self._assume(member, Placement(node, member.cycle, member.cycle.devices))
             else:
                 return None
-        for each in members:
-            self.remove(each)
-        for each, placement in before:
+        for member in members:
+            self.remove(member)
+        for member, placement in before:
             assert placement is not None
-            self._renew(each)
-            self._assume(each, placement)
+            self._renew(member)
+            self._assume(member, placement)
         return status
 
     def _together(self, members: Sequence[Member], node: Node, kept: Mapping[Key, Object]) -> list[Found] | Status:
-        """Devices for all of them; what pods elsewhere share stays as it is."""
-        for each in members:
-            self._renew(each)
+        """Searches for devices for all members on one node. Shared claims that pods on other nodes use keep their
+        devices (`kept`)."""
+        for member in members:
+            self._renew(member)
             if kept:
-                claims = each.cycle.claims
+                claims = member.cycle.claims
                 rest = tuple(claim for claim in claims.unallocated if key_of(claim) not in kept)
-                each.cycle.claims = replace(claims, unallocated=rest)
-        with self._holding("<kept>", [each for result in kept.values() for each in allocation_results(result)]):
-            return self._devices.filter_together([each.cycle for each in members], node)
+                member.cycle.claims = replace(claims, unallocated=rest)
+        with self._holding("<kept>", [device for result in kept.values() for device in allocation_results(result)]):
+            return self._devices.filter_together([member.cycle for member in members], node)
 
     def _renew(self, member: Member) -> None:
-        """What it shares with others may have come or gone with them."""
+        """Prepares a member again that shares claims: these may have been allocated or released meanwhile."""
         if member.shares:
             self.prepare(member)
 
@@ -220,34 +224,34 @@ class GroupTrial:
                 self.remove(member)
 
     def renew(self, members: Sequence[Member]) -> bool:
-        """Places members once more on the nodes where they are, since something changed there; False where they do not
-        fit any more, and then they are as they were."""
-        before = [(each, each.placement) for each in members if each.placement is not None]
-        for each, _ in before:
-            self.remove(each)
-        for each, placement in before:
+        """Places members again on their nodes, after something changed there. Returns False if they do not fit any
+        more; then their placements are unchanged."""
+        before = [(member, member.placement) for member in members if member.placement is not None]
+        for member, _ in before:
+            self.remove(member)
+        for member, placement in before:
             assert placement is not None
-            if self.add(each, placement.node) is not None:
+            if self.add(member, placement.node) is not None:
                 break
         else:
             return True
-        for each, _ in before:
-            self.remove(each)
-        for each, placement in before:
+        for member, _ in before:
+            self.remove(member)
+        for member, placement in before:
             assert placement is not None
-            self._renew(each)
-            self._assume(each, placement)
+            self._renew(member)
+            self._assume(member, placement)
         return False
 
     def placed(self) -> int:
         return sum(map(len, self._on.values()))
 
     def prepare(self, member: Member) -> None:
-        """What the member's claims have got by now, and which nodes it can go to because of that."""
+        """Runs the prefilter again, which reads the claims of the member and the nodes where they can be used."""
         self._framework.prefilter(member.cycle)
 
     def _without(self, left_out: Iterable[tuple[bool, DeviceID]]) -> AbstractContextManager[None]:
-        """As if the devices were in use."""
+        """Holds the devices, so that they count as in use until the context ends."""
         found = [{"driver": driver, "pool": pool, "device": device} for _, (driver, pool, device) in left_out]
         return self._holding("<left out>", found)
 
@@ -263,17 +267,17 @@ class GroupTrial:
             self._changes.take_back(("held", name))
 
     def spread_devices(self, member: Member) -> list[tuple[bool, DeviceID]]:
-        """Of the devices that the member got those that other nodes see too."""
+        """Returns the devices of the member that several nodes reach."""
         assert member.placement is not None
         shared, viewers = self._state.claims.shared, self._state.inventory.viewers
         by_claim = results(member.placement.devices)
         mixed = any(key in shared for key in by_claim) and any(key not in shared for key in by_claim)
         found = {
-            (mixed and key in shared, device_of(each)): None
+            (mixed and key in shared, device_of(device)): None
             for key, result in by_claim.items()
-            for each in allocation_results(result)
+            for device in allocation_results(result)
         }
-        return [each for each in found if viewers(each[1]) is None]
+        return [device for device in found if viewers(device[1]) is None]
 
 
 def _joined(node: Node, kept: Mapping[Key, Object], allocation: Allocation | None) -> Allocation | None:
