@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from dray.node.runtimes.device_files import can_hide
 from tests.cli.running import DRAY, PATIENCE, Running
 from tests.cli.test_up import wait
 from tests.drivers.gpu.machines import FEW_SYMBOLS, compile_library
+from tests.node.runtimes import busybox
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not can_hide() or shutil.which("unshare") is None, reason="device files are made by root"
@@ -49,8 +52,8 @@ class Machine:
         variables = [f"{name}={value}" for name, value in settings.items()]
         self._prefix = ("env", *variables, "unshare", "--mount", "sh", "-c", NAMESPACE, "sh")
 
-    def up(self) -> Running:
-        return Running("up", "--port", "0", "--node", cwd=self.folder, prefix=self._prefix)
+    def up(self, *options: str) -> Running:
+        return Running("up", "--port", "0", "--node", *options, cwd=self.folder, prefix=self._prefix)
 
     def run(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.folder / "dray.kubeconfig")}
@@ -67,32 +70,45 @@ class Machine:
         return out.split()
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With a short name: podman has sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="dray-") as made:
+        yield Path(made)
+
+
 def uuid(index: int) -> str:
     return f"GPU-{index:08x}-1111-2222-3333-444444444444"
 
 
-def test_minor_numbers_that_are_not_the_indexes(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, gpus=2)
-    up = machine.up()
+RUNTIMES = pytest.mark.parametrize("runtime", ["process", pytest.param("podman", marks=busybox.needs_podman)])
+
+
+@RUNTIMES
+def test_minor_numbers_that_are_not_the_indexes(folder: Path, runtime: str) -> None:
+    machine = Machine(folder, gpus=2)
+    image = ("--image", busybox.image()) if runtime == "podman" else ()
+    up = machine.up("--runtime", runtime)
     try:
         assert "gpu: 2 × NVIDIA GeForce RTX 4090 (24 GiB) (class gpu.nvidia.com)" in wait(up)
         script = f"read go; {OPENED}; echo $CUDA_VISIBLE_DEVICES"
-        jobs = [machine.run("--gpu", "1", "-i", "--name", name, "--", "sh", "-c", script) for name in "ab"]
+        jobs = [machine.run(*image, "--gpu", "1", "-i", "--name", name, "--", "sh", "-c", script) for name in "ab"]
         for job in jobs:
             assert job.stderr is not None
             assert "on node" in (line := job.stderr.readline()), line + job.stderr.read()
-        found = sorted(job.communicate("go\n", timeout=PATIENCE)[0].split() for job in jobs)
+        ended = [job.communicate("go\n", timeout=PATIENCE) for job in jobs]
+        found = sorted(out.split() for out, _ in ended)
         # The GPU with index 1 has minor number 0.
-        assert found == [["0", uuid(1)], ["1", uuid(0)]]
-        assert machine.opened("--gpu", "2") == ["0", "1", f"{uuid(1)},{uuid(0)}"]
+        assert found == [["0", uuid(1)], ["1", uuid(0)]], ended
+        assert machine.opened(*image, "--gpu", "2") == ["0", "1", f"{uuid(1)},{uuid(0)}"]
         assert up.stop()[0] == 0
     finally:
         up.process.kill()
         up.process.communicate()
 
 
-def test_gpus_with_mig_are_left_out_with_the_reason(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, gpus=8)
+def test_gpus_with_mig_are_left_out_with_the_reason(folder: Path) -> None:
+    machine = Machine(folder, gpus=8)
     up = machine.up()
     try:
         (line,) = [line for line in wait(up) if line.startswith("gpu:")]
