@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from dray.cli import up_state
 from dray.node.runtimes.device_files import can_hide
-from tests.cli.running import DRAY, PATIENCE, Running
+from tests.cli.reboots import kill_all
+from tests.cli.running import DRAY, PATIENCE, Running, eventually
 from tests.cli.test_up import wait
 from tests.drivers.gpu.machines import FEW_SYMBOLS, compile_library
 from tests.node.runtimes import busybox
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 # A copy of /dev with device files of GPUs, seen by what is started after it alone.
 NAMESPACE = """
 set -e
-mkdir dev
+mkdir -p dev
 mount -t tmpfs gpus dev
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fd dev
 mkdir dev/pts dev/shm
@@ -54,6 +56,21 @@ class Machine:
 
     def up(self, *options: str) -> Running:
         return Running("up", "--port", "0", "--node", *options, cwd=self.folder, prefix=self._prefix)
+
+    def dray(self, *arguments: str, status: int = 0, inside: bool = False) -> str:
+        """Runs a command that finds the cluster by itself; `inside` if it sees the device files of the GPUs."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        done = subprocess.run(
+            [*(self._prefix if inside else ()), *DRAY, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
     def run(self, *arguments: str) -> subprocess.Popen[str]:
         environment = {"PATH": os.environ["PATH"], "KUBECONFIG": str(self.folder / "dray.kubeconfig")}
@@ -121,3 +138,41 @@ def test_gpus_with_mig_are_left_out_with_the_reason(folder: Path) -> None:
     finally:
         up.process.kill()
         up.process.communicate()
+
+
+def test_somebody_with_one_gpu_box_from_the_check_to_a_reboot(folder: Path) -> None:
+    """The commands of docs/gpu-box.md, one after the other."""
+    machine = Machine(folder, gpus=2)
+    checks = machine.dray("doctor", status=1, inside=True).splitlines()
+    # This machine has no CUDA.
+    assert checks[0].startswith("error    gpu driver          no libcuda.so.1 in ")
+    assert "ok       gpus                0: NVIDIA GeForce RTX 4090, 1: NVIDIA GeForce RTX 4090" in checks
+    up = ("up", "--detach", "--node", "--data", "lab", "--port", "0")
+    try:
+        assert "gpu: 2 × NVIDIA GeForce RTX 4090 (24 GiB)" in machine.dray(*up, inside=True)
+        assert "GPU-0000000" in machine.dray("run", "--gpu", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        script = ("--workdir", "/", "--", "sh", "-c", "echo begun; exec sleep 999")
+        for name in ("training", "sweep"):
+            machine.dray("run", "--gpu", "1", "--detach", "--name", name, *script)
+        eventually(lambda: machine.dray("devices").splitlines()[-1] == "3 devices: 1 free, 2 allocated")
+        machine.dray("run", "--gpu", "1", "--detach", "--name", "late", *script)
+        why = eventually(lambda: "in use by" in (said := machine.dray("explain", "late", status=1)) and said)
+        assert "default/training" in why
+        machine.dray("delete", "pod", "sweep", "--grace-period", "0")
+        eventually(lambda: _runs(machine, "late"))
+        assert "gpu.nvidia.com" in machine.dray("usage")
+
+        state = up_state.read(folder / "lab")
+        assert state is not None
+        kill_all(folder, state.pid)
+        machine.dray(*up, inside=True)
+        eventually(lambda: machine.dray("get", "pods").count("Error") == 2)
+        assert machine.dray("logs", "training") == "begun\n"
+        # The GPUs of the jobs are free again.
+        assert machine.dray("run", "--gpu", "2", "--", "echo", "works").startswith("works\n")
+    finally:
+        machine.dray("down", "--pods", "--data", "lab")
+
+
+def _runs(machine: Machine, name: str) -> bool:
+    return f"{name} " in machine.dray("get", "pods") and "Running" in machine.dray("get", "pod", name)

@@ -78,6 +78,9 @@ async def explain_live(
         show(explanation)
         return 0 if explanation.good else 1
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
+    if len(found) > 1 and _belongs(world.get("claim", name), world.get("pod", name)):
+        # A claim of `dray run` has the name of its pod.
+        found = ["pod"]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
     explanation = await _pod(cluster, world, name, node) if found[0] == "pod" else world.claim(name, node)
@@ -115,6 +118,14 @@ async def _workload(cluster: Cluster, world: World, kind: str, name: str, node: 
         ) from None
     explained = [await _pod(cluster, world, each["metadata"]["name"], node) for each in workload.pods[:_MOST_EXPLAINED]]
     return await explain_workload(cluster, workload, explained)
+
+
+def _belongs(claim: Object | None, pod: Object | None) -> bool:
+    """Returns whether the pod owns the claim."""
+    if claim is None or pod is None:
+        return False
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == pod["metadata"]["uid"] for owner in owners)
 
 
 def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
