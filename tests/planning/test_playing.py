@@ -77,6 +77,14 @@ def test_a_drained_node_gives_its_pods_to_others_but_for_daemon_sets():
     assert outcome.fits
 
 
+def test_a_pod_that_a_budget_protects_is_noted():
+    users = [*running("p1", "a", "gpu-0", labels={"app": "x"}), *running("p2", "a", "gpu-1", labels={"app": "x"})]
+    budget = objects.pod_disruption_budget("keep", {"app": "x"}, status={"disruptionsAllowed": 1})
+    outcome = played(scene(*node("a", 2), *node("b", 2), template(), *users, budget), drain("a"))
+    assert outcome.problems == ("a PodDisruptionBudget does not allow to evict pod default/p2 now",)
+    assert outcome.fits
+
+
 def test_a_drain_that_leaves_a_pod_without_a_node_does_not_fit():
     made = scene(*node("a", 1), *node("b", 0), template(), *running("moves", "a", "gpu-0"))
     assert not played(made, drain("a")).fits

@@ -17,12 +17,12 @@ def gpu_template(name, count):
     return objects.claim_template(name, objects.request(deviceClassName="gpu.nvidia.com", count=count))
 
 
-def random_pods(random, prefix, number):
+def random_pods(random, prefix, number, counts=(1, 1, 2, 4)):
     """Pods of one priority: then it does not matter that a cluster gets them one after the other."""
     made, named = [], random.choice(({}, {"priorityClassName": "high"}))
     for index in range(number):
         members = {**named, "requests": {"cpu": str(random.choice((1, 2, 8)))}}
-        made.append(objects.pod(f"{prefix}{index}", templates={"gpu": f"t{random.choice((1, 1, 2, 4))}"}, **members))
+        made.append(objects.pod(f"{prefix}{index}", templates={"gpu": f"t{random.choice(counts)}"}, **members))
     return made
 
 
@@ -61,6 +61,10 @@ async def actual(cluster, names):
     return found
 
 
+def predicted(outcome):
+    return {each.key[1]: (each.node, [result["device"] for _, result in each.devices]) for each in outcome.pods}
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_pods_go_where_the_plan_said(seed, virtual_time):
     random = Random(seed)
@@ -75,7 +79,25 @@ async def test_pods_go_where_the_plan_said(seed, virtual_time):
         outcome = play(scene, Options())
         await cluster.create(*new)
         await at_rest(cluster)
-        predicted = {
-            each.key[1]: (each.node, [result["device"] for _, result in each.devices]) for each in outcome.pods
-        }
-        assert predicted == await actual(cluster, predicted)
+        assert predicted(outcome) == await actual(cluster, predicted(outcome))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_gangs_go_where_the_plan_said(seed, virtual_time):
+    random = Random(seed)
+    async with Rehearsal("a3-highgpu-1g=2,a2-highgpu-2g=2", seed=seed).going() as cluster:
+        await cluster.create(objects.priority_class("high", 5), gpu_template("t1", 1), gpu_template("t2", 2))
+        await cluster.create(*random_pods(random, "old", 1, counts=(1, 2)))
+        await at_rest(cluster)
+        objects_ = (await listed(cluster.client)).objects
+        number = random.randint(2, 4)
+        group = objects.pod_group("g", minCount=number)
+        members = {"schedulingGroup": {"podGroupName": "g"}}
+        pods = [
+            objects.pod(f"new{index}", templates={"gpu": random.choice(("t1", "t2"))}, **members)
+            for index in range(number)
+        ]
+        outcome = play(Scene(objects_, by_kind([group, *pods]), virtual_time.now().timestamp()), Options())
+        await cluster.create(group, *pods)
+        await at_rest(cluster)
+        assert predicted(outcome) == await actual(cluster, predicted(outcome))

@@ -108,7 +108,9 @@ def plan(
         from dray.snapshot.listing import listed
 
         found, classes = await listed(cluster.client), await _priority_classes(cluster)
-        read.append(lambda: _answer(wanted, found.objects, classes, cluster.namespace, cluster.now()))
+        notes = [f"not taken into account: {said}" for said in found.unread.values()]
+        notes += [*dict.fromkeys(found.left.values()), *found.doubts]
+        read.append(lambda: _answer(wanted, found.objects, classes, cluster.namespace, cluster.now(), notes))
         return 0
 
     ask(Where(kubeconfig, context, namespace, snapshot), work, lambda: read[0]())
@@ -134,23 +136,28 @@ async def _priority_classes(cluster: Cluster) -> list[Object]:
 
 
 def _answer(
-    asked: Asked, objects: dict[str, list[Object]], classes: Sequence[Object], namespace: str, now: float
+    asked: Asked,
+    objects: dict[str, list[Object]],
+    classes: Sequence[Object],
+    namespace: str,
+    now: float,
+    notes: Sequence[str] = (),
 ) -> int:
     from dray.planning.changes import ChangeError
     from dray.planning.plan_document import plan_document
 
     try:
-        made, notes = _planned(asked, objects, classes, namespace, now)
+        made, more = _planned(asked, objects, classes, namespace, now)
     except ChangeError as error:
         click.echo(one_line(f"error: {error}"), err=True)
         return 2
     if asked.output == "text":
         from dray.cli.plan_text import plan_lines
 
-        for line in plan_lines(made, notes):
+        for line in plan_lines(made, (*notes, *more)):
             click.echo(one_line(line))
     else:
-        click.echo(structured(plan_document(made, notes), asked.output), nl=False)
+        click.echo(structured(plan_document(made, (*notes, *more)), asked.output), nl=False)
     return _STATUSES[made.verdict.value]
 
 

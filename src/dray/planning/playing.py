@@ -90,10 +90,14 @@ class Stage:
         self._settle()
 
     def evict(self, pods: Mapping[Key, str]) -> None:
-        """Evicts pods, each for a reason."""
-        for key, reason in pods.items():
-            if (pod := self.player.stored.get("Pod", *key)) is not None:
-                self.player.evict(read(pod, self.player.scheduler.state.signatures), reason)
+        """Evicts pods, each for a reason; a drain of a cluster would wait for those that a budget protects."""
+        scheduler = self.player.scheduler
+        stored = [(self.player.stored.get("Pod", *key), reason) for key, reason in pods.items()]
+        found = [(read(pod, scheduler.state.signatures), reason) for pod, reason in stored if pod is not None]
+        for pod in scheduler.preemptor.budgets.split(pod for pod, _ in found)[0]:
+            self._problems.append(f"a PodDisruptionBudget does not allow to evict pod {'/'.join(pod.key)} now")
+        for pod, reason in found:
+            self.player.evict(pod, reason)
 
     def add(self, scene: Scene) -> None:
         """Adds what is wanted, and lets the scheduler come to rest."""
