@@ -85,3 +85,18 @@ def test_the_fewest_devices_of_a_request():
     assert fewest_devices(gpus(3)) == 3
     assert fewest_devices(gpus(3, adminAccess=True)) == 0
     assert fewest_devices(either({"count": 4}, {"allocationMode": "All"})) == 2
+
+
+def test_shared_devices_with_too_little_capacity_left_are_ruled_out():
+    def share(milli, count=1):
+        return gpus(count, capacity={"requests": {"milli": str(milli)}})
+
+    device = {"allowMultipleAllocations": True, "capacity": {"milli": {"value": "1000"}}}
+    devices = [{"name": f"gpu-{number}", **device} for number in range(2)]
+    found = Inventory(slices=[objects.resource_slice("n", *devices, nodeName="n")], classes=CLASSES, claims=[])
+    commit(found, allocate(found, NODE, [objects.claim("first", share(600))]))
+    assert checked(found, share(400, count=2)) is True
+    assert checked(found, share(401, count=2)) is False
+    assert checked(found, share(1000)) is True
+    commit(found, allocate(found, NODE, [objects.claim("second", share(1000))]))
+    assert checked(found, share(401)) is False

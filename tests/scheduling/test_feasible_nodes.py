@@ -2,7 +2,7 @@
 
 import random
 
-from dray.scheduling.core.feasible_nodes import FeasibleNodesCache
+from dray.scheduling.core.feasible_nodes import MOST_KEPT, FeasibleNodesCache
 from dray.scheduling.model.messages import reason_text
 from dray.scheduling.model.status import Status
 from dray.scheduling.scheduler import Scheduler
@@ -113,8 +113,8 @@ def test_they_are_always_what_they_would_be_if_worked_out_anew():
 def test_few_signatures_are_kept():
     nodes = Nodes()
     nodes.state.put_node(objects.node("a"))
-    for number in range(1, 200):
+    for number in range(1, 300):
         nodes.asking = models.pod(containers=[models.container(cpu=f"{number}m")])
         assert nodes.of().numbers
-    assert len(nodes.scheduler.algorithm.feasible_nodes) <= 64
+    assert len(nodes.scheduler.algorithm.feasible_nodes) <= MOST_KEPT
     assert nodes.of() is nodes.of()

@@ -1,18 +1,19 @@
 """Quick checks: what counting says about requests on a node, without a search.
 
 They are optimistic. Each alternative of each request is looked at alone: its class and selectors against the devices
-that no claim holds. Taints, capacity, counters, constraints and what other requests take are left to `allocate`. So a
-node that is ruled out here can never serve the requests, and one that is not may still turn out to be unable.
+that no claim holds, and the amounts that it requests against what is left of shared devices. Taints, counters,
+constraints and what other requests take are left to `allocate`. So a node that is ruled out here can never serve the
+requests, and one that is not may still turn out to be unable.
 
 `check` and `distance` raise WorkExhausted when selectors have to be evaluated and no work is left for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
 from operator import or_
-from typing import Final
+from typing import Any, Final
 
 from dray.allocation.inventory import Inventory
 from dray.allocation.pools import PoolState
@@ -59,7 +60,45 @@ def check_alternative(inventory: Inventory, view: View, alternative: Object) -> 
             bits &= column.selected
     if takes_all:
         return None if bits.bit_count() > MAX_DEVICES else bits != 0
-    return bits.bit_count() >= (alternative.get("count") or 1)
+    wanted = alternative.get("count") or 1
+    if bits.bit_count() < wanted:
+        return False
+    capacity = alternative.get("capacity")
+    if capacity and bits & view.shared:
+        bits &= ~_exhausted(inventory, view, bits & view.shared, capacity.get("requests") or {})
+    return bits.bit_count() >= wanted
+
+
+def _exhausted(inventory: Inventory, view: View, bits: int, amounts: Mapping[str, Any]) -> int:
+    """The shared devices among `bits` with less capacity left than requested.
+
+    Without this check a share is searched for on every node that has a shared device: in a cluster that fills up with
+    shares, that took 20 searches for each pod. Devices that round amounts to ranges are left to `allocate`, since the
+    rounding may fail.
+    """
+    wanted = [(name, nanos) for name, amount in amounts.items() if (nanos := _nanos(str(amount))) is not None]
+    devices, found = inventory.usage.devices, 0
+    for rank in view.ranks(bits):
+        device = view.devices[rank]
+        usage = devices.get(device.id)
+        if usage is None:
+            continue
+        for name, nanos in wanted:
+            capacity, consumed = device.capacity.get(name), usage.consumed.get(name)
+            if capacity is None or consumed is None or (capacity.policy is not None and capacity.policy.ranged):
+                continue
+            if consumed.nanos + nanos > capacity.value.nanos:
+                found |= 1 << rank
+                break
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _nanos(amount: str) -> int | None:
+    try:
+        return Quantity.parse(amount).nanos
+    except QuantityError:
+        return None
 
 
 def most_copies(inventory: Inventory, view: View, requests: Sequence[Object], limit: int) -> int:

@@ -250,17 +250,31 @@ class SchedulingAlgorithm:
             found = self._nearest(
                 cycle,
                 [node for node in self._state if (status := feasible.status(node)) and wanted in status.reasons],
+                feasible.distances,
             )
         failed = any(reason.code in _FAILURES for reason in counts)
         return Diagnosis(size, counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found, error=failed)
 
-    def _nearest(self, cycle: Cycle, short: Sequence[Node]) -> Rejection | None:
-        """Returns the allocator's rejection on that node in `short` where the fewest devices are missing."""
+    def _nearest(
+        self, cycle: Cycle, short: Sequence[Node], distances: dict[int, tuple[int, int]] | None = None
+    ) -> Rejection | None:
+        """Returns the allocator's rejection on the node in `short` where the fewest devices are missing.
+
+        `distances` are known distances by node number; new ones are added.
+        """
         state, demand = self._state, cycle.claims.demand
         if not short or len(demand.requests) > _MOST_EXPLAINED:
             return None
+        known = {} if distances is None else distances
+
+        def nearness(node: Node) -> tuple[tuple[int, int], str]:
+            found = known.get(node.number)
+            if found is None:
+                found = known[node.number] = demand.distance(state.inventory, node)
+            return found, node.name
+
         try:
-            near = nsmallest(_NEAREST, short, key=lambda node: (*demand.distance(state.inventory, node), node.name))
+            near = nsmallest(_NEAREST, short, key=nearness)
         except WorkExhausted:
             return None
         answers = [
