@@ -1,9 +1,10 @@
-"""Nominations: places that are kept for pods until the pods there have ended, which were evicted or end by themselves.
+"""Nominations: places on nodes that are kept for pods until other pods there have ended, evicted or by themselves.
 
-To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
-and those of higher priority do not see it (`seen_by`). A place that was reclaimed for the pod's queue is taken for all
-pods of the queues that contend for it: else an evicted pod would take it again by its priority, and be evicted again.
-Places that are *reserved* are kept apart: no pod was evicted for them. Places are kept and dropped outside of trials.
+For pods of lower or equal priority the resources and devices of the place are in use, as if the pod were on the node
+already. The pod itself and pods of higher priority do not see the nomination (`seen_by`). If the place was reclaimed
+for the pod's queue, all pods of the queues that contend for it see the nomination. Otherwise an evicted pod of higher
+priority would be placed there again, and evicted again. *Reserved* places are kept apart: no pods are evicted for them.
+Places are kept and dropped outside of trials.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Contention
 
 _RESERVED: Final = "/reserved"
-"""Follows the uid of a pod whose place is reserved."""
+"""The suffix of the uid of a pod, in the key of a reserved place."""
 _AS_IT_IS: Final = nullcontext()
 
 
@@ -35,9 +36,9 @@ class _Nomination:
     key: str
     reserved: bool
     contention: Contention | None
-    """Pods of these queues see it whatever their priority."""
+    """Pods of these queues see the nomination whatever their priority."""
     seen: int
-    """How far the log of what became free is the pod's own doing, or known to it."""
+    """The position in `State.helped` up to which changes do not retry the pod: it caused or knew them."""
 
     @property
     def claim(self) -> Key:
@@ -58,23 +59,23 @@ class Nominations:
         return kept.place.node if kept is not None else ""
 
     def places(self) -> list[tuple[str, str]]:
-        """(uid of a pod, node) of all that are kept, but for those that are reserved."""
+        """Returns the uids of pods with a nomination that is not reserved, each with its node."""
         return [(uid, kept.place.node) for uid, kept in self._kept.items() if not kept.reserved]
 
     def reserved_places(self) -> list[tuple[str, str]]:
-        """The same of those that are reserved."""
+        """Returns the uids of pods with a reserved place, each with its node."""
         return [(kept.pod.uid, kept.place.node) for kept in self._kept.values() if kept.reserved]
 
     def to_retry(self, since: int) -> list[str]:
-        """The pods, by uid, that have a place kept where something became free after a position of the log, or may
-        have. No pod is retried because of what it freed itself when it was last tried: that would have no end."""
+        """Returns the uids of pods on whose nodes something may have become free after a position in `State.helped`. A
+        pod is not retried because of what its own last attempt freed, which would never end."""
         helped, nodes = self._state.helped, self._state.nodes
-        changes = {seen: helped.since(max(since, seen)) for seen in {each.seen for each in self._kept.values()}}
+        changes = {seen: helped.since(max(since, seen)) for seen in {kept.seen for kept in self._kept.values()}}
         return [
-            each.pod.uid
-            for each in self._kept.values()
-            if (changed := changes[each.seen]) is None
-            or ((node := nodes.get(each.place.node)) is not None and node.number in changed)
+            kept.pod.uid
+            for kept in self._kept.values()
+            if (changed := changes[kept.seen]) is None
+            or ((node := nodes.get(kept.place.node)) is not None and node.number in changed)
         ]
 
     def lowest(self) -> dict[str, int]:
@@ -86,19 +87,19 @@ class Nominations:
         return found
 
     def keep(self, places: Mapping[Pod, NominatedPlace], *, reclaims: bool = False, reserved: bool = False) -> None:
-        """Keeps the places of pods that are placed together. What was reclaimed once stays so, whoever is evicted
-        beside. Nobody is evicted for places that are `reserved`."""
+        """Keeps the places of pods that are placed together. A place that was reclaimed stays marked as reclaimed if it
+        is kept again. No pods are evicted for places that are `reserved`."""
         assert not self._state.journal.is_open
         keys = {pod: f"{pod.uid}{_RESERVED}" if reserved else pod.uid for pod in places}
         again = Counter(_taken(pod, place) for pod, place in places.items())
         before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
-        for each in before.values():
-            # Keeping the same place once more helps nobody, whichever of the pods has it.
-            taken = _taken(each.placeholder, each.place)
+        for nomination in before.values():
+            # Keeping the same place again frees nothing, even if another of the pods gets it.
+            taken = _taken(nomination.placeholder, nomination.place)
             again[taken] -= 1
-            self._leave(each)
+            self._release(nomination)
             if again[taken] < 0:
-                self._state.vacated(each.place.node, each.place.devices)
+                self._state.vacated(nomination.place.node, nomination.place.devices)
         seen = self._state.helped.end
         for pod, place in places.items():
             known = before.get(pod)
@@ -106,23 +107,23 @@ class Nominations:
             placeholder = replace(pod, uid=f"{keys[pod]}/nominated", group=None, is_placeholder=True)
             nomination = _Nomination(pod, placeholder, place, keys[pod], reserved, contention, seen)
             self._kept[nomination.key] = nomination
-            self._enter(nomination)
+            self._take(nomination)
 
     def drop(self, uid: str, *, reserved: bool = False) -> None:
         assert not self._state.journal.is_open
         nomination = self._kept.pop(f"{uid}{_RESERVED}" if reserved else uid, None)
         if nomination is not None:
-            self._leave(nomination)
+            self._release(nomination)
             self._state.vacated(nomination.place.node, nomination.place.devices)
 
     def give_up(self, uid: str) -> None:
-        """The pod cannot have its place: neither that nor quota is kept for it any longer."""
+        """Drops the place and the reserved quota of a pod that cannot use them."""
         self.drop(uid)
         self._state.queues.give_up(uid)
 
     def seen_by(self, *pods: Pod) -> AbstractContextManager[object]:
-        """Returns a trial of the state as the pods see it, which are of one priority: what is kept or reserved for
-        them is free, and so are places that are kept for pods of lower priority."""
+        """Returns a trial of the state as the pods see it: their own places and reserved quota are free, and so are
+        places of pods of lower priority. All pods have the same priority."""
         return self._seen_by(pods) if self._kept or self._state.queues.reservations else _AS_IT_IS
 
     @contextmanager
@@ -134,43 +135,43 @@ class Nominations:
 
     @contextmanager
     def without_reservations(self) -> Iterator[None]:
-        """Tries out the state as if no place were reserved."""
+        """Tries out the state without reserved places."""
         with self._state.what_if() as trial:
-            self._hide([each for each in self._kept.values() if each.reserved], trial)
+            self._hide([kept for kept in self._kept.values() if kept.reserved], trial)
             yield
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
-        uids, priority = {each.uid for each in pods}, pods[0].priority
+        uids, priority = {pod.uid for pod in pods}, pods[0].priority
         contention = self._state.queues.contention_of(pods[0])
         return [
-            each
-            for each in self._kept.values()
-            if each.pod.uid in uids
-            or (each.pod.priority < priority and (each.contention is None or each.contention != contention))
+            kept
+            for kept in self._kept.values()
+            if kept.pod.uid in uids
+            or (kept.pod.priority < priority and (kept.contention is None or kept.contention != contention))
         ]
 
     def _hide(self, nominations: Sequence[_Nomination], trial: Trial) -> None:
-        for each in nominations:
-            if not self._state.journal.has(("nomination", each.key)):
-                self._leave(each)
-                trial.record(("nomination", each.key), partial(self._enter, each))
+        for nomination in nominations:
+            if not self._state.journal.has(("nomination", nomination.key)):
+                self._release(nomination)
+                trial.record(("nomination", nomination.key), partial(self._take, nomination))
 
-    def _enter(self, nomination: _Nomination) -> None:
+    def _take(self, nomination: _Nomination) -> None:
         self._state.place(nomination.placeholder, nomination.place.node)
         if nomination.place.devices:
             self._state.hold(nomination.claim, nomination.place.devices)
 
-    def _leave(self, nomination: _Nomination) -> None:
+    def _release(self, nomination: _Nomination) -> None:
         self._state.displace(nomination.placeholder, nomination.place.node, helps=False)
         if nomination.place.devices:
             self._state.release(nomination.claim, helps=False)
 
 
 def _taken(pod: Pod, place: NominatedPlace) -> Hashable:
-    """Returns what others see taken where a place is kept for a pod. Equal values leave others the same."""
+    """Returns what a nomination takes from other pods. Nominations with equal values take the same."""
     devices = sorted(
-        (each["driver"], each["pool"], each["device"], str(each.get("consumedCapacity") or ""))
-        for each in place.devices
+        (device["driver"], device["pool"], device["device"], str(device.get("consumedCapacity") or ""))
+        for device in place.devices
     )
     needs = pod.requirements
     requests = frozenset((*needs.requests.items(), *pod.extra.items()))

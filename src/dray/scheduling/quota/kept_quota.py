@@ -1,7 +1,7 @@
-"""KeptQuota: quota that groups keep for pods that are yet to come, or that replace others.
+"""KeptQuota: quota that groups keep for pods that are not created yet, or that replace other pods.
 
-As long as a pod of such a group is on a node and was not asked to end, its queue is charged for all pods that the group
-has in the end: for each that is missing as much as for one that is there. What is kept is for pods of the group alone.
+As long as a pod of such a group is on a node and is not ending, its queue is charged for all pods that the group will
+have. Each missing pod is charged like a pod on a node. Only pods of the group may use the kept quota.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Amounts = Mapping[Asset, int]
 
 
 class KeptFor(NamedTuple):
-    """The part that a pod on a node has in the quota that its group keeps."""
+    """A pod on a node whose group keeps quota."""
 
     queue: str
     group: GroupKey
     number: int
-    """How many pods the group has in the end."""
+    """How many pods the group will have."""
     amounts: Amounts
     """The amounts that the pod holds by itself."""
 
@@ -33,14 +33,14 @@ class KeptFor(NamedTuple):
 
 class KeptQuota:
     def __init__(self, charge: Callable[[str, Amounts, int], None], ending: set[str], journal: Journal) -> None:
-        """`ending` are pods by uid that were asked to end: these keep nothing."""
+        """`ending` are the uids of pods that are ending: these keep no quota."""
         self._charge = charge
         self._ending = ending
         self._journal = journal
         self._members: dict[tuple[str, GroupKey], dict[str, KeptFor]] = {}
         """The pods on nodes of each group that keeps quota, by uid."""
         self._charged: dict[tuple[str, GroupKey], Amounts] = {}
-        """The amounts that are charged for pods that are missing."""
+        """The amounts that are charged for the missing pods of each group."""
 
     def __bool__(self) -> bool:
         return bool(self._members)
@@ -56,17 +56,17 @@ class KeptQuota:
             del self._members[kept.key], self._charged[kept.key]
 
     def settle(self, kept: KeptFor) -> None:
-        """Charges what is missing now, which may be less than before if pods came or were asked to end."""
+        """Charges the amounts of the missing pods again, after pods were added, removed or are ending."""
         self._charge(kept.queue, self._charged.get(kept.key, {}), -1)
         members = self._members[kept.key]
-        staying = [member for uid, member in members.items() if uid not in self._ending]
-        missing = max(0, staying[-1].number - len(members)) if staying else 0
-        charged = {asset: amount * missing for asset, amount in staying[-1].amounts.items()} if missing else {}
+        running = [member for uid, member in members.items() if uid not in self._ending]
+        missing = max(0, running[-1].number - len(members)) if running else 0
+        charged = {asset: amount * missing for asset, amount in running[-1].amounts.items()} if missing else {}
         self._charged[kept.key] = charged
         self._charge(kept.queue, charged, 1)
 
     def free_for(self, queue: str, group: GroupKey | None) -> Changes:
-        """Returns a trial, for a `with` statement, in which what the group keeps is free."""
+        """Returns a trial, for a `with` statement, in which the quota that the group keeps is free."""
         trial = self._journal.trial()
         charged = self._charged.get((queue, group)) if group is not None else None
         if charged:

@@ -1,9 +1,9 @@
-"""QueueCharges: what the pods on nodes hold of their queues, for one queue system.
+"""QueueCharges: the quota that pods on nodes hold of their queues, for one queue system.
 
-A pod is charged when it is decided on, and no longer when it is gone: cpu, memory and what else it requests, and the
-devices of its claims. A claim that several pods of a queue share is charged once. What was charged is what is given
-back; everything is reckoned anew when queues, claims, classes or nodes change that it depends on. So after a restart it
-comes out the same.
+A pod is charged from the decision until it ended: for its requests and for the devices of its claims. A claim that
+several pods of a queue share is charged once. The same amounts that were charged are subtracted later. All pods are
+charged again when queues, claims, classes or nodes change that charges depend on, so that the charges are the same
+after a restart.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Charge:
     pod: Pod
     node: Node
     queue: str = ""
-    """Empty if the pod names a queue that does not exist; then it is charged nothing."""
+    """The queue; empty if the pod names a queue that does not exist, and is charged nothing."""
     priority: int = 0
-    """The priority among pods of its queue system."""
+    """The priority of the pod in its queue system."""
     own: Mapping[Asset, int] = field(default_factory=dict)
     claims: Mapping[ClaimKey, Mapping[Asset, int]] = field(default_factory=dict)
     assets: Mapping[Asset, int] = field(default_factory=dict)
-    """The amounts that the pod holds by itself and with others."""
+    """The amounts that the pod holds, including shared claims."""
     kept: KeptFor | None = None
-    """The quota that the group of the pod keeps beside it."""
+    """The quota that the group of the pod keeps for missing pods."""
     is_resolved: bool = True
-    """Whether the claims of the pod are known; else it is charged nothing for them."""
+    """Whether the claims of the pod are known; otherwise it is charged nothing for them."""
 
 
 class QueueCharges:
@@ -57,9 +57,9 @@ class QueueCharges:
         outdated: Callable[[], None] = lambda: None,
         evicting: Callable[[Pod, int], None] = lambda pod, sign: None,
     ) -> None:
-        """`keeping` are the groups for which queues keep quota of pods that are missing, if they do. `outdated` is
-        called when everything is to be reckoned anew, and `evicting` with sign 1 for a pod that was asked to end and
-        with -1 when it has ended, or stays."""
+        """`keeping` are the groups, if queues keep quota for missing pods of groups. `outdated` is called when all pods
+        are to be charged again. `evicting` is called with sign 1 for a pod that is being evicted, and with -1 when it
+        has ended or its eviction failed."""
         self._policy = policy
         self._costs = costs or ClaimCosts(policy, context.claims)
         self.costs = PodCosts(policy, context.claims, self._costs, self.is_charged, self.refresh)
@@ -72,18 +72,18 @@ class QueueCharges:
         self._charges: dict[str, Charge] = {}
         """The charges of pods on nodes, by uid."""
         self._by_queue: dict[str, dict[str, Charge]] = {}
-        """The same by queue."""
+        """The charges by queue, then by pod uid."""
         self._by_priority: dict[str, dict[int, Counter[Asset]]] = {}
-        """Amounts that pods hold, by queue and priority; what they share counts for each of them."""
+        """The amounts that pods hold, by queue and priority; shared claims count for each of their pods."""
         self._by_claim: dict[ClaimKey, set[str]] = {}
-        """The queues that a claim is charged to."""
+        """The queues that each claim is charged to."""
         self._users: dict[tuple[str, ClaimKey], set[str]] = {}
-        """The uids of the pods that use a claim, by queue and claim that is charged to it."""
+        """The uids of the pods that use a charged claim, by queue and claim."""
         self.ending: set[str] = set()
-        """Uids of charged pods that are being deleted, or were asked to end."""
+        """The uids of charged pods that are being deleted or evicted."""
         self.kept = KeptQuota(policy.charge, self.ending, context.journal)
         self._unresolved: set[str] = set()
-        """Pods by uid that are charged for no claims, since these are not known yet."""
+        """The uids of pods that are charged for no claims, since their claims are not known yet."""
         self._stale = False
 
     def is_charged(self, queue: str, claim: ClaimKey) -> bool:
@@ -118,17 +118,17 @@ class QueueCharges:
                 self.kept.settle(key)
 
     def evict(self, uid: str) -> None:
-        """Notes that a pod was asked to end for the sake of others."""
+        """Notes that a pod is being evicted for others."""
         if uid in self._charges and self._charges[uid].queue:
             self._evicting(self._charges[uid].pod, 1)
         self.end(uid)
 
     def ending_queues(self) -> Iterator[str]:
-        """The queues of pods that are ending."""
+        """Returns the queues of pods that are ending."""
         return (self._charges[uid].queue for uid in self.ending)
 
     def unevict(self, pod: Pod) -> None:
-        """Notes that a pod has ended, or was not asked to end after all."""
+        """Notes that a pod that was being evicted has ended, or that its eviction failed."""
         self._evicting(pod, -1)
         if not is_deleting(pod.document):
             self.ending.discard(pod.uid)
@@ -136,34 +136,34 @@ class QueueCharges:
                 self.kept.settle(key)
 
     def renew(self, pod: Pod) -> None:
-        """The pod's claims have devices now."""
+        """Charges the pod again, after its claims were allocated."""
         if (charge := self._charges.get(pod.uid)) is not None:
             self._count(charge, -1)
             self._renew(charge)
 
     def within(self, queue: str) -> Iterable[Charge]:
-        """Returns the charges of one queue, those that are set aside included."""
+        """Returns the charges of one queue, including those that are set aside in a trial."""
         return self._by_queue.get(queue, {}).values()
 
     def of(self, uid: str) -> Charge | None:
         return self._charges.get(uid)
 
     def assets_of(self, pod: Pod) -> Mapping[Asset, int]:
-        """Returns what the pod was charged, with all that it shares."""
+        """Returns the amounts that the pod was charged, including shared claims."""
         charge = self._charges.get(pod.uid)
         return charge.assets if charge is not None else {}
 
     def below(self, queue: str, priority: int, asset: Asset) -> int:
-        """At least what pods of the queue hold that are of lower priority."""
-        return sum(held[asset] for each, held in self._by_priority.get(queue, {}).items() if each < priority)
+        """Returns an upper bound of the amount that pods of lower priority hold of the queue."""
+        return sum(held[asset] for lower, held in self._by_priority.get(queue, {}).items() if lower < priority)
 
     def has_below(self, queue: str, priority: int) -> bool:
-        """Whether pods of the queue hold something that are of lower priority."""
+        """Whether pods of lower priority hold quota of the queue."""
         held = self._by_priority.get(queue, {})
-        return any(each < priority and any(amounts.values()) for each, amounts in held.items())
+        return any(lower < priority and any(amounts.values()) for lower, amounts in held.items())
 
     def counted(self, pod: Pod) -> dict[Asset, int]:
-        """Returns what the pod was charged; what several pods share counts for one of them."""
+        """Returns the amounts that the pod was charged; a shared claim counts for only one of its pods."""
         charge = self._charges.get(pod.uid)
         found: Counter[Asset] = Counter()
         if charge is not None:
@@ -174,7 +174,7 @@ class QueueCharges:
         return found
 
     def held(self, pod: Pod) -> dict[str, int]:
-        """The same by resource."""
+        """Returns the amounts of `counted` by resource."""
         found: Counter[str] = Counter()
         for asset, amount in self.counted(pod).items():
             found[asset.resource] += amount
@@ -182,20 +182,20 @@ class QueueCharges:
 
     def pods(self) -> list[Pod]:
         """Returns the pods on nodes that are charged to a queue."""
-        return [each.pod for each in self._charges.values() if each.queue]
+        return [charge.pod for charge in self._charges.values() if charge.queue]
 
     def trial(self) -> Changes:
         """Returns a trial for `set_aside`."""
         return self._journal.trial()
 
     def set_aside(self, pod: Pod, trial: Changes) -> None:
-        """Tries out that the pod is not charged."""
+        """Removes the charge of the pod, inside the trial."""
         if (charge := self._charges.get(pod.uid)) is not None:
             self._count(charge, -1)
             trial.record(("charge", pod.uid), lambda: self._count(charge, 1))
 
     def claim_changed(self, claim: Object) -> None:
-        """Notes that the claim may have got other devices than were charged."""
+        """Notes a change of a claim, which may have got other devices than were charged."""
         if self._unresolved:
             self._stale = True
             return
@@ -209,7 +209,7 @@ class QueueCharges:
                 self._stale = True
 
     def outdate(self) -> None:
-        """Queues, classes or nodes changed: everything is reckoned anew before somebody looks."""
+        """Notes that queues, classes or nodes changed: all pods are charged again before the next question."""
         self._stale = True
         self._outdated()
 
@@ -219,7 +219,7 @@ class QueueCharges:
         return {name: len(charges) for name, charges in self._by_queue.items() if name}
 
     def totals(self) -> Counter[tuple[str, Asset]]:
-        """Returns by queue what its pods hold; what several of them share counts once."""
+        """Returns the amounts that pods hold by queue and asset; a shared claim counts once."""
         self.refresh()
         found: Counter[tuple[str, Asset]] = Counter()
         for charge in self._charges.values():
@@ -228,7 +228,7 @@ class QueueCharges:
         return found
 
     def refresh(self) -> None:
-        """Charges all pods anew if something changed that charges depend on, and wakes pods that may have more."""
+        """Charges all pods again if something changed that charges depend on, and wakes pods that wait for quota."""
         if self._stale:
             self._stale = False
             queues = list(self._by_queue)
@@ -240,7 +240,7 @@ class QueueCharges:
                 self.free(queue)
 
     def _renew(self, charge: Charge) -> None:
-        """Charges a pod that is charged nothing at the moment."""
+        """Charges a pod again whose charge was subtracted before."""
         renewed = self._make(charge.pod, charge.node, self._policy.member(charge.pod))
         if renewed.queue != charge.queue:
             self._unfile(charge)
@@ -248,7 +248,7 @@ class QueueCharges:
         self._count(renewed, 1)
 
     def _make(self, pod: Pod, node: Node, member: Member | None) -> Charge:
-        """Returns what the pod is to be charged on the node."""
+        """Returns the charge of the pod on the node."""
         if member is None or not member.queue:
             return Charge(pod, node)
         queue, policy, assets = member.queue, self._policy, self._policy.node_flavors.assets
@@ -274,8 +274,8 @@ class QueueCharges:
         return Charge(pod, node, queue, member.priority, own, claims, held, kept, is_resolved)
 
     def _kept_for(self, queue: str, pod: Pod, amounts: Mapping[Asset, int]) -> KeptFor | None:
-        """Returns what the group of a pod keeps, for each of its pods as much as a pod like this one has by itself;
-        None if it keeps nothing."""
+        """Returns the quota that the group of a pod keeps for each missing pod, which is what this pod has by itself;
+        None if the group keeps no quota."""
         group = self._groups.of(pod) if self._groups is not None and pod.group is not None else None
         return KeptFor(queue, group.key, group.kept, amounts) if group is not None and group.kept else None
 
@@ -296,7 +296,7 @@ class QueueCharges:
         del self._charges[charge.pod.uid]
 
     def _count(self, charge: Charge, sign: int) -> None:
-        """Charges the queue with what the pod holds, or gives it back if the sign is negative."""
+        """Adds the amounts of the pod to its queue, or subtracts them if the sign is negative."""
         queue, uid = charge.queue, charge.pod.uid
         if not queue:
             return
@@ -308,7 +308,7 @@ class QueueCharges:
         for claim, amounts in charge.claims.items():
             users = self._users.setdefault((queue, claim), set())
             (users.discard if sign < 0 else users.add)(uid)
-            # Only the first that uses a claim is charged for it, and it is given back with the last.
+            # A claim is charged with the first pod that uses it, and subtracted with the last.
             if len(users) == (sign > 0):
                 self._policy.charge(queue, amounts, sign)
                 self._use(queue, claim, sign)
@@ -318,7 +318,7 @@ class QueueCharges:
             self.kept.add(charge.kept, uid)
 
     def _use(self, queue: str, claim: ClaimKey, sign: int) -> None:
-        """Notes which queues a claim is charged to."""
+        """Updates the queues that a claim is charged to."""
         queues = self._by_claim.setdefault(claim, set())
         (queues.add if sign > 0 else queues.discard)(queue)
         if not queues:
@@ -327,7 +327,7 @@ class QueueCharges:
             del self._users[queue, claim]
 
     def free(self, queue: str) -> None:
-        """Wakes pods that wait for quota of which there is more, since pods of the queue gave some back."""
+        """Wakes pods that wait for quota, after quota of the queue was freed."""
         for root in self._policy.queue(queue).limits.values():
             self._waiters.free(root, self._is_hopeful)
 

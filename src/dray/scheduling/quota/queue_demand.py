@@ -1,4 +1,4 @@
-"""QueueDemand: what pods that wait want of their queues; a claim that several of them share counts once."""
+"""QueueDemand: the amounts that waiting pods want of their queues; a claim that several pods share counts once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class _Waiting(NamedTuple):
 
 class QueueDemand:
     def __init__(self, count: Count) -> None:
-        """`count` is told by how much the demand of a queue changes, and with which sign."""
+        """`count` is called with each change of the demand of a queue, and its sign."""
         self._count = count
         self._waiting: dict[str, _Waiting] = {}
         """The pods that wait, by uid."""
         self._claims: dict[tuple[str, ClaimKey], tuple[Amounts, set[str]]] = {}
-        """The amounts of a claim, and the pods that wait with it, by queue and claim."""
+        """The amounts of a claim, and the uids of its waiting pods, by queue and claim."""
         self._jobs: dict[Hashable, Counter[str]] = {}
-        """The amounts that pods want which are placed together."""
+        """The amounts that the pods of a job want together."""
 
     def add(self, uid: str, queue: str, own: Amounts, claims: Mapping[ClaimKey, Amounts], job: Hashable) -> None:
         self.remove(uid)

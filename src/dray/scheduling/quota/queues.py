@@ -1,6 +1,6 @@
-"""Queues of pods with quota, of all queue systems: which system a pod concerns, and what is reserved for which pod.
+"""Queues: the queues of all queue systems. Finds the system of a pod and passes questions and changes to it.
 
-A system decides (`QueuePolicy`); what its pods hold is counted by `QueueCharges`. Here is what is the same for all.
+A system decides by its `QueuePolicy`, and `QueueCharges` counts what its pods hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dray.scheduling.quota.reserved_quota import QuotaReservations, ReservedQuot
 from dray.scheduling.quota.turns import Turn
 
 Contention = tuple[str, str]
-"""Equal for pods that may take places from each other: the label of their system, and what their queues share."""
+"""A key that is equal for pods that may be evicted for each other: the label of the system, and `Queue.contends`."""
 
 System = TypeVar("System")
 
@@ -61,36 +61,36 @@ class Queues:
         capacity.share_sizes.on_change(self.waiters.free_all)
         context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
-        self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.stores}
-        self.labels: frozenset[str] = frozenset(each.label for each in self.policies)
+        self.kinds: Mapping[str, QueuePolicy] = {kind: policy for policy in self.policies for kind in policy.stores}
+        self.labels: frozenset[str] = frozenset(policy.label for policy in self.policies)
         """The pod labels that name queues."""
         self._served: list[QueuePolicy] = []
-        """Systems that can have queues at all; of others, what a pod says of its queue means nothing."""
+        """The systems whose kinds the server has. Queues of other systems are ignored if a pod names them."""
         self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
         self.revision = 0
-        """Changes with the queues, and with what they count by."""
+        """Incremented when queues change, or how they count pods."""
         self.evicted: set[str] = set()
-        """Pods by uid that were asked to end for the sake of others, and are there yet."""
+        """The uids of pods that are being evicted for others and have not ended yet."""
         self._revisions: dict[str, int] = {}
-        """The last revision of the order of each system that pods were woken for, by its label."""
+        """The last revision of each system's order for which pods were woken, by label of the system."""
 
     def system(self, kind: type[System]) -> System:
-        """Returns the queue system of a class, for whoever writes or shows its objects."""
-        return next(each for each in self.policies if isinstance(each, kind))
+        """Returns the queue system of a class, for code that writes or shows its objects."""
+        return next(policy for policy in self.policies if isinstance(policy, kind))
 
     # Objects
 
     def serve(self, kind: str) -> None:
         """Notes that there can be queues of the system that reads the kind."""
         if (policy := self.kinds[kind]) not in self._served:
-            self._served = [each for each in self.policies if each is policy or each in self._served]
+            self._served = [known for known in self.policies if known is policy or known in self._served]
 
     def is_served(self, kind: str) -> bool:
         return self.kinds[kind] in self._served
 
     def put(self, kind: str, document: Object) -> None:
-        # All are tried again.
+        # All waiting pods are tried again.
         self.reclaim_waiters.clear()
         self.serve(kind)
         self.kinds[kind].stores[kind][0](document)
@@ -98,63 +98,63 @@ class Queues:
 
     def remove(self, kind: str, document: Object) -> None:
         policy = self.kinds[kind]
-        # One of the same name that comes later owes nothing to those who wait now.
+        # A later queue of the same name has no reservations.
         self.reservations.remove_all(policy)
         self.reclaim_waiters.clear()
         policy.stores[kind][1](document)
         self.revision += 1
 
     def outdate(self) -> None:
-        """Notes that what pods hold or want may count as something else than before."""
-        for each in self._served:
+        """Notes that the amounts that pods hold or want may be counted differently than before."""
+        for policy in self._served:
             self.revision += 1
-            each.charges.outdate()
+            policy.charges.outdate()
 
     def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
-        """Notes that the node had other labels before, by which queues count what its pods hold."""
-        if node.pods and any(each.node_flavors.distinguishes(before, node.labels) for each in self.policies):
+        """Notes that the labels of a node changed, which may change the flavors of its pods."""
+        if node.pods and any(policy.node_flavors.distinguishes(before, node.labels) for policy in self.policies):
             self.outdate()
 
     def refresh(self) -> None:
-        """Reckons anew what pods hold, if something changed that it depends on."""
-        for each in self.policies:
-            each.charges.refresh()
+        """Charges all pods again, if something changed that charges depend on."""
+        for policy in self.policies:
+            policy.charges.refresh()
 
     def sample(self, now: float) -> None:
-        """Notes what queues use, where past usage counts."""
-        for each in self._served:
-            if each.order is not None:
-                each.order.sample(now)
+        """Samples the usage of queues, if past usage counts."""
+        for policy in self._served:
+            if policy.order is not None:
+                policy.order.sample(now)
 
     # Pods
 
     def namespace_changed(self) -> None:
-        """Queues may select its pods now."""
+        """Notes that a namespace changed, whose pods queues may select now."""
         if self._served:
             self.waiters.free_all()
 
     def memberships(self, pod: Pod) -> list[tuple[QueuePolicy, Member]]:
-        """The systems that the pod names a queue of, also one that does not exist; several contradict each other."""
+        """Returns the systems of which the pod names a queue, existing or not. Several are a contradiction."""
         if not pod.joins or self._unasked:
             return []
-        return [(each, member) for each in self._served if (member := each.member(pod)) is not None]
+        return [(policy, member) for policy in self._served if (member := policy.member(pod)) is not None]
 
     def member(self, pod: Pod) -> QueueMember | None:
-        """The queue of a pod; None for a pod of no queue, or of one that does not exist."""
+        """Returns the queue of a pod; None if the pod names no queue, or a queue that does not exist."""
         if pod.joins and not self._unasked:
-            for each in self._served:
-                if (found := each.member(pod)) is not None:
-                    return QueueMember(each, found.queue, found.priority) if found.queue else None
+            for policy in self._served:
+                if (found := policy.member(pod)) is not None:
+                    return QueueMember(policy, found.queue, found.priority) if found.queue else None
         return None
 
     def contention_of(self, pod: Pod) -> Contention | None:
-        """Returns what is equal for pods that may take places from each other; None for a pod in no queue."""
+        """Returns a key that is equal for pods that may be evicted for each other; None for a pod in no queue."""
         member = self.member(pod)
         return (member.policy.label, member.policy.queue(member.queue).contends) if member is not None else None
 
     @contextmanager
     def unasked(self) -> Iterator[None]:
-        """Answers as if no pod were in a queue, to tell whether there is a place for pods that lack quota."""
+        """Answers as if no pod were in a queue, to tell whether pods that lack quota would fit on nodes."""
         self._unasked = True
         try:
             yield
@@ -165,21 +165,21 @@ class Queues:
 
     @property
     def tolerant(self) -> tuple[str, ...]:
-        """The labels of systems of which pods of some queue tolerate taints because of their queue."""
-        return tuple([each.label for each in self._served if each.node_flavors.is_tolerant])
+        """The labels of systems whose queues add tolerations to pods."""
+        return tuple([policy.label for policy in self._served if policy.node_flavors.is_tolerant])
 
     def tolerates(self, pod: Pod, node: Node, taint: Object) -> bool:
-        """Whether a pod tolerates a taint because of what its queue gives it."""
-        for each in self._served if pod.joins else ():
-            if each.node_flavors.is_tolerant and (member := each.member(pod)) is not None and member.queue:
-                return each.node_flavors.tolerates(member.queue, node, taint)
+        """Whether the queue of the pod adds a toleration for the taint on the node."""
+        for policy in self._served if pod.joins else ():
+            if policy.node_flavors.is_tolerant and (member := policy.member(pod)) is not None and member.queue:
+                return policy.node_flavors.tolerates(member.queue, node, taint)
         return False
 
-    # Claims that may get more or less
+    # Alternatives of claims
 
     def payable(self, pod: Pod, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
-        """The claims of the pod without alternatives that its queue cannot pay, and why not; as they are where it can
-        pay all."""
+        """Returns the claims of the pod without the alternatives that its queue has no quota for, and why; the same
+        claims if it has quota for all."""
         member = self.member(pod)
         if member is None:
             return claims, None
@@ -190,7 +190,7 @@ class Queues:
         return found, Status(PLUGIN, (reason,)) if reason is not None else None
 
     def beyond(self, pod: Pod, node: Node, got: Mapping[ClaimKey, Object]) -> Status | None:
-        """Why the queue of the pod cannot pay the devices that were found for it on a node."""
+        """Returns why the queue of the pod has no quota for the devices that were found on a node; None if it has."""
         member = self.member(pod)
         if member is None:
             return None
@@ -202,37 +202,37 @@ class Queues:
     # Entitlement to evictions
 
     def is_modest(self, pod: Pod) -> bool:
-        """Whether nobody is evicted for the sake of the pod, as far as can be told cheaply."""
-        for each in self._served:
-            if each.order is not None and (member := each.member(pod)) is not None:
-                is_entitled = each.order.is_entitled(pod)
-                return not is_entitled and not each.charges.has_below(member.queue, member.priority)
+        """Whether no pods are evicted for the pod; a cheap check, of which True is certain."""
+        for policy in self._served:
+            if policy.order is not None and (member := policy.member(pod)) is not None:
+                is_entitled = policy.order.is_entitled(pod)
+                return not is_entitled and not policy.charges.has_below(member.queue, member.priority)
         return False
 
     def newly_entitled(self) -> list[QueuePolicy]:
-        """The systems of which pods may have become entitled to evictions since this was asked last."""
+        """Returns the systems for whose pods other pods may be evicted that could not be at the last call."""
         found = []
-        for each in self._served:
-            if each.order is not None and (revision := each.order.revision) != self._revisions.get(each.label, 0):
-                self._revisions[each.label] = revision
-                found.append(each)
+        for policy in self._served:
+            if policy.order is not None and (revision := policy.order.revision) != self._revisions.get(policy.label, 0):
+                self._revisions[policy.label] = revision
+                found.append(policy)
         return found
 
-    # What pods on nodes have
+    # Charges
 
     def place(self, pod: Pod, node: Node) -> None:
-        for each in self.policies if pod.joins and not pod.is_placeholder else ():
-            charge = each.charges.place(pod, node)
+        for policy in self.policies if pod.joins and not pod.is_placeholder else ():
+            charge = policy.charges.place(pod, node)
             if charge is not None and charge.queue and self.reclaim_waiters and not self._journal.is_open:
-                self.reclaim_waiters.take(each, charge.queue, charge.priority)
+                self.reclaim_waiters.take(policy, charge.queue, charge.priority)
 
     def displace(self, pod: Pod) -> None:
         ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self.reservations else []
         awaited = [(policy, member.queue) for policy in ending if (member := policy.member(pod)) is not None]
         if self.evicted:
             self.unmark_evicted((pod,))
-        for each in self.policies if pod.joins else ():
-            each.charges.displace(pod)
+        for policy in self.policies if pod.joins else ():
+            policy.charges.displace(pod)
         for policy, queue in awaited if not self._journal.is_open else ():
             self.waiters.wake(self.reservations.ready(policy, queue))
 
@@ -247,41 +247,41 @@ class Queues:
         return {label: charge.queue for label, charge in found.items() if charge is not None and charge.queue}
 
     def mark_evicted(self, pods: Iterable[Pod]) -> None:
-        """Notes that the pods were asked to end for the sake of others."""
+        """Notes that the pods are being evicted for others."""
         for pod in pods:
             if pod.uid not in self.evicted:
                 self.evicted.add(pod.uid)
-                for each in self.policies:
-                    each.charges.evict(pod.uid)
+                for policy in self.policies:
+                    policy.charges.evict(pod.uid)
 
     def mark_ending(self, uid: str) -> None:
         """Notes that the pod is being deleted."""
-        for each in self.policies:
-            each.charges.end(uid)
+        for policy in self.policies:
+            policy.charges.end(uid)
 
     def unmark_evicted(self, pods: Iterable[Pod]) -> bool:
-        """Notes that the pods have ended, or could not be asked to end. Returns whether others may have counted on some
-        of them to end."""
+        """Notes that the pods have ended, or could not be evicted. Returns whether pods among them were being evicted,
+        so that others may wait for them."""
         evicted = [pod for pod in pods if pod.uid in self.evicted]
         for pod in evicted:
             self.evicted.discard(pod.uid)
-            for each in self.policies:
-                each.charges.unevict(pod)
+            for policy in self.policies:
+                policy.charges.unevict(pod)
         return bool(evicted)
 
     def renew(self, pod: Pod) -> None:
         """Notes that the pod's claims have devices now."""
-        for each in self.policies if pod.joins else ():
-            each.charges.renew(pod)
+        for policy in self.policies if pod.joins else ():
+            policy.charges.renew(pod)
 
     def claim_changed(self, claim: Object) -> None:
-        for each in self._served:
-            each.charges.claim_changed(claim)
+        for policy in self._served:
+            policy.charges.claim_changed(claim)
 
     # Reserved quota
 
     def make_room(self, places: Iterable[tuple[Pod, Node]], victims: Iterable[Pod]) -> None:
-        """Reserves what pods take of their queues in places of others that were found for them."""
+        """Reserves the quota of pods for which victims are evicted, in the places that were found for them."""
         shared: set[ClaimKey] = set()
         for pod, node in places:
             member = self.member(pod)
@@ -294,57 +294,57 @@ class Queues:
                 shared |= claims.keys()
                 assets = policy.node_flavors.assets(queue, pod, node, amounts, reserved=True)
                 self.reservations.reserve(ReservedQuota(pod, policy, queue, assets))
-        # Nobody else counts on those of queues, who would be asked to end twice.
-        self.mark_evicted(each for each in victims if self.memberships(each))
+        # Victims in queues are marked, so that they are not evicted for other pods too.
+        self.mark_evicted(victim for victim in victims if self.memberships(victim))
 
     def give_up(self, uid: str) -> None:
-        """Lets others have what is reserved for the pod; they are tried again."""
+        """Frees the quota that is reserved for the pod, and wakes pods that wait for it."""
         if (quota := self.reservations.remove(uid)) is not None:
             quota.policy.charges.free(quota.queue)
 
     # Order
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
-        """Takes a pod that waits from now on; returns whose turn it waits for, where queues take turns."""
+        """Adds a waiting pod; returns the turn that it waits for, if queues take turns."""
         turn = None
-        for each in self.policies if pod.joins else ():
-            if each.member(pod) is not None:
+        for policy in self.policies if pod.joins else ():
+            if policy.member(pod) is not None:
                 self.waiters.arrive(pod.uid, arrival)
-                if each.order is not None:
-                    turn = each.order.wait(pod, arrival) or turn
+                if policy.order is not None:
+                    turn = policy.order.wait(pod, arrival) or turn
         return turn
 
     def let_pass(self, pod: Pod) -> None:
         """Notes that the pod waits for something else than its queue."""
-        for each in self.policies if pod.joins else ():
-            if each.order is not None and each.member(pod) is not None:
-                each.order.let_pass(pod)
+        for policy in self.policies if pod.joins else ():
+            if policy.order is not None and policy.member(pod) is not None:
+                policy.order.let_pass(pod)
 
     def is_held_up(self, policy: QueuePolicy, ask: Ask) -> bool:
-        """Whether other pods of the queue are first, even if there is room for these."""
+        """Whether the pods have to wait for other pods of the queue, even if there is quota for them."""
         return policy.order is not None and policy.order.is_held_up(ask)
 
     def decided(self, pod: Pod) -> None:
-        """Notes that the pod has a place, and does not wait for its turn any more."""
+        """Notes that the pod was placed, and does not wait any more."""
         if not pod.joins:
             return
         self.reclaim_waiters.remove(pod.uid)
         self.reservations.remove(pod.uid)
-        for each in self.policies:
-            if each.order is not None:
-                each.order.forget(pod)
-            charge = each.charges.of(pod.uid)
+        for policy in self.policies:
+            if policy.order is not None:
+                policy.order.forget(pod)
+            charge = policy.charges.of(pod.uid)
             if charge is not None and charge.queue and self.reclaim_waiters:
-                self.reclaim_waiters.take(each, charge.queue, charge.priority)
-            if charge is not None and each.order is not None:
-                each.order.admitted(pod)
+                self.reclaim_waiters.take(policy, charge.queue, charge.priority)
+            if charge is not None and policy.order is not None:
+                policy.order.admitted(pod)
 
     def forget(self, pod: Pod) -> None:
         """Notes that the pod does not wait any more."""
         if pod.joins:
-            for each in self.policies:
-                if each.order is not None:
-                    each.order.forget(pod)
+            for policy in self.policies:
+                if policy.order is not None:
+                    policy.order.forget(pod)
             self.waiters.forget(pod.uid)
             self.reclaim_waiters.remove(pod.uid)
             self.give_up(pod.uid)

@@ -1,7 +1,7 @@
-"""QuotaReservations: quota that is reserved for pods while other pods end that have it.
+"""QuotaReservations: quota that is reserved for pods while the pods that use it are ending.
 
-Quota stays reserved until the pod has a place, is deleted or cannot have a place any more. In the attempt of the pod
-itself it is free (`free_for`).
+Quota stays reserved until the pod is placed, is deleted or cannot be placed any more. In an attempt of the pod itself
+the quota is free (`free_for`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ReservedQuota:
         self.policy.charge(self.queue, self.assets, sign)
 
     def awaits_others(self) -> bool:
-        """Whether pods that are ending still use the quota: there is no point in trying the pod before."""
+        """Whether pods that are ending still use the quota, so that the pod cannot be placed yet."""
         ending = (self.policy.queue(queue).root for queue in self.policy.charges.ending_queues())
         return self.root in ending and not self.policy.evictions(Ask((), self.queue, {}, 0)).has_room(self.assets)
 
@@ -66,7 +66,7 @@ class QuotaReservations:
             self.remove(uid)
 
     def free_for(self, pods: Iterable[Pod], trial: Changes) -> None:
-        """Tries out that what is reserved for the pods is free."""
+        """Frees the quota that is reserved for the pods, inside the trial."""
         for uid in {pod.uid for pod in pods} & self._known.keys():
             quota = self._known[uid]
             quota.charge(-1)
@@ -81,14 +81,14 @@ class QuotaReservations:
         )
 
     def awaits_others(self, uid: str) -> bool:
-        """Whether quota is reserved for the pod that pods which are ending still use."""
+        """Whether quota is reserved for the pod, and pods that are ending still use it."""
         return uid in self._known and self._known[uid].awaits_others()
 
     def ready(self, policy: QueuePolicy, queue: str) -> list[str]:
-        """Returns the uids of pods for which enough pods have ended, after one of the queue did."""
+        """Returns the uids of pods whose reserved quota is free now, after a pod of the queue ended."""
         root = policy.queue(queue).root if queue else None
         waiting: dict[tuple[str, frozenset[tuple[Asset, int]]], bool] = {}
-        """The answers by what pods wait for: few kinds, though as many pods may wait as have to end."""
+        """Answers by queue and reserved assets: many pods may wait for the same."""
         found = []
         for uid, quota in self._known.items():
             if quota.policy is policy and quota.root == root:
