@@ -63,6 +63,18 @@ def test_a_plan_for_a_fleet_has_devices_cost_and_a_status(run: Dray, file: str) 
     assert "0 of 2 pods fit; no single change helps (0 were tried, and not all were tried)" in nothing.stdout
 
 
+def test_prices_of_own_machine_types_count_by_the_share_of_the_machine(run: Dray, tmp_path: Path) -> None:
+    (tmp_path / "box.yaml").write_text(
+        "apiVersion: fleet.dray.dev/v1alpha1\nkind: MachineType\nname: box\ncpus: 8\nmemory: 32Gi\nhourlyPrice: 8\n"
+        'gpus:\n- model: l4\n  slots: [{address: "0000:3b:00.0"}, {address: "0000:3c:00.0"}]\n'
+    )
+    pods = CLAIM.replace("count: 8", "count: 1") + pod("p", "resourceClaimTemplateName: gpus")
+    (tmp_path / "p.yaml").write_text(pods + pod("q").replace("image: i", 'image: i, resources: {requests: {cpu: "2"}}'))
+    made = run("plan", "-f", str(tmp_path / "p.yaml"), "--fleet", str(tmp_path / "box.yaml"), "--fleet", "box=1")
+    assert made.exit_code == 0, made.output
+    assert "cost: 6.00 an hour" in made.stdout
+
+
 def test_the_document_of_a_plan(run: Dray, file: str) -> None:
     made = json.loads(run("plan", "-f", file, "--fleet", "p5.48xlarge=1", "-o", "json").stdout)
     assert (made["apiVersion"], made["kind"], made["verdict"]) == ("plan.dray.dev/v1alpha1", "Plan", "FitsWithChange")

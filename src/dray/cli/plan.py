@@ -19,6 +19,7 @@ from dray.cli.output_formats import output_option, structured
 from dray.cli.reports import one_line
 
 if TYPE_CHECKING:
+    from dray.fleet.machine import Machine
     from dray.planning.changes import Change
     from dray.planning.plan import Plan
 
@@ -100,7 +101,10 @@ def plan(
     if fleet:
         if snapshot or kubeconfig or context:
             raise click.UsageError("--fleet plans without a cluster: leave --snapshot, --kubeconfig and --context out")
-        sys.exit(_answer(wanted, _fleet_objects(fleet), [], namespace or "default", time.time()))
+        from dray.planning.fleet_scene import fleet_objects
+
+        machines = _machines(fleet)
+        sys.exit(_answer(wanted, fleet_objects(machines), [], namespace or "default", time.time(), machines=machines))
 
     read: list[Callable[[], int]] = []
 
@@ -116,11 +120,10 @@ def plan(
     ask(Where(kubeconfig, context, namespace, snapshot), work, lambda: read[0]())
 
 
-def _fleet_objects(choices: tuple[str, ...]) -> dict[str, list[Object]]:
+def _machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:
     from dray.cli.fleet_choice import chosen_fleet
-    from dray.planning.fleet_scene import fleet_objects
 
-    return fleet_objects(chosen_fleet(choices, None).machines)
+    return chosen_fleet(choices, None).machines if choices else ()
 
 
 async def _priority_classes(cluster: Cluster) -> list[Object]:
@@ -142,12 +145,14 @@ def _answer(
     namespace: str,
     now: float,
     notes: Sequence[str] = (),
+    machines: Sequence[Machine] = (),
 ) -> int:
+    """`machines` are those of --fleet."""
     from dray.planning.changes import ChangeError
     from dray.planning.plan_document import plan_document
 
     try:
-        made, more = _planned(asked, objects, classes, namespace, now)
+        made, more = _planned(asked, objects, classes, namespace, now, machines)
     except ChangeError as error:
         click.echo(one_line(f"error: {error}"), err=True)
         return 2
@@ -162,7 +167,12 @@ def _answer(
 
 
 def _planned(
-    asked: Asked, objects: dict[str, list[Object]], classes: Sequence[Object], namespace: str, now: float
+    asked: Asked,
+    objects: dict[str, list[Object]],
+    classes: Sequence[Object],
+    namespace: str,
+    now: float,
+    machines: Sequence[Machine],
 ) -> tuple[Plan, list[str]]:
     """Raises ChangeError; leaves with status 2 if a manifest or an option is wrong."""
     from dray.cli.manifests import read
@@ -183,20 +193,19 @@ def _planned(
         for problem in problems:
             click.echo(one_line(str(problem)), err=True)
         sys.exit(2)
-    scene = Scene(objects, planned.objects, now)
+    added = _machines(tuple(map(_as_choice, asked.add)))
     made = make_plan(
-        scene,
-        _changes(asked),
+        Scene(objects, planned.objects, now),
+        _changes(asked, added),
         Options(policy=POLICIES[asked.policy]),
-        prices=_prices(asked.prices),
+        prices=_prices(asked.prices, (*machines, *added)),
         budget=Budget(tries=60 if asked.seconds > 0 else 0, seconds=asked.seconds),
         clock=time.monotonic,
     )
     return made, planned.notes
 
 
-def _changes(asked: Asked) -> list[Change]:
-    from dray.cli.fleet_choice import chosen_fleet
+def _changes(asked: Asked, added: Sequence[Machine]) -> list[Change]:
     from dray.planning.changes import add_machines, drain, set_quota, without
 
     changes = [drain(each) for each in asked.drain]
@@ -209,9 +218,7 @@ def _changes(asked: Asked) -> list[Change]:
                 f"{text!r}: write QUEUE=RESOURCE:AMOUNT, as in team-a=gpu.nvidia.com:16", None, None
             )
         changes.append(set_quota(queue, resource, amount))
-    if asked.add:
-        changes.append(add_machines(chosen_fleet(tuple(map(_as_choice, asked.add)), None).machines))
-    return changes
+    return [*changes, add_machines(added)] if added else changes
 
 
 def _as_choice(text: str) -> str:
@@ -220,12 +227,9 @@ def _as_choice(text: str) -> str:
     return f"{type_}={count}" if x and count.isascii() and count.isdecimal() else text
 
 
-def _prices(given: Sequence[str]) -> dict[str, float]:
-    """Prices of the machine types that come with dray, and those of the command line."""
-    from dray.fleet.catalogue import library, machine_type
-
-    known = library()
-    types = [machine_type(name, known) for name in known.machine_types]
+def _prices(given: Sequence[str], machines: Sequence[Machine]) -> dict[str, float]:
+    """Returns prices by type: of the machine types in the user's files, and of the command line."""
+    types = {each.type.name: each.type for each in machines}.values()
     found = {each.name: each.hourly_price for each in types if each.hourly_price is not None}
     for text in given:
         name, _, amount = text.rpartition("=")
