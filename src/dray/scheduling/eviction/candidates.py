@@ -28,7 +28,7 @@ class Candidates:
         self._for_devices = for_devices
 
     def near(self, node: Node) -> Iterator[Pod]:
-        """Yields the pods on a node that may be evicted, and those elsewhere with devices that the node sees."""
+        """Yields the pods on a node that may be evicted, and pods on other nodes with devices that the node reaches."""
         return self._bound((*node.pods.values(), *self.away(node)))
 
     def everywhere(self) -> Iterator[Pod]:
@@ -45,7 +45,7 @@ class Candidates:
                 self.awaits_binding = True
 
     def away(self, node: Node) -> list[Pod]:
-        """Returns the pods on other nodes that use devices which the node sees too."""
+        """Returns the pods on other nodes that use devices which the node reaches too."""
         uids = {
             uid
             for device, claim in (self.held(node) if self._for_devices else ())
@@ -67,9 +67,9 @@ class Candidates:
                     yield device.id, claim
 
     def choices(self, pods: Iterable[Pod], marked: Iterable[Pod] = ()) -> list[list[Unit]]:
-        """Returns alternatives of what to evict: first only pods that elastic groups can do without, then whole groups.
+        """Returns alternatives of units to evict: first only surplus pods of elastic groups, then whole groups.
 
-        Pods that are `marked` go anyway and are left out.
+        Pods that are `marked` are evicted anyway and left out.
         """
         found = list(pods)
         whole = self._units(found, marked)
@@ -79,12 +79,12 @@ class Candidates:
             surplus |= groups.surplus(group)
         leaving = {pod.uid for pod in marked}
         single = [(pod,) for pod in found if pod.uid in surplus - leaving]
-        # Where one pod is enough for a group, each of its pods is a unit by itself, surplus pods too.
+        # If a group needs only one pod, each of its pods is a unit by itself, including surplus pods.
         others = [unit for unit in whole if len(unit) == 1 and unit[0].uid not in surplus]
         return [[*single, *others], whole] if single else [whole]
 
     def _units(self, pods: Iterable[Pod], marked: Iterable[Pod]) -> list[Unit]:
-        """Returns each pod with all pods that would have to go with it."""
+        """Returns the units of the pods: each pod with all pods that are evicted together with it."""
         found: dict[str, Unit] = {}
         leaving = {pod.uid for pod in marked}
         for pod in pods:

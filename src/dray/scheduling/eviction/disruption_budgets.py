@@ -12,7 +12,7 @@ from dray.scheduling.model.pod import Pod
 class DisruptionBudgets:
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, Object]] = {}
-        """By namespace and name."""
+        """The PodDisruptionBudgets by namespace and name."""
 
     def put(self, budget: Object) -> None:
         namespace, name = key_of(budget)
@@ -42,7 +42,7 @@ class DisruptionBudgets:
 
 def _covers(budget: Object, pod: Pod) -> bool:
     selector = budget["spec"].get("selector")
-    # A pod whose disruption was granted already is counted there.
+    # The budget counts a pod already whose disruption was granted.
     if pod.key[1] in (status_of(budget).get("disruptedPods") or {}):
         return False
     return selector is not None and label_selectors.from_object(selector)(pod.labels)

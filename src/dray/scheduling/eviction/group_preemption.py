@@ -1,8 +1,8 @@
-"""GroupPreemptor: which pods to evict so that a whole group finds its places.
+"""GroupPreemptor: the pods to evict so that a whole group fits.
 
-All pods that may go are evicted on trial, with the devices that only they use. If the group can then be placed, as many
-as possible are restored, the most important first: a pod stays where the pods of the group on its node still find a
-place beside it. Groups that are disrupted as a whole are evicted and restored as a whole.
+All pods that may be evicted are evicted in a trial, with the devices that only they use. If the group can then be
+placed, as many as possible are restored, the most important first: a pod stays where the pods of the group on its node
+still find a place beside it. Groups that are disrupted as a whole are evicted and restored as a whole.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class GroupPreemptor:
 
 def _is_near(member: Member, unit: Unit, removal: Trial) -> bool:
     assert member.placement is not None
-    return any(removal.node_of(each) is member.placement.node for each in unit)
+    return any(removal.node_of(pod) is member.placement.node for pod in unit)
 
 
 def places_of(members: Iterable[Member]) -> dict[str, NominatedPlace]:
     """Returns the places that the members have on trial, by uid."""
-    return {each.queued.pod.uid: place_of(each.placement) for each in members if each.placement is not None}
+    return {member.queued.pod.uid: place_of(member.placement) for member in members if member.placement is not None}

@@ -1,4 +1,4 @@
-"""GroupQuota: quota for all pods of a group at once: what it lacks, and who would have to go so that it gets it."""
+"""GroupQuota: quota for all pods of a group together: which quota it lacks, and which pods to evict for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dray.scheduling.quota.quota_waiters import ANY_QUEUE
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
 Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
-"""The pods of a group that may fit on some node, as things are then."""
+"""Returns the pods of a group that may fit on a node, in the state at the time of the call."""
 
 
 class GroupQuota:
@@ -36,8 +36,8 @@ class GroupQuota:
         self._placer = placer
 
     def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
-        """Returns what the queue of all these pods has too little of for as many as must start together; None where
-        there may be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
+        """Returns the quota that the queue lacks for as many pods as must start together; None if there may be enough.
+        The ask is None if the pods have to wait for others of their queue, so that no pods are evicted for them."""
         asks = self.asks(pods, need, now)
         if asks is None:
             return None
@@ -50,30 +50,30 @@ class GroupQuota:
         return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, asked.lacks(short)))
 
     def asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
-        """Returns what is asked for as many pods as must start together, and the least that would do; None for pods
-        that are not in one queue."""
+        """Returns the ask for as many pods as must start together, and the least amounts that may suffice; None if the
+        pods are not in one queue."""
         queues = self._state.queues
         first = queues.member(pods[0]) if pods else None
         if first is None:
             return None
         policy, queue, priority = first
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
-        for each in pods:
-            found = [(other, member.queue) for other, member in queues.memberships(each)]
-            if found != [(policy, queue)] or policy.problem(each, namespace):
+        for pod in pods:
+            found = [(other, member.queue) for other, member in queues.memberships(pod)]
+            if found != [(policy, queue)] or policy.problem(pod, namespace):
                 return None
         charges = policy.charges
-        company = self._state.groups.number_to_admit(pods[0])
-        few = pods[:1] if company > 1 else pods
-        some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
-        wanted = charges.costs.wanted(queue, some, company)
-        ask = Ask(some, queue, wanted, priority, now)
+        number = self._state.groups.number_to_admit(pods[0])
+        admitted = pods[:1] if number > 1 else pods
+        starting, least = (tuple(admitted), None) if len(admitted) <= need else _cheapest(charges, queue, pods, need)
+        wanted = charges.costs.wanted(queue, starting, number)
+        ask = Ask(starting, queue, wanted, priority, now)
         return QueuedAsk(policy, ask), ask if least is None else replace(ask, wanted=least)
 
     def reclaim_for(
         self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
     ) -> EvictionResult:
-        """Does the same as `reclaim`, for pods whose queue has quota that is not for all nodes."""
+        """Does the same as `reclaim`, if the queue of the pods has different quota on different nodes."""
         asks = self.asks(pods, need, now)
         if asks is None or asks[0].is_uniform:
             return NO_EVICTION
@@ -84,7 +84,7 @@ class GroupQuota:
         return self._reclaimer.find(asked, partial(self._places, group, need, prepared))
 
     def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, NominatedPlace]:
-        leaving = [each for each in removed if self._state.node_of(each) is not None]
+        leaving = [pod for pod in removed if self._state.node_of(pod) is not None]
         with self._preemptor.what_if(set()) as removal:
             removal.evict(leaving)
             found = prepared()
@@ -101,16 +101,15 @@ class GroupQuota:
 def _cheapest(
     charges: QueueCharges, queue: str, pods: Sequence[Pod], need: int
 ) -> tuple[tuple[Pod, ...], dict[str, int]]:
-    """Returns as many of the pods as have to start that want least, and the least that so many want of each
-    resource."""
-    each_wants = [charges.costs.wanted(queue, (each,)) for each in pods]
-    order = sorted(range(len(pods)), key=lambda number: sum(each_wants[number].values()))
-    names = {name for each in each_wants for name in each}
-    least = {name: sum(sorted(each.get(name, 0) for each in each_wants)[:need]) for name in names}
+    """Returns the `need` pods that want least, and the least amount that so many pods want of each resource."""
+    wanted = [charges.costs.wanted(queue, (pod,)) for pod in pods]
+    order = sorted(range(len(pods)), key=lambda number: sum(wanted[number].values()))
+    names = {name for amounts in wanted for name in amounts}
+    least = {name: sum(sorted(amounts.get(name, 0) for amounts in wanted)[:need]) for name in names}
     together, alone = charges.costs.wanted(queue, pods), Counter[str]()
-    for each in each_wants:
-        alone.update(each)
-    # What they share is wanted once, whoever brings it along.
+    for amounts in wanted:
+        alone.update(amounts)
+    # Resources of shared claims are left out, since these are charged once.
     return tuple(pods[number] for number in order[:need]), {
         name: amount for name, amount in least.items() if together.get(name, 0) == alone[name]
     }

@@ -1,9 +1,9 @@
-"""Preemption: which pods to evict so that another finds its place, for resources, for ports and for devices.
+"""Preemption: the pods to evict so that another pod fits on a node, for resources, ports and devices.
 
-On each node that comes into question all pods that may go are evicted on trial, with the devices that only they use;
-also pods on other nodes that hold devices which this node sees. If the pod then fits, as many as possible are restored,
-the most important first. The rest are the victims; pods whose eviction violates a PodDisruptionBudget are restored
-first. The node with the cheapest victims wins.
+On each node that may help, a trial evicts all pods that may be evicted, with the devices that only they use. This
+includes pods on other nodes that hold devices which this node reaches. If the pod then fits, as many pods as possible
+are restored, the most important first. The rest are the victims; pods whose eviction violates a PodDisruptionBudget are
+restored first. The node with the cheapest victims wins.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dray.scheduling.quota.queue_policy import Removals
 
 _FEWEST_NODES: Final = 100
 _RULE: Final = "removals"
-# So that one more victim always counts for more than none, whatever its priority.
+# Makes one more victim always more expensive than none, whatever its priority.
 _OFFSET: Final = 2**31
 
 
@@ -80,13 +80,15 @@ class Preemptor:
         self.budgets = DisruptionBudgets()
 
     def find(self, cycle: Cycle) -> EvictionResult:
-        """Returns the cheapest way to make room for the pod."""
+        """Returns the node with the cheapest victims for the pod."""
         rule = self.rule(cycle)
         if rule.hopeless:
             return EvictionResult(retry_at=rule.retry_at)
         candidates = self.candidates(rule)
         found = self._on_nodes(cycle, candidates)
-        best = min(found, key=lambda each: (*each.cost(), *_latest_start(each.preemption.victims)), default=None)
+        best = min(
+            found, key=lambda candidate: (*candidate.cost(), *_latest_start(candidate.preemption.victims)), default=None
+        )
         return EvictionResult(
             best.preemption if best is not None else None, candidates.awaits_binding, retry_at=rule.retry_at
         )
@@ -114,19 +116,18 @@ class Preemptor:
         return found
 
     def may_help(self, cycle: Cycle, node: Node, status: Status) -> Help:
-        """Tells whether there is a point in trying the pod again, as far as can be told cheaply. `status` is what the
-        node says now."""
+        """Returns whether it may help to try the pod again; a cheap check. `status` is the node's current rejection."""
         pod = cycle.pod
         if not status.resolvable:
             return Help(False)
         rule, demand = self.rule(cycle), cycle.claims.demand
         candidates = self.candidates(rule)
         away = candidates.away(node) if demand and self._state.inventory.is_spread else []
-        removable = [each for each in (*node.pods.values(), *away) if rule.may_go(each)]
-        lower = [each for each in removable if each.is_assigned]
+        removable = [other for other in (*node.pods.values(), *away) if rule.may_go(other)]
+        lower = [other for other in removable if other.is_assigned]
         awaits_binding = candidates.awaits_binding or len(lower) < len(removable)
         lower = lower or making_room(node.pods.values(), pod, cycle.now)
-        here = [each for each in lower if each.uid in node.pods]
+        here = [other for other in lower if other.uid in node.pods]
         helps = bool(lower) and fits_without(pod.requirements, node, here, demand.served(node))
         return Help(helps, awaits_binding)
 
@@ -205,7 +206,7 @@ class Preemptor:
         return self._state.what_if(own, for_devices=self._for_devices)
 
     def _orphans(self, node: Node, candidates: Candidates) -> list[Object]:
-        """Returns claims with devices that the node sees, whose consumers no longer exist: they will be deallocated."""
+        """Returns claims with devices that the node reaches whose consumers do not exist: these will be deallocated."""
         return [claim for _, claim in candidates.held(node) if self._is_orphan(claim)]
 
     def all_orphans(self) -> list[Object]:
@@ -219,7 +220,7 @@ class Preemptor:
         return bool(users) and not any(map(self._exists, users))
 
     def _exists(self, consumer: Object) -> bool:
-        """A group that has a claim keeps it, whether or not it has pods."""
+        """Whether a consumer exists. A group that is a consumer always counts, whether or not it has pods."""
         uid = str(consumer.get("uid"))
         return consumer.get("resource") != "pods" or self._state.placed(uid) is not None or self._waits(uid)
 
@@ -237,7 +238,7 @@ def _is_resolvable(status: Status | None) -> bool:
 
 
 def _latest_start(victims: Iterable[Pod]) -> tuple[int, ...]:
-    """Orders equally cheap victims: those come first whose most important pod started last."""
+    """Returns a sort key for equally cheap victims: those whose most important pod started last come first."""
     found = list(victims)
     if not found:
         return ()

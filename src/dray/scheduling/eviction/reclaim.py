@@ -1,8 +1,8 @@
-"""Reclaimer: which pods to evict so that others get quota of their queue, as its queue system decides.
+"""Reclaimer: the pods to evict so that other pods get quota of their queue, as the queue system decides.
 
-Groups are evicted as a whole. What pods hold that are ending already counts as free. No pod is evicted for
-pods that would find no place on nodes even then. What is found is kept for them, in their queue and on the nodes, until
-they are tried again.
+Groups are evicted as a whole. Quota of pods that are ending already counts as free. No pod is evicted for pods that
+would fit on no node even then. The quota and the places that are found are kept for the pods until they are tried
+again.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dray.scheduling.quota.queue_charges import Charge
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, RunningUnit
 from dray.scheduling.quota.reserved_quota import ReservedQuota
 
-# How often it is tried to place pods for which others would have to go, in one attempt.
+# The maximum number of searches for places in one attempt.
 _MOST_TRIES: Final = 24
-# Nodes that are asked although nobody would leave them.
+# The maximum number of nodes without evicted pods that are tried.
 _MOST_OTHERS: Final = 8
 
 Places = Mapping[str, NominatedPlace]
-"""Places of pods, by their uids."""
+"""Places of pods, by pod uid."""
 Place = Callable[[Sequence[Pod]], Places]
-"""Returns places for those that ask, without the pods that are given; none if they do not fit."""
+"""Returns places for the pods that ask, as if the given pods were removed; empty if they do not fit."""
 
 
 class Reclaimer:
@@ -48,7 +48,7 @@ class Reclaimer:
         self._preemptor = preemptor
 
     def for_pod(self, asked: QueuedAsk, cycle: Cycle) -> EvictionResult:
-        """Returns where the pod would go, and which pods to evict for it."""
+        """Returns the place of the pod, and the pods to evict for it."""
         return self.find(asked, partial(self._places, cycle))
 
     def find(self, asked: QueuedAsk, place: Place) -> EvictionResult:
@@ -61,7 +61,7 @@ class Reclaimer:
             trial = QuotaTrial(self._state, policy, ask, place, changes)
             trial.hide_ending(related)
             found = evictions.reclaim(trial)
-        # Pods that quota is kept for may be evicted once they have their places.
+        # Pods with reserved quota may be evicted once they are placed.
         awaits_binding = trial.awaits_binding or self._state.queues.reservations.is_reserved(policy, related)
         if found is None:
             return EvictionResult(None, awaits_binding, trial.lacks_place)
@@ -84,7 +84,7 @@ class Reclaimer:
         return {}
 
     def _nodes(self, cycle: Cycle, left: Iterable[Node]) -> list[Node]:
-        """Returns the nodes of evicted pods, the last first, and some nodes with room as things are."""
+        """Returns the nodes of evicted pods, the last first, and some nodes that are feasible without evictions."""
         found = {node.number: node for node in reversed(list(left))}
         others = self._algorithm.feasible_nodes.of(cycle).best()
         for _, node in zip(range(_MOST_OTHERS), others, strict=False):
@@ -94,7 +94,7 @@ class Reclaimer:
 
 
 class QuotaTrial:
-    """Tries out evictions of units of one queue system: their queues have what they held."""
+    """Tries out evictions of units of one queue system, whose quota is free then."""
 
     def __init__(self, state: State, policy: QueuePolicy, ask: Ask, place: Place, changes: Trial) -> None:
         self._state = state
@@ -106,11 +106,11 @@ class QuotaTrial:
         self._tries = 0
         self._removed: dict[str, Pod] = {}
         self.places: Places = {}
-        """The places that were found last. Pods that are let back and have to go after all leave these."""
+        """The places that were found last. Units that are restored and removed again do not change them."""
         self.awaits_binding = False
         """Whether pods were left out only because they are being bound."""
         self.lacks_place = False
-        """Whether the pods that ask found no place although there was quota."""
+        """Whether the pods that ask fit on no node although there was quota."""
 
     def hide_ending(self, queues: Iterable[str]) -> None:
         """Removes pods that are ending already."""
@@ -136,25 +136,25 @@ class QuotaTrial:
                     )
                 elif (unit := self._unit(charge)) is not None:
                     found[unit[0]] = unit[1]
-        return [each for each in found.values() if not self._is_spared(each)]
+        return [unit for unit in found.values() if not self._is_spared(unit)]
 
     def _is_spared(self, unit: RunningUnit) -> bool:
         evictions, ask = self._state.evictions, self._ask
-        return bool(evictions) and any(evictions.spares(ask.pod, each, ask.now) for each in unit.pods)
+        return bool(evictions) and any(evictions.spares(ask.pod, pod, ask.now) for pod in unit.pods)
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
         """Returns the unit of a pod with its name; None if some of its pods cannot be evicted."""
         groups = self._state.groups
         group = groups.unit(charge.pod)
         pods = tuple(groups.placed(group)) if group is not None else (charge.pod,)
-        if any(each.uid in self._removed or not each.is_assigned for each in pods):
+        if any(pod.uid in self._removed or not pod.is_assigned for pod in pods):
             return None
-        charges = [each for pod in pods if (each := self._charges.of(pod.uid)) is not None]
+        charges = [known for pod in pods if (known := self._charges.of(pod.uid)) is not None]
         unit = RunningUnit(
             pods,
             charge.queue,
-            frozenset().union(*(each.assets for each in charges)),
-            max(self._priority(each) for each in pods),
+            frozenset().union(*(known.assets for known in charges)),
+            max(self._priority(pod) for pod in pods),
             min(map(start_of, pods)),
         )
         return (group.uid if group is not None else charge.pod.uid), unit
@@ -171,14 +171,14 @@ class QuotaTrial:
         return bool(places)
 
     def remove(self, unit: RunningUnit) -> None:
-        for each in unit.pods:
-            self._set_aside(each)
+        for pod in unit.pods:
+            self._set_aside(pod)
 
     def restore(self, unit: RunningUnit) -> None:
-        for each in unit.pods:
-            self._removed.pop(each.uid, None)
-            if self._changes.has(("charge", each.uid)):
-                self._changes.take_back(("charge", each.uid))
+        for pod in unit.pods:
+            self._removed.pop(pod.uid, None)
+            if self._changes.has(("charge", pod.uid)):
+                self._changes.take_back(("charge", pod.uid))
 
     def _set_aside(self, pod: Pod) -> None:
         if pod.uid not in self._removed:

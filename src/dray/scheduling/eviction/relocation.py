@@ -1,7 +1,7 @@
-"""Relocation: tries out to evict running pods and to place them anew, as their controllers would make them again.
+"""Relocation: tries out to evict running pods and to place the pods that their controllers would create instead.
 
-A pod that is made again has new claims without devices, which ask for the same. What it takes of a queue the evicted
-pod had before, so the new pod belongs to no queue and to no group.
+The new pod has new claims with the same requests and without devices. The evicted pod had the same quota before, so the
+new pod counts as a pod in no queue and in no group.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.quota.priority_removals import Unit
 
-# Of what these control there is one on each node, and no other place for it.
+# Pods of these controllers belong to one node and cannot be moved.
 _FIXED = ("DaemonSet", "Node")
 
 
 def is_movable(pod: Pod, state: State) -> bool:
-    """Whether the pod is made again when it is evicted, with claims that no other pod uses."""
+    """Whether a controller creates the pod again when it is evicted, and no other pod uses its claims."""
     controller = controller_of(pod.document)
     if controller is None or controller.get("kind") in _FIXED or MIRROR_ANNOTATION in pod.annotations:
         return False
@@ -55,7 +55,7 @@ class Relocation:
     def remove(self, units: Iterable[Unit]) -> None:
         for unit in units:
             for pod in unit:
-                # The quick answers of its node hold no longer.
+                # Kept answers about the node are no longer valid.
                 self._state.touched.note(self._removal.node_of(pod).number)
                 self._removed[pod.uid] = pod
             self._removal.evict(unit)
@@ -66,11 +66,11 @@ class Relocation:
             del self._removed[pod.uid]
 
     def place(self, work: Work) -> dict[str, str] | Pod:
-        """Returns a new node for each pod that was removed, by uid; the first pod that has no other place if there is
-        one. Pods with most devices are placed first. Nothing stays placed."""
+        """Returns a new node for each removed pod, by uid; a Pod if that pod fits on no other node. Pods with the most
+        device requests are placed first. Nothing stays placed."""
         found: dict[str, str] = {}
         with self._state.what_if() as trial:
-            for pod in sorted(self._removed.values(), key=lambda each: (-self._devices(each), each.key)):
+            for pod in sorted(self._removed.values(), key=lambda pod: (-self._devices(pod), pod.key)):
                 answer = self._place(pod, work, trial)
                 if answer is None:
                     return pod
@@ -80,7 +80,7 @@ class Relocation:
         return found
 
     def _place(self, pod: Pod, work: Work, trial: Trial) -> Placement | None:
-        # What it takes of a queue the pod has already, and it need not wait for others of its group.
+        # The pod has its quota already, and need not wait for other pods of its group.
         moved = replace(pods.read(self._document(pod, trial), self._state.signatures), group=None, joins=False)
         cycle = self._algorithm.begin(moved, self._now, work)
         if self._framework.prefilter(cycle) is not None:
@@ -93,7 +93,7 @@ class Relocation:
         return sum(len(claim["spec"].get("devices", {}).get("requests") or ()) for claim in usage.used_by(pod.uid))
 
     def _document(self, pod: Pod, trial: Trial) -> Object:
-        """Returns the pod as its controller makes it again, with claims that have no devices."""
+        """Returns the pod as its controller would create it again, with claims without devices."""
         document, claims = pod.document, self._state.claims
         names = {entry["name"]: name for entry, name in claims_used(document)}
         entries: list[Any] = []
@@ -115,12 +115,12 @@ class Relocation:
 
 
 def _claim(claim: Object, name: str) -> Object:
-    """Returns a claim that asks for the same and has no devices."""
+    """Returns a claim with the same requests and without devices."""
     kept = {key: claim["metadata"][key] for key in ("annotations", "labels") if key in claim["metadata"]}
     namespace = key_of(claim)[0]
     return {"metadata": {**kept, "name": name, "namespace": namespace, "uid": name}, "spec": claim["spec"]}
 
 
 def devices_of(placement: Placement) -> Iterator[str]:
-    """Yields the names of the devices, as they stand in an allocation."""
-    return (f"{each['driver']}/{each['pool']}/{each['device']}" for each in all_devices(placement.devices))
+    """Yields the names of the allocated devices as driver/pool/device."""
+    return (f"{device['driver']}/{device['pool']}/{device['device']}" for device in all_devices(placement.devices))

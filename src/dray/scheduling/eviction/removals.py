@@ -1,4 +1,4 @@
-"""Removals: which pods are evicted for pods that find no place: as their queue system decides, or by priority."""
+"""Removals: the rules for evictions for pods that fit on no node: of their queue system, or by priority."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _rule(queues: Queues, pods: Sequence[Pod], now: float) -> Removals:
 
 
 class SparingRemovals:
-    """Leaves out pods that were evicted too often, and in a circle, for the sake of those that ask."""
+    """Spares pods that were evicted too often, and in a circle, for the pods that ask."""
 
     def __init__(self, rule: Removals, evictions: EvictionHistory, asking: Pod, now: float) -> None:
         self._rule = rule

@@ -1,6 +1,6 @@
-"""Reprieve: of the units that were evicted in a trial, as many as possible are restored.
+"""Reprieve: restores as many as possible of the units that were evicted in a trial.
 
-A group that starts together and would be left with too few pods is of no use: its other pods are evicted too.
+If a group that starts together would be left with too few pods, its other pods are evicted too, since they are useless.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dray.scheduling.quota.priority_removals import Unit
 
 
 def reprieve(groups: Groups, units: Iterable[Unit], trial: Trial, fits: Callable[[Unit], bool]) -> list[Pod]:
-    """Restores units in their order, and returns the pods of those that have to be evicted.
+    """Restores units in their order; returns the pods of the units that have to be evicted.
 
-    `fits` tells whether there is a place for the pods that ask, beside a unit that was just restored.
+    `fits` tells whether the pods that ask still fit after a unit was restored.
     """
     victims: list[Pod] = []
-    staying: list[Unit] = []
+    restored: list[Unit] = []
     torn = _TornGroups(groups)
     for unit in units:
         if torn.have(unit):
@@ -29,12 +29,12 @@ def reprieve(groups: Groups, units: Iterable[Unit], trial: Trial, fits: Callable
         for pod in unit:
             trial.restore(pod)
         if fits(unit):
-            staying.append(unit)
+            restored.append(unit)
             continue
         trial.evict(unit)
         torn.add(unit)
         victims += unit
-    for unit in filter(torn.have, staying):
+    for unit in filter(torn.have, restored):
         trial.evict(unit)
         victims += unit
     return victims
@@ -56,6 +56,6 @@ class _TornGroups:
                 self._torn.add(group.key)
 
     def have(self, unit: Unit) -> bool:
-        """Returns True if pods that could stay belong to such a group."""
+        """Whether the unit belongs to a group that has too few pods after the evictions."""
         group = self._groups.disruption_unit(unit[0]) if self._torn else None
         return group is not None and group.key in self._torn

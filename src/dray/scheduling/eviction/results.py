@@ -1,4 +1,4 @@
-"""EvictionResult: what a search for pods to evict has found, and what it learnt if it found none."""
+"""EvictionResult: the result of a search for pods to evict, with what it found out if there are none."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dray.scheduling.quota.reserved_quota import ReservedQuota
 @dataclass(frozen=True, slots=True)
 class EvictionResult:
     found: Preemption | None = None
-    """The pods to evict, and the places that this makes; None if no eviction helps."""
+    """The pods to evict, and the places that this frees; None if no eviction helps."""
     awaits_binding: bool = False
     """Whether pods were left out only because they are being bound: the search may find more afterwards."""
     lacks_place: bool = False
-    """Whether evictions would free enough quota, but no node would have a place."""
+    """Whether evictions would free enough quota, but the pods would fit on no node."""
     retry_at: float = inf
     """The time when more pods may be evicted than now, if nothing else changes."""
     quota: ReservedQuota | None = None
-    """Quota that the evictions make free, to be reserved; None if they make a place for pods that have quota."""
+    """The quota that the evictions free, which is to be reserved; None if the pods have quota already."""
 
 
 NO_EVICTION: Final = EvictionResult()

@@ -1,7 +1,7 @@
 """StaleGangs: groups of which fewer pods are left on nodes than have to start together.
 
-Such a group is of no use, and keeps what others could have. After a grace period, which the API of the group gives, all
-its pods are evicted; what is created anew then starts together again.
+Such a group is useless, and holds resources that others could use. After a grace period, which the API of the group
+defines, all its pods are evicted. The pods that are created instead start together again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ class StaleGangs:
     def __init__(self, state: State) -> None:
         self._state = state
         self._since: dict[GroupKey, float] = {}
-        """Groups that are short of pods, since when they were seen to be."""
+        """The time when each group was first seen with too few pods."""
 
     def overdue(self, now: float) -> list[tuple[Group, tuple[Pod, ...]]]:
-        """Returns the groups with all their pods, which are to be evicted. To be called every now and then."""
+        """Returns the groups whose grace period is over, with all their pods, which are to be evicted. The caller does
+        this at intervals."""
         short = {group.key: (group, pods) for group, pods in self._short()}
         self._since = {key: self._since.get(key, now) for key in short}
         return [
@@ -33,11 +34,11 @@ class StaleGangs:
 
     def _short(self) -> Iterator[tuple[Group, tuple[Pod, ...]]]:
         groups = self._state.groups
-        for group in [each for each in groups.forest.all() if each.key.api in APIS]:
+        for group in [group for group in groups.forest.all() if group.key.api in APIS]:
             if APIS[group.key.api].stale_after(group) is None:
                 continue
             if group.parent is None and not groups.is_started(group):
                 pods = tuple(groups.placed(group))
-                going = all(is_deleting(each.document) for each in pods)
-                if not going and all(pod.is_assigned for pod in pods):
+                is_ending = all(is_deleting(pod.document) for pod in pods)
+                if not is_ending and all(pod.is_assigned for pod in pods):
                     yield group, pods

@@ -1,7 +1,7 @@
-"""Places that are reserved for large groups until pods that run there end by themselves.
+"""Reserved places: resources that are reserved for large groups until the pods that use them end by themselves.
 
-`reserved_places` keeps the reservations, `place_search` finds where room will be first, `backfill` lets small pods
-start that end in time, and `group_reservations` serves the attempts of groups.
+`reserved_places` keeps the reservations, `place_search` finds the places that will be free first, `backfill` lets small
+pods start that end in time, and `group_reservations` is used by the attempts of groups.
 
 May import: `eviction` and what it may import.
 """

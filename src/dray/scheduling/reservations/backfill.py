@@ -1,9 +1,9 @@
-"""EASY backfill: the first of those that wait has a reservation, and others may start around it.
+"""EASY backfill: the first waiting group has a reservation, and other pods may start if they do not delay it.
 
-Its shadow time is when, by the known ends of what runs, there is room for it; `extra` is what it leaves over then.
-Another may start where it fits now and either ends by the shadow time or takes no more than the extra. Ends are known
-from `activeDeadlineSeconds`, and from labels that say for how long a pod runs at most; where they are not, nothing ends
-in time and only the extra is left.
+The shadow time is the time when the group will fit, by the known ends of running pods; `extra` is what it leaves over
+then. Another pod may start if it fits now and either ends by the shadow time or takes no more than the extra. Ends are
+known from `activeDeadlineSeconds`, and from labels that limit how long a pod runs. If ends are not known, only the
+extra can be used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dray.api.times import seconds_of
 from dray.scheduling.groups.front_ends import RUN_TIME_LABELS
 from dray.scheduling.model.pod import Pod
 
-# Their controllers replace what ends.
+# These controllers replace pods that end.
 _ENDLESS: Final = ("DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
@@ -27,8 +27,8 @@ def run_time(pod: Pod) -> float:
     """Returns how long the pod runs at most, in seconds; inf if that is not known."""
     deadline, labels = spec_of(pod.document).get("activeDeadlineSeconds"), pod.labels
     known = [bounded(deadline, 0, INT32_MAX)] if deadline is not None else []
-    said = [labels.get(each, "") for each in RUN_TIME_LABELS]
-    known += [int(each) for each in said if each.isdecimal() and len(each) <= len(str(INT32_MAX))]
+    values = [labels.get(label, "") for label in RUN_TIME_LABELS]
+    known += [int(value) for value in values if value.isdecimal() and len(value) <= len(str(INT32_MAX))]
     return min(known, default=inf)
 
 
@@ -48,15 +48,15 @@ def ends(pod: Pod) -> bool:
 
 
 def earliest(number: int, fits: Callable[[int], bool]) -> int | None:
-    """Returns, of so many things that end one after the other, the fewest that must have ended until `fits`; None where
-    it does not when all have."""
+    """Returns the smallest number of ends, of `number` that follow each other, after which `fits` is true; None if it
+    is false even after all."""
     if not fits(number):
         return None
     return bisect_left(range(number), True, key=fits)
 
 
 def shadow_of(ends_in_order: Sequence[float], position: int, now: float) -> float:
-    """The time by which so many of them have ended."""
+    """Returns the time when the first `position` of them have ended."""
     return ends_in_order[position - 1] if position else now
 
 

@@ -1,4 +1,4 @@
-"""GroupReservations: what a reserved place means to the attempt of a group: it looks beside it, or seeks one itself."""
+"""GroupReservations: attempts of groups may use places that are reserved for others, or reserve a place themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GroupReservations:
         with self._nominations.without_reservations():
             if self._placer.place(group, members, need, trial) is not None:
                 return answer
-        if self._reservations.lets_pass([each.queued.pod for each in members], members[0].cycle.now):
+        if self._reservations.lets_pass([member.queued.pod for member in members], members[0].cycle.now):
             return None
         trial.undo()
         return GroupDiagnosis(need, status=self._reservations.status())

@@ -1,8 +1,8 @@
-"""PlaceSearch: where a group that finds no room will find it first, as pods end that run.
+"""PlaceSearch: the places where a group that does not fit will fit first, as running pods end.
 
-Pods are taken away in thought in the order of their known ends; after these, those of unknown end, node by node, the
-domain and the node with the fewest of them first. The fewest that make room decide the places, and when they are free.
-Pods that never end by themselves stay, so a group that cannot be placed without them has no such place.
+A trial removes pods in the order of their known ends; then pods whose end is unknown, node by node, the domain and the
+node with the fewest of them first. The smallest number of removed pods with which the group fits decides the places,
+and the time when they are free. Pods that never end by themselves are not removed.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class PlaceSearch:
         near: Iterable[str],
         now: float,
     ) -> PlaceSearchResult:
-        """`place` tries to place the members as things are on trial. Nodes `near` are reserved already, and preferred.
+        """Searches for places; `place` tries to place the members in the current state. Nodes in `near` are preferred.
 
         Nothing is placed afterwards.
         """
         steps, awaits_binding = self._steps(group, members, set(near), now)
-        own = {key_of(claim) for each in members for claim in each.cycle.claims.allocated}
+        own = {key_of(claim) for member in members for claim in member.cycle.claims.allocated}
         with self._preemptor.what_if(own) as changes:
             removal = _Removal(changes, steps)
-            if any(each.cycle.claims.demand for each in members):
-                # Devices of pods that are gone are about to be given back: no other place is sought meanwhile.
+            if any(member.cycle.claims.demand for member in members):
+                # Devices of pods that do not exist any more will be released soon.
                 changes.release(self._preemptor.all_orphans())
 
             def fits(number: int) -> bool:
@@ -81,14 +81,14 @@ class PlaceSearch:
                 position = backfill.earliest(len(steps), fits)
                 if position is None or not fits(position):
                     return PlaceSearchResult(None, awaits_binding)
-                shadow = backfill.shadow_of([each.end for each in steps], position, now)
+                shadow = backfill.shadow_of([step.end for step in steps], position, now)
                 return PlaceSearchResult(FuturePlaces(places_of(members), shadow), awaits_binding)
             finally:
                 trial.undo()
 
     def _steps(self, group: Group, members: Sequence[Member], near: set[str], now: float) -> tuple[list[_Step], bool]:
         """Returns the steps, and whether pods were left out because they are being bound."""
-        own = {each.queued.pod.uid for each in members}
+        own = {member.queued.pod.uid for member in members}
         known: list[_Step] = []
         unknown: dict[str, list[Pod]] = {}
         awaits_binding = False
@@ -104,7 +104,7 @@ class PlaceSearch:
                     known.append(_Step(end, (pod,)))
                 else:
                     unknown.setdefault(node.name, []).append(pod)
-        known.sort(key=lambda each: (each.end, each.pods[0].key))
+        known.sort(key=lambda step: (step.end, step.pods[0].key))
         last = (_Step(inf, tuple(unknown[name])) for name in self._in_order(group, unknown, near))
         return [*known, *last], awaits_binding
 
@@ -123,7 +123,7 @@ class PlaceSearch:
 
 
 class _Removal:
-    """Evicts the pods of the first so many steps on trial."""
+    """Evicts the pods of the first steps in a trial, up to a number of steps that can change."""
 
     def __init__(self, trial: Trial, steps: Sequence[_Step]) -> None:
         self._trial = trial

@@ -1,11 +1,11 @@
-"""ReservedPlaces: what keeps a large group from waiting for ever while small pods take whatever becomes free.
+"""ReservedPlaces: reserves a place for a large group, so that small pods do not keep it waiting for ever.
 
-A pod by itself that wants several devices is such a group too. Of the groups that wait for room, the most urgent and
-then the one that waits longest has its place kept, once newer pods of no higher priority went past it: as pods end
-there, nobody of lower or equal priority gets what it needs. Others may use what it leaves over, and its place itself as
-long as they end before it can start (`backfill`). After a bounded time without success the place is given up and the
-group goes behind the others; the next time it is kept twice as long, up to a limit, so that a group starts at last
-where runs are long and nobody knows how long.
+A single pod that wants several devices counts as such a group too. Of the groups that do not fit, the one with the
+highest priority, then the one that waits longest, gets a reservation once newer pods of no higher priority were placed
+before it. While pods end there, pods of lower or equal priority cannot use the reserved resources. They may use what
+the group leaves over, and the reserved resources if they end before the group can start (`backfill`). After a limited
+time the reservation is dropped and the group moves behind the others. The next reservation lasts twice as long, up to a
+limit, so that a group starts at last even if pods run long and their ends are not known.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod
 
 _PATIENCE: Final = 30.0
-"""How long a group waits, in seconds, before a place is kept for it."""
+"""How many seconds a group waits before a place is reserved for it."""
 _RENEWAL: Final = 5.0
-"""How often, in seconds, another place may be chosen."""
+"""The number of seconds after which another place may be chosen."""
 _MOST_TIMES: Final = 8
-"""How many times as long as at first a place is kept at most."""
+"""The longest reservation, as a multiple of the first one."""
 _DAY: Final = 86_400.0
 _LOOK: Final = 1.0
-"""How often, in seconds, it is looked whose turn it is of those that nothing else may wake."""
+"""The number of seconds between checks whether a single pod is due, which no event may wake."""
 _MOST_WAITING: Final = 256
-"""Pods by themselves that are remembered at a time."""
+"""The maximum number of waiting groups with which further single pods are added."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A group without room."""
+    """A waiting group that does not fit."""
 
     group: Group
     priority: int
@@ -53,7 +53,7 @@ class _Waiting:
     uids: set[str] = field(default_factory=set)
     """The uids of its pods that wait."""
     awaits_binding: bool = False
-    """Whether there may be a place for it once those are bound that are being bound."""
+    """Whether a place may be found once pods are bound that are being bound."""
 
     @property
     def rank(self) -> tuple[int, float, int]:
@@ -74,23 +74,24 @@ class _Reservation:
 
 class ReservedPlaces:
     def __init__(self, nominations: Nominations, queue: Queue, limit: float) -> None:
-        """`limit` is how long a place is kept, in seconds; 0 for never."""
+        """`limit` is the number of seconds that the first reservation lasts; 0: no reservations."""
         self._nominations = nominations
         self._queue = queue
         self._limit = limit
         self._waiting: dict[GroupKey, _Waiting] = {}
         self._pods: dict[str, _Waiting] = {}
-        """By uid, pods of groups without room."""
+        """The waiting groups by the uids of their pods."""
         self._reservation: _Reservation | None = None
         self._looked = -inf
         self._latest: dict[int, int] = {}
         """The arrival of the newest pod that got a place while groups waited, by priority."""
         self.begun = 0
+        """The number of reservations so far."""
         self.given_up = 0
-        """How many places were kept so far, and how many of them in vain."""
+        """The number of reservations that ended without success."""
 
     def clock_set(self, seconds: float) -> None:
-        """The clock was set by so many seconds: places are kept as long as they would have been."""
+        """Shifts all times, after the clock was set forward by a number of seconds."""
         self._looked += seconds
         for waiting in self._waiting.values():
             waiting.since += seconds
@@ -103,12 +104,12 @@ class ReservedPlaces:
 
     @property
     def active(self) -> bool:
-        """Whether a place is kept for a group."""
+        """Whether a place is reserved for a group."""
         return self._reservation is not None
 
     @property
     def waiting(self) -> int:
-        """How many groups wait for room."""
+        """The number of waiting groups that do not fit."""
         return len(self._waiting)
 
     # Groups that wait
@@ -124,7 +125,7 @@ class ReservedPlaces:
                 return False
             known = self._waiting[group.key] = _Waiting(group, first.pod.priority, first.arrival, now)
         known.group, known.priority = group, first.pod.priority
-        known.uids = {each.pod.uid for each in queued}
+        known.uids = {member.pod.uid for member in queued}
         self._pods.update(dict.fromkeys(known.uids, known))
         reservation = self._reservation
         if reservation is not None and reservation.waiting is known:
@@ -132,7 +133,7 @@ class ReservedPlaces:
         if reservation is not None and reservation.waiting.priority >= known.priority:
             return False
         return self._is_due(known, now) and all(
-            known is each or known.rank < each.rank for each in self._waiting.values() if self._is_due(each, now)
+            known is other or known.rank < other.rank for other in self._waiting.values() if self._is_due(other, now)
         )
 
     def _is_due(self, waiting: _Waiting, now: float) -> bool:
@@ -148,8 +149,8 @@ class ReservedPlaces:
         if not self._waiting or now < self._looked + _LOOK:
             return ""
         self._looked = now
-        due = [each for each in self._waiting.values() if self._is_due(each, now)]
-        first = min(due, key=lambda each: each.rank, default=None)
+        due = [waiting for waiting in self._waiting.values() if self._is_due(waiting, now)]
+        first = min(due, key=lambda waiting: waiting.rank, default=None)
         if first is None or first.group.key.kind != POD:
             return ""
         if self._reservation is not None and self._reservation.waiting.priority >= first.priority:
@@ -157,12 +158,12 @@ class ReservedPlaces:
         return first.group.uid
 
     def went_past(self, queued: QueuedPod) -> None:
-        """A pod got its place while groups wait."""
+        """Notes that a pod was placed while groups wait."""
         priority = queued.pod.priority
         self._latest[priority] = max(self._latest.get(priority, 0), queued.arrival)
 
     def forget(self, key: GroupKey) -> None:
-        """The group has its place, or does not wait for one."""
+        """Removes a group that was placed or does not wait any more."""
         known = self._waiting.pop(key, None)
         for uid in known.uids if known is not None else ():
             self._pods.pop(uid, None)
@@ -174,8 +175,8 @@ class ReservedPlaces:
             self._queue.remove_group(key)
 
     def pod_removed(self, pod: Pod) -> None:
-        """A pod of a group waits no more: where a place was kept for it, all of it is sought anew. A group without
-        pods waits for nothing, and is in nobody's way."""
+        """Notes that a pod of a group does not wait any more. If it had a reserved place, the reservation of its group
+        ends. A group without pods is removed."""
         if self._reservation is not None and pod.uid in self._reservation.uids:
             self._end()
         waiting = self._pods.pop(pod.uid, None)
@@ -184,7 +185,7 @@ class ReservedPlaces:
             if not waiting.uids:
                 self.forget(waiting.group.key)
 
-    # The place that is kept
+    # The reservation
 
     def awaits_binding(self, key: GroupKey) -> bool:
         return key in self._waiting and self._waiting[key].awaits_binding
@@ -200,7 +201,7 @@ class ReservedPlaces:
             if before is not None:
                 before.renewed = now
             if not result.awaits_binding:
-                # Whatever ends, there is no room for it: others are not kept from anything.
+                # The group does not fit whichever pods end, so nothing is reserved.
                 waiting.not_before = now + self._limit
                 self._end()
             return
@@ -210,11 +211,11 @@ class ReservedPlaces:
                 waiting, now, self._end_of(waiting, found.shadow, now), found.shadow, now
             )
         before.shadow, before.renewed = found.shadow, now
-        pods = {each.pod.uid: each.pod for each in queued}
+        pods = {member.pod.uid: member.pod for member in queued}
         for uid in before.uids - found.places.keys():
             self._nominations.drop(uid, reserved=True)
         self._nominations.keep({pods[uid]: place for uid, place in found.places.items()}, reserved=True)
-        before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
+        before.uids, before.nodes = set(found.places), frozenset(place.node for place in found.places.values())
 
     def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:
         """Returns until when a place is kept: until it is free if that time is known, for a day at most."""
@@ -233,7 +234,7 @@ class ReservedPlaces:
         waiting = reservation.waiting
         self.given_up += 1
         waiting.failures += 1
-        # Others have as long as it had.
+        # Other groups get as much time as this group had.
         waiting.not_before = now + reservation.until - reservation.since
         waiting.since = now
         self._end()
@@ -259,7 +260,7 @@ class ReservedPlaces:
         return backfill.may_start(end, reservation.shadow, size=1, extra=0)
 
     def status(self) -> Status:
-        """Why others cannot have the place."""
+        """Returns why other pods cannot use the reserved place."""
         assert self._reservation is not None
         reservation = self._reservation
         key = reservation.waiting.group.key
@@ -267,7 +268,7 @@ class ReservedPlaces:
         return Status.of("ReservedPlaces", Code.PLACE_RESERVED, title, text_of(reservation.until))
 
     def period(self, key: GroupKey) -> tuple[str, str] | None:
-        """Since when a place is kept for the group, and until when at most."""
+        """Returns since when a place is reserved for the group, and until when at most; None if there is none."""
         reservation = self._reservation
         if reservation is None or reservation.waiting.group.key != key:
             return None
