@@ -2,7 +2,10 @@
 
 import pytest
 
+from dray.allocation import Work
 from dray.scheduling.explain.explainer import Explainer
+from dray.scheduling.model.actions import NominatedPlace
+from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, pod, refused, refused_groups, victims
@@ -264,3 +267,29 @@ def test_no_second_pod_of_a_group_is_evicted_before_the_first_has_gone():
     assert victims(core.later(1)) == []
     core.remove_with_claims(*first)
     assert bound(core.later()) == {"high": "n"}
+
+
+AWAY_FROM_A = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+        ]
+    }
+}
+
+
+def test_finding_out_why_a_group_has_no_place_leaves_the_attempt_as_it_was():
+    """Reserved places are hidden meanwhile, whose pods keep others off their nodes afterwards."""
+    core = Core(*nodes(n=1), *training("g", 2, labels={"app": "a"}), pod("large", affinity=AWAY_FROM_A, cpu="99"))
+    core.later()
+    scheduler, state = core.scheduler, core.state
+    *gang_pods, large = sorted(scheduler.queue.all(), key=lambda queued: queued.pod.key)
+    scheduler.nominations.keep({large.pod: NominatedPlace("n")}, reserved=True)
+    cycles = [scheduler.algorithm.begin(queued.pod, core.now, Work(10_000)) for queued in gang_pods]
+    assert [scheduler.framework.prefilter(cycle) for cycle in cycles] == [None, None]
+    prepared = list(zip(gang_pods, cycles, strict=True))
+    with scheduler.placer.trial(prepared, Work(10_000)) as (trial, members):
+        with scheduler.nominations.without_reservations():
+            answer = scheduler.placer.place(state.groups.of(gang_pods[0].pod), members, 2, trial)
+        assert answer.best == 1
+        assert not any(InterPodAffinity.name in member.cycle.skipped for member in members)

@@ -220,9 +220,11 @@ class GroupPlacer:
         member = search.first_without_place(lack.kinds)
         if member is None:
             return None
-        if (status := self._framework.prefilter(member.cycle)) is not None:
+        # A cycle of its own: that of the member is to stay as it was, also if reserved places are hidden here.
+        cycle = self._algorithm.begin(member.cycle.pod, member.cycle.now, member.cycle.work)
+        if (status := self._framework.prefilter(cycle)) is not None:
             return Diagnosis(len(search.nodes), status)
-        return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
+        return self._algorithm.diagnose(cycle, list(search.nodes.values()))
 
 
 def _joined(kinds: Iterable[Requirements], parts: Sequence[Mapping[int, Node]]) -> Iterator[Mapping[int, Node]]:
