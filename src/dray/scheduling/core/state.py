@@ -1,8 +1,8 @@
-"""The cluster as the scheduler knows it, kept current from events and from its own decisions.
+"""State: the cluster as the scheduler knows it, updated by events and by the scheduler's own decisions.
 
-Nothing is copied per pod. Whoever keeps something worked out per node reads in `touched` which nodes to look at again;
-`helped` has only those where something became free or possible, which is what those who wait for room want to know.
-Readers of these logs remember how far they have read.
+Nothing is copied for a pod. Two logs list the nodes that changed; their readers remember how far they have read. Code
+that keeps answers by node reads in `touched` which nodes to filter again. `helped` has only the nodes where something
+became free or possible, which waiting pods are woken for.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class State:
         self.gates = gates
         self.report = report
         self.journal = Journal()
-        """The open trials: what becomes free in them helps nobody."""
+        """The open trials. Resources that become free in a trial do not wake waiting pods."""
         self.inventory = Inventory(gates=gates)
         freed, taken = partial(self._devices_changed, helps=True), partial(self._devices_changed, helps=False)
         self.claims = ClaimAssumeCache(self.inventory, freed, taken)
@@ -61,33 +61,33 @@ class State:
         self.unknown_kinds = UnknownKinds()
         self.volumes = VolumeClaims()
         self.numbered: list[Node | None] = []
-        """Nodes by number; the number of one that is gone is used again."""
+        """Nodes by number; the number of a deleted node is reused."""
         self.ties: list[int] = []
         """The order of equally good nodes, by number."""
         self.images: dict[str, int] = {}
-        """On how many nodes an image is."""
+        """The number of nodes that have an image, by name of the image."""
         self.charging = False
-        """Whether there ever was a device that takes something from its node."""
+        """Whether a device that takes resources from its node was ever published."""
         self.size = 0
-        """How many nodes exist."""
+        """The number of nodes that exist."""
         self.soft_taints = 0
-        """How many nodes have a taint that only asks to stay away."""
+        """The number of nodes with a PreferNoSchedule taint."""
         self.touched = ChangeLog()
         self.helped = ChangeLog()
         self.looks = 0
-        """How often something that is kept per node was brought up to date."""
+        """Incremented when answers that are kept by node are updated."""
         self.pods_revision = 0
-        """Changes with every pod that comes to a node or leaves one, and not with what is done in thought: places that
-        are kept for pods, and pods that are placed on trial."""
+        """Incremented when a pod is added to or removed from a node. Placeholders of nominations and changes in trials
+        do not count."""
         self.nodes_revision = 0
-        """Changes with every node that comes or goes or gets other labels."""
+        """Incremented when a node is created or deleted, or its labels change."""
         self._places: dict[str, Node] = {}
         """The nodes of pods, by pod uid."""
         self._spare: list[int] = []
         self._seed = seed
 
     def __iter__(self) -> Iterator[Node]:
-        """The nodes that exist."""
+        """Iterates over the nodes that exist."""
         return (node for node in self.nodes.values() if node.document is not None)
 
     # Nodes
@@ -102,7 +102,7 @@ class State:
             self._retire(node)
 
     def _read(self, node: Node, document: Object | None) -> None:
-        """Takes over the new document of a node; None if the node was deleted."""
+        """Reads the new document of a node; None if the node was deleted."""
         before, images, exists = _relevant(node), node.images, node.document is not None
         labels, soft_taints = node.labels, _is_soft(node)
         node.read(document)
@@ -132,7 +132,7 @@ class State:
         return node
 
     def _retire(self, node: Node) -> None:
-        """A node that is gone is kept for as long as pods are said to be on it."""
+        """Drops a deleted node once no pods are on it."""
         if node.document is None and not node.pods:
             del self.nodes[node.name]
             self.numbered[node.number] = None
@@ -152,7 +152,7 @@ class State:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Takes over the labels of a namespace; None if it was deleted."""
+        """Reads the labels of a namespace; None if it was deleted."""
         self.affinity.namespace_changed(name, labels)
         self.queues.namespace_changed()
         self.pods_revision += 1
@@ -171,7 +171,8 @@ class State:
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
-        """Takes over the new document of a pod, which may be assumed on a node: terms of other pods name its labels."""
+        """Reads the new document of a pod. If its labels changed and it is assumed on a node, it is counted there
+        again."""
         node = self._places.get(pod.uid)
         if node is None or pod.labels == labels_of(document):
             pod.document = document
@@ -194,7 +195,7 @@ class State:
         self._retire(node)
 
     def regroup(self, group: Group) -> None:
-        """Charges the pods of a group anew, whose document changed: it may name another queue."""
+        """Charges the pods of a group again after the group changed, which may name another queue now."""
         if group.queue:
             for pod in self.groups.placed(group):
                 self.queues.displace(pod)
@@ -207,7 +208,7 @@ class State:
         return Trial(self, own, for_devices=for_devices)
 
     def pods_changed(self) -> None:
-        """Notes that pods that were placed in a trial stay where they are."""
+        """Notes that a trial in which pods were placed is kept."""
         self.pods_revision += 1
 
     def node_of(self, pod: Pod) -> Node | None:
@@ -220,8 +221,8 @@ class State:
     # Devices
 
     def put_slice(self, document: Object) -> None:
-        """Raises NodeSelectorError for a slice of which it cannot be told where its devices are: it is left out, since
-        every search would fail on it."""
+        """Reads a ResourceSlice. Raises NodeSelectorError if a node selector is invalid; the slice is then left out,
+        since every search would fail on it."""
         try:
             self._check_node_selectors(document["spec"])
             self.inventory.put_slice(document)
@@ -229,7 +230,7 @@ class State:
             self.remove_slice(document)
             raise
         except Exception:
-            # What it published before is gone.
+            # The former content of the slice is dropped.
             self.reconsider()
             raise
         devices = document["spec"].get("devices") or ()
@@ -275,7 +276,8 @@ class State:
         self._classes_changed(named_otherwise=True)
 
     def _classes_changed(self, *, named_otherwise: bool) -> None:
-        """`named_otherwise` tells whether devices have other names for queues than before."""
+        """Drops answers that depend on device classes. `named_otherwise` tells whether names of extended resources
+        changed, by which queues count devices."""
         if named_otherwise:
             self.queues.outdate()
         self.capacity.outdate_devices()
@@ -284,7 +286,7 @@ class State:
 
     def put_taint_rule(self, document: Object) -> None:
         if not walk(document, "spec", "taint").get("effect"):
-            # Every device would be looked at in vain.
+            # Without an effect the rule would be checked on every device in vain.
             raise ValueError("spec.taint.effect: required")
         self.inventory.put_taint_rule(document)
         self.reconsider()
@@ -294,21 +296,22 @@ class State:
         self.reconsider()
 
     def reconsider(self) -> None:
-        """Something changed that concerns every node."""
+        """Notes a change that concerns all nodes."""
         if not self.journal.is_open:
             self.touched.everything()
             self.helped.everything()
 
     def hold(self, key: Key, results: Sequence[Object]) -> None:
-        """Devices that are kept for somebody, under a name that no claim has.
+        """Holds devices for a pod, under a key that no claim has.
 
-        Shares get names of their own too: the claim that they are meant for may come to have them meanwhile.
+        Shares get other ids too, since the claim for which they are held may be allocated meanwhile.
         """
         kept = [
-            {**each, "shareID": f"{share}/{key[1]}"} if (share := each.get("shareID")) else each for each in results
+            {**result, "shareID": f"{share}/{key[1]}"} if (share := result.get("shareID")) else result
+            for result in results
         ]
         self._devices_changed(self.inventory.usage.hold(key, kept), helps=False)
-        self.inventory.follow([device_of(each) for each in results])
+        self.inventory.follow([device_of(result) for result in results])
 
     def release(self, key: Key, *, helps: bool) -> None:
         devices = self.inventory.usage.release(key)
@@ -316,19 +319,19 @@ class State:
         self._devices_changed(devices, helps=helps)
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
-        """The devices and the place on a node are no longer kept for a pod: others may have them."""
+        """Notes that devices and resources of a node are no longer kept for a pod, so that others can use them."""
         self.pods_revision += 1
         node = self.nodes.get(name)
         if node is not None:
             self._changed(node, helps=True)
-        self._devices_changed([device_of(each) for each in results], helps=True)
+        self._devices_changed([device_of(result) for result in results], helps=True)
 
     def _devices_changed(self, devices: Iterable[DeviceID], *, helps: bool) -> None:
         names: set[str] = set()
         for device in devices:
             viewers = self.inventory.viewers(device)
             if viewers is None:
-                # That a device of the network is taken is found out when a node is asked.
+                # The search for devices finds out that a device of all nodes is taken.
                 if helps:
                     self.reconsider()
                 return

@@ -1,13 +1,13 @@
 """Trial: changes of the state that are tried out and taken back.
 
     with state.what_if() as trial:
-        trial.evict(pods)          # as if they were gone, with the devices that only they use
-        ...                        # whatever is asked now sees the state without them
+        trial.evict(pods)          # removes the pods and the devices that only they use
+        ...                        # questions now see the state without the pods
         trial.restore(pod)         # as if this pod had never been evicted
 
-Every change is recorded in the journal with its inverse (`model.journal`); leaving the trial takes back all that are
-left. While one is open, nothing that becomes free wakes a waiting pod: it was not free before. `keep` makes the changes
-permanent: a reservation is a trial that is kept.
+Every change is recorded in the journal with its inverse (`model.journal`). Leaving the trial takes back all remaining
+changes. While a trial is open, resources that become free do not wake waiting pods. `keep` makes the changes permanent:
+a reservation is a trial that is kept.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
 class Trial(Changes):
-    """`own` are the claims of the pods that want a place: they keep their devices, whichever other pods use them.
+    """A trial of the state. `own` are the claims of the pods that are placed: these claims keep their devices.
 
-    Unless `for_devices`, the devices of evicted pods stay in use.
+    Without `for_devices`, the devices of evicted pods stay in use.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Trial(Changes):
     ) -> None:
         super().__init__(state.journal)
         self._state = state
-        self._outer = next((each for each in reversed(state.journal.trials) if isinstance(each, Trial)), None)
+        self._outer = next((trial for trial in reversed(state.journal.trials) if isinstance(trial, Trial)), None)
         self._own = frozenset(own)
         self._for_devices = for_devices
         self._looks = state.looks
@@ -64,7 +64,7 @@ class Trial(Changes):
             node = self._state.node_of(pod)
             assert node is not None
             if pod.uid not in node.pods:
-                # An outer trial has evicted it.
+                # An outer trial has evicted the pod.
                 continue
             self._evicted.add(pod.uid)
             node.remove(pod)
@@ -73,7 +73,7 @@ class Trial(Changes):
             self.record(("pod", pod.uid), partial(self._put_back, pod, node))
 
     def restore(self, pod: Pod) -> None:
-        """Takes the eviction of a pod back, unless it is that of an outer trial."""
+        """Takes back the eviction of a pod, unless an outer trial evicted it."""
         if self.has(("pod", pod.uid)):
             self.take_back(("pod", pod.uid))
 
@@ -102,13 +102,13 @@ class Trial(Changes):
             self.record(("claim", key), partial(self._hold_again, claim))
 
     def hold(self, name: str, results: list[Object]) -> None:
-        """Takes devices out of use under a name, until the change is taken back."""
+        """Holds devices under a name, so that they count as in use, until the change is taken back."""
         inventory, key = self._state.inventory, ("", name)
         inventory.follow(inventory.usage.hold(key, results))
         self.record(("held", name), lambda: inventory.follow(inventory.usage.release(key)))
 
     def share(self, claims: frozenset[Key]) -> None:
-        """Lets an allocation for one pod count for the others that use one of the claims."""
+        """Marks claims as shared: the allocation for one pod counts for the other pods that use the claim."""
         shared = self._state.claims.shared
         self._state.claims.share(claims)
         self.record(("shared", ""), partial(self._state.claims.share, shared))
@@ -122,7 +122,7 @@ class Trial(Changes):
             self._settle(claim)
 
     def _settle(self, claim: Object) -> None:
-        """Frees the devices of a claim if none of its consumers is left, and holds them again if one is back."""
+        """Frees the devices of a claim if all its consumers are evicted, and holds them again if one is restored."""
         inventory, key = self._state.inventory, key_of(claim)
         if key in self._own:
             return
@@ -140,4 +140,4 @@ class Trial(Changes):
 
 def consumers(claim: Object) -> list[str]:
     """Returns the uids of the consumers that the claim is reserved for."""
-    return [str(each.get("uid")) for each in reserved_for(claim)]
+    return [str(consumer.get("uid")) for consumer in reserved_for(claim)]
