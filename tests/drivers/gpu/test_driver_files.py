@@ -106,3 +106,13 @@ def test_a_library_without_a_version_in_its_name_is_found_where_the_linker_looks
     files = find_driver_files()
     assert files.management_library == tmp_path / "libnvidia-ml.so.1"
     assert [each.host.name for each in files.libraries("")] == ["libcuda.so.1", "libnvidia-ml.so.1"]
+
+
+def test_a_link_to_a_library_of_another_name(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/nvml.so").touch()
+    (tmp_path / "libnvidia-ml.so.1").symlink_to("elsewhere/nvml.so")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (library,) = find_driver_files().libraries("550.54.14")
+    assert library.host == tmp_path / "elsewhere/nvml.so"
+    assert library.container.endswith("/libnvidia-ml.so.1")

@@ -110,6 +110,9 @@ class DriverFiles:
                 found[path.name] = path
             elif path.is_symlink() and ".so" in path.name:
                 links.setdefault(resolve_inside(self.root, path).name, []).append(path.name)
+        if not found and not has_versions:
+            # A link leads to a file with a name of its own.
+            found[MANAGEMENT_LIBRARY] = self.management_library
         return [
             MountedFile(self.host_path(path), f"{CONTAINER_LIBRARIES[0]}/{name}", tuple(sorted(links.get(name, ()))))
             for name, path in sorted(found.items())
