@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -78,10 +78,9 @@ def plan(
     """Show where pods would go and who would be affected, before anything is submitted.
 
     The scheduler runs in this process on a copy of the cluster's objects, or of a snapshot. Nothing is written to the
-    cluster. For each pod the plan has the node and devices, or the reason why it waits and its place in the queue; the
-    pods that are evicted for it, and where they go then; and what an hour costs. If something does not fit, single
-    changes are tried: what the manifests could do without, fewer devices or pods, another queue, more quota, a pod that
-    ends, one more machine.
+    cluster. For each pod the plan has the node and devices, or why it waits, its place in the queue and its expected
+    start; the pods that are evicted for it; and what an hour costs. If something does not fit, single changes are
+    tried: what the manifests could do without, fewer devices or pods, another queue, more quota, more machines.
 
     --add, --drain, --without and --quota change the cluster first. Without -f they plan maintenance: the pods of a
     drained node, or of a device that fails, move to other nodes.
@@ -98,14 +97,22 @@ def plan(
     not fit, but a change that helps was found.
     """
     wanted = Asked(**asked)  # type: ignore[arg-type]
+    where = Where(kubeconfig, context, namespace, snapshot)
     if fleet:
-        if snapshot or kubeconfig or context:
-            raise click.UsageError("--fleet plans without a cluster: leave --snapshot, --kubeconfig and --context out")
-        from dray.planning.fleet_scene import fleet_objects
+        _plan_fleet(wanted, fleet, where)
+    _plan_cluster(wanted, where)
 
-        machines = _machines(fleet)
-        sys.exit(_answer(wanted, fleet_objects(machines), [], namespace or "default", time.time(), machines=machines))
 
+def _plan_fleet(wanted: Asked, fleet: tuple[str, ...], where: Where) -> NoReturn:
+    from dray.planning.fleet_scene import fleet_objects
+
+    if where.snapshot or where.kubeconfig or where.context:
+        raise click.UsageError("--fleet plans without a cluster: leave --snapshot, --kubeconfig and --context out")
+    machines, namespace = _machines(fleet), where.namespace or "default"
+    sys.exit(_answer(wanted, fleet_objects(machines), [], namespace, time.time(), machines=machines))
+
+
+def _plan_cluster(wanted: Asked, where: Where) -> NoReturn:
     read: list[Callable[[], int]] = []
 
     async def work(cluster: Cluster) -> int:
@@ -117,7 +124,7 @@ def plan(
         read.append(lambda: _answer(wanted, found.objects, classes, cluster.namespace, cluster.now(), notes))
         return 0
 
-    ask(Where(kubeconfig, context, namespace, snapshot), work, lambda: read[0]())
+    ask(where, work, lambda: read[0]())
 
 
 def _machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:

@@ -107,5 +107,7 @@ def _verdict(plan: Plan) -> str:
         return text
     if plan.verdict is Verdict.FITS_WITH_CHANGE:
         return f"{text}; each of these changes helps:" if len(plan.suggestions) > 1 else f"{text}; this change helps:"
-    rest = "" if plan.exhausted else ", and not all were tried"
-    return f"{text}; no single change helps ({plan.tried} were tried{rest})"
+    if not plan.tried:
+        return text
+    rest = "" if plan.exhausted else "; there are more, which --seconds leaves no time for"
+    return f"{text}; no single change of {plan.tried} that were tried helps{rest}"

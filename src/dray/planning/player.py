@@ -80,6 +80,8 @@ class Player:
         self._evict = evict
         self._linger = frozenset(linger)
         self._stale = StaleGangs(self.scheduler.state) if stale_gangs else None
+        # Every pod of a large cluster may be decided on a few times.
+        self._most_decisions = max(_MOST_DECISIONS, 4 * len((listed or {}).get("Pod", ())))
         if listed is not None:
             self.stored.load(listed, self.now, self._unreadable)
         documents = in_order(objects)
@@ -149,13 +151,13 @@ class Player:
 
     def _decisions(self) -> list[Action]:
         found: list[Action] = []
-        for _ in range(_MOST_DECISIONS):
+        for _ in range(self._most_decisions):
             action = self.scheduler.next(self.now)
             if action is not None:
                 found.append(action)
             elif not self.scheduler.interrupted:
                 return found
-        raise Endless(f"{_MOST_DECISIONS} decisions at one time")
+        raise Endless(f"{self._most_decisions} decisions at one time")
 
     def _evict_beside_scheduler(self) -> list[bool]:
         """Evicts what controllers evict from time to time: stale gangs, and pods of queues that are stopped."""
