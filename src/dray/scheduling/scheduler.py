@@ -40,11 +40,11 @@ from dray.scheduling.model.status import Diagnosis
 from dray.scheduling.waiting.events import ObjectChanged, PodsReady, ReasonsOutdated, SearchEnded
 from dray.scheduling.waiting.queued_pods import SubQueue
 
-# Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
+# Units of work that each attempt costs in addition to those it counts (a tenth of a millisecond).
 _TRIED: Final = 100
-# Work for finding out whom a change may help, beside that of the attempt.
+# The work budget for finding the pods that a change may help, in addition to that of the attempt.
 _HINTS: Final = ATTEMPT // 4
-# Some wait for any object of these kinds, rather than for a certain one.
+# Pods may wait for any object of these kinds.
 _ANY: Final = {"PersistentVolume": ANY_VOLUME, "StorageClass": ANY_VOLUME}
 
 
@@ -57,9 +57,9 @@ class Scheduler:
         plugin_fault: FaultReport = guarded_plugin.ignore,
         watchdog: Watchdog = NO_WATCHDOG,
     ) -> None:
-        """`report` is told of errors that nobody expected; they concern the object that caused them and no other.
+        """`report` is called with unexpected errors, each of which concerns only the object that caused it.
 
-        `watchdog` interrupts plugins of users that do not answer, and `plugin_fault` is told of what they do wrong.
+        `watchdog` interrupts plugins of users that do not answer, and `plugin_fault` is called with their faults.
         """
         self._context = context = Context(options or Options(), report, plugin_fault, watchdog)
         self.options = context.options
@@ -87,7 +87,7 @@ class Scheduler:
     # Events
 
     def put(self, kind: str, document: Object, now: float) -> None:
-        """An object was created or changed."""
+        """Notes that an object was created or changed."""
         if kind == "Pod":
             self._pod_events.put(document, now)
         elif kind in group_events.KINDS:
@@ -111,7 +111,7 @@ class Scheduler:
                 self.reasons.released(key, now)
 
     def remove(self, kind: str, document: Object, now: float) -> None:
-        """An object was deleted."""
+        """Notes that an object was deleted."""
         if kind == "Pod":
             self._pod_events.remove(document, now)
         elif kind in group_events.KINDS:
@@ -129,26 +129,26 @@ class Scheduler:
         before = self.state.queues.tolerant
         change()
         if self.state.queues.tolerant != before:
-            # Which pods are alike depends on their queues from now on, or does no longer.
+            # Signatures of pods depend on their queues from now on, or no longer.
             for queued in self.queue.all():
                 queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
         self._group_events.queues_changed(now)
         self.state.reconsider()
 
     def leave_out_extended(self) -> None:
-        """Devices serve no extended resources from now on: the server has no place to say which."""
+        """Stops serving extended resources by devices, since the server does not have the fields for that."""
         self.state.leave_out_extended()
 
     def notify(self, changed: ObjectRef, now: float) -> None:
-        """Pods that wait for the object may be tried again."""
+        """Wakes the pods that wait for the object."""
         self.waits.wake(ObjectChanged(changed), now)
 
     # Decisions
 
     def next(self, now: float) -> Action | None:
-        """What to do next; None if there is nothing to do before `due`, or before something happens.
+        """Returns the next action; None if there is nothing to do before `due`, or before the next event.
 
-        Also None after much work that led to nothing; then it is `interrupted` and there may be more to do.
+        It also returns None after much work without a result. Then `interrupted` is set and there may be more to do.
         """
         self.interrupted = False
         if self.reservations.waiting:
@@ -164,7 +164,7 @@ class Scheduler:
             try:
                 self.waits.wake_changed(now, work)
             except Exception as error:
-                # Others go on; those that were not woken are tried after a while.
+                # The other pods are tried; pods that were not woken are retried after a time.
                 self.state.report("waking pods that wait", error)
             spent += work.spent
             if spent > ATTEMPT // 2:
@@ -185,7 +185,7 @@ class Scheduler:
             if action is not None:
                 self._note_evictions(action, now)
                 return action
-            # Whatever wakes whom, there is an end to it.
+            # Attempts that wake each other end when the budget is spent.
             spent += work.spent + _TRIED
 
     def _note_evictions(self, action: Action, now: float) -> None:
@@ -194,7 +194,7 @@ class Scheduler:
             self.state.groups.mark_evicted(action.preemption.victims)
 
     def _gate_report(self, now: float) -> Refuse | None:
-        """Tells a pod that has been gated for a while why it is not tried."""
+        """Returns the report for a pod that has been gated for a while; None if none is due."""
         while (due := self._gate_reports.pop(now)) is not None:
             uid, status = due
             queued, diagnosis = self.queue.get(uid), Diagnosis(self.state.size, status)
@@ -203,7 +203,7 @@ class Scheduler:
         return None
 
     def clock_set(self, seconds: float) -> None:
-        """The clock by which it is told the time was set forward by so many seconds, or back if they are negative."""
+        """Shifts all times, after the clock was set forward by a number of seconds, or back if it is negative."""
         self.queue.clock_set(seconds)
         self.reservations.clock_set(seconds)
         self.state.evictions.clock_set(seconds)
@@ -212,12 +212,12 @@ class Scheduler:
 
     def due(self) -> float | None:
         times = (self.queue.due(), self.reservations.due(), self._gate_reports.due(), self.reasons.due())
-        return min((each for each in times if each is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
-    # Searches that go on elsewhere
+    # Searches in the background
 
     def further(self) -> FurtherSearch | None:
-        """The next search that an attempt gave up undecided, if somebody waits for it."""
+        """Returns the next search to continue in the background, if a pod waits for it."""
         return self.devices.searches.next(self._is_waited_for)
 
     def waits_for(self, search: FurtherSearch) -> bool:
@@ -227,7 +227,7 @@ class Scheduler:
         return self.queue.get(uid) is not None or any(self.waits.waiting_for(demand))
 
     def searched(self, search: FurtherSearch, outcome: Outcome, now: float) -> None:
-        """A search is over. Those who wait for it are tried, if it found something or was the last."""
+        """Takes the result of a search. Pods that wait for it are tried if it found devices or was the last search."""
         searches = self.devices.searches
         searches.found(search, outcome)
         if outcome.results is None and searches.pending(search.demand):
@@ -237,18 +237,18 @@ class Scheduler:
     # Outcomes
 
     def written(self, action: Bind, write: ClaimWrite, claim: Object, now: float) -> None:
-        """A claim was written; `claim` is what the server answered."""
+        """Notes that a claim was written; `claim` is the answer of the server."""
         self._bindings.written(write, claim, now)
 
     def bound(self, action: Bind, now: float) -> None:
         self._bindings.bound(action, now)
 
     def failed(self, action: Bind, now: float) -> None:
-        """The pod was not bound, as far as is known. It is tried again after a while."""
+        """Notes that the pod was not bound, as far as is known. The pod is tried again after a backoff."""
         self._bindings.failed(action, now)
 
     def refusal_failed(self, action: Refuse, now: float) -> None:
-        """What was to be said or done about pods that wait could not be: they are tried again after a while."""
+        """Notes that a refusal could not be written or carried out. Its pods are tried again after a backoff."""
         victims = action.preemption.victims if action.preemption is not None else ()
         if any((self.state.groups.unmark_evicted(victims), self.state.queues.unmark_evicted(victims))):
             self._retry_places(now)
@@ -264,12 +264,12 @@ class Scheduler:
                 self._context.enqueue(queued, now)
 
     def _retry_places(self, now: float) -> None:
-        """Pods stay that others counted on to go: places that were found where they are may not become free."""
+        """Retries pods with nominations or reserved quota, after evictions failed that they wait for."""
         kept = (uid for uid, _ in self.nominations.places())
         self.waits.wake(PodsReady((*kept, *self.state.queues.reservations.uids())), now)
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
-        """How far the devices of a pod's claims are, as they stand now."""
+        """Returns whether the devices of a pod's claims are ready for binding."""
         return binding_of_all(self.state.claims, claims, now, self.options.binding_timeout)
 
     def binding_problem(self, claims: tuple[Object, ...], now: float) -> str:

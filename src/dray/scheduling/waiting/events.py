@@ -1,4 +1,5 @@
-"""Events that may help pods that wait: each of them goes to `WaitIndex.wake`, which knows who waits for it."""
+"""Events that may help waiting pods. Each event is passed to `WaitIndex.wake`, which finds the pods that wait for
+it."""
 
 from __future__ import annotations
 
@@ -14,57 +15,57 @@ from dray.scheduling.waiting.queued_pods import QueuedPod
 
 @dataclass(frozen=True, slots=True)
 class ObjectChanged:
-    """An object was created, changed or deleted, or what it stands for is free again."""
+    """An object was created, changed or deleted, or its devices or quota are free again."""
 
     changed: ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
 class PodsReady:
-    """Pods have nothing to wait for any more: it is their turn, or quota that they lacked may be there."""
+    """Pods need not wait any more: it is their turn, or the quota that they lacked may be free."""
 
     uids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonsOutdated:
-    """What was reported about pods holds no longer, as it names claims that hold no devices any more."""
+    """Reported reasons of pods are outdated: they name claims that hold no devices any more."""
 
     pods: Sequence[QueuedPod]
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaFreed:
-    """There is more of some quotas than before."""
+    """Quota was freed."""
 
     quotas: frozenset[ObjectRef]
 
 
 @dataclass(frozen=True, slots=True)
 class SharesChanged:
-    """Pods of a queue system may have become entitled to evictions."""
+    """Shares changed, so that other pods may be evicted for pods of a queue system."""
 
     policy: QueuePolicy
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEnded:
-    """A search for devices that was continued elsewhere found something, or was the last one for the demand."""
+    """A search for devices in the background found devices, or was the last search for the demand."""
 
     demand: DeviceDemand
 
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """The server knows where a pod is: it may be evicted from now on."""
+    """A pod was bound, so that it may be evicted from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodesChanged:
-    """Something may have changed on nodes, or in the places of pods; the state knows where."""
+    """Nodes, or nominations of pods, may have changed; the logs of the state tell which nodes."""
 
     work: Work
-    """What may be spent on finding out whom that helps."""
+    """The work budget for finding the pods that the change may help."""
 
 
 Event = ObjectChanged | PodsReady | ReasonsOutdated | QuotaFreed | SharesChanged | SearchEnded | PodBound | NodesChanged

@@ -8,7 +8,7 @@ from dray.scheduling.model.reasons import ObjectRef
 
 
 class ObjectWaits:
-    """Pods by their uids."""
+    """An index in both directions: pods by object, and objects by pod uid."""
 
     def __init__(self) -> None:
         self._pods: dict[ObjectRef, set[str]] = {}
@@ -21,23 +21,23 @@ class ObjectWaits:
         return tuple(self._pods.get(waited_for, ()))
 
     def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
-        """The pod waits for these objects and no others."""
+        """Notes that the pod waits for these objects and no others."""
         if self.objects(uid) == objects:
             return
         self.remove(uid)
         if objects:
             self._objects[uid] = objects
-        for each in objects:
-            self._pods.setdefault(each, set()).add(uid)
+        for waited_for in objects:
+            self._pods.setdefault(waited_for, set()).add(uid)
 
     def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
         known = self.objects(uid)
-        self.set(uid, (*known, *(each for each in objects if each not in known)))
+        self.set(uid, (*known, *(waited_for for waited_for in objects if waited_for not in known)))
 
     def remove(self, uid: str) -> None:
-        for each in self._objects.pop(uid, ()):
-            uids = self._pods.get(each)
+        for waited_for in self._objects.pop(uid, ()):
+            uids = self._pods.get(waited_for)
             if uids is not None:
                 uids.discard(uid)
                 if not uids:
-                    del self._pods[each]
+                    del self._pods[waited_for]

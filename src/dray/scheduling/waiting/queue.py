@@ -22,13 +22,13 @@ from dray.scheduling.waiting.wait_entries import WaitEntries, backoff
 from dray.scheduling.waiting.waits import Wait
 
 _STAGE: Final = 1 << 80
-"""More than any arrival."""
+"""A number greater than any arrival."""
 
 
 class Queue:
     def __init__(self, report: Report = faults.ignore, stage: Callable[[Pod], int] = lambda _: 0) -> None:
-        """`report` is told of errors that nobody expected. `stage` is 0 for most pods; of equal priority those of a
-        higher stage are tried later. It may change while they wait."""
+        """`report` is called with unexpected errors. `stage` is 0 for most pods; of pods with equal priority, those of
+        a higher stage are tried later. The stage of a pod may change while it waits."""
         self._report = report
         self._stage = stage
         self._queued: dict[str, QueuedPod] = {}
@@ -54,7 +54,7 @@ class Queue:
         return counts
 
     def add(self, pod: Pod, now: float) -> QueuedPod:
-        """It is gated until it is activated."""
+        """Adds a pod, which is gated until it is activated."""
         queued = self._queued[pod.uid] = QueuedPod(pod, self.arrive(pod.group, pod.created), now)
         return queued
 
@@ -67,19 +67,19 @@ class Queue:
     # The order of arrival
 
     def arrive(self, group: Hashable = None, created: str = "") -> int:
-        """The place in the order of creation, then of arrival; that of a group where all its pods have one."""
+        """Returns the place in the order of arrival; the place of the group if it has one."""
         return self._arrivals.of(group, created)
 
     def put_group(self, group: Hashable, members: Iterable[str], top: Hashable, created: str = "") -> None:
-        """Pods of a group, those that came before it too, have their turn by when the group was created, or the one at
-        the top of its tree."""
+        """Orders the pods of a group by the creation time of the group, or of the root of its tree. This includes pods
+        that were created before the group."""
         self._move(members, self._arrivals.put_group(group, top, created))
 
     def remove_group(self, group: Hashable) -> None:
         self._arrivals.remove_group(group)
 
     def postpone(self, group: Hashable, members: Iterable[str], now: float, patience: float) -> None:
-        """A group could not be placed: once that has been so for a while, it goes behind all others."""
+        """Notes that a group could not be placed. After `patience` seconds, it moves behind all others."""
         arrival = self._arrivals.postpone(group, now, patience)
         if arrival is not None:
             self._move(members, arrival)
@@ -95,18 +95,18 @@ class Queue:
 
     @property
     def has_moved(self) -> bool:
-        """Whether pods have another arrival than their queue was told."""
+        """Whether the arrival of pods changed, and their queue systems do not know yet."""
         return bool(self._moved)
 
     def pop_moved(self) -> list[QueuedPod]:
-        """Returns the pods that have another arrival than before; their queues are told now."""
+        """Returns the pods whose arrival changed since the last call."""
         moved, self._moved = self._moved, []
         return moved
 
-    # Pods by themselves
+    # Single pods
 
     def activate(self, queued: QueuedPod, now: float) -> None:
-        """To be tried as soon as its turn comes."""
+        """Moves the pod to the active pods."""
         if queued.subqueue in (SubQueue.ACTIVE, SubQueue.IN_FLIGHT):
             return
         if queued.subqueue is SubQueue.UNSCHEDULABLE:
@@ -126,12 +126,12 @@ class Queue:
         return queued.arrival + self._stage(queued.pod) * _STAGE
 
     def try_again(self, queued: QueuedPod, now: float) -> None:
-        """Others that it was tried with have their places: it has its turn among the active pods once more."""
+        """Moves the pod to the active pods again, after others that it was tried with were placed."""
         self.entries.leave(queued, now)
         self._push(queued)
 
     def take_turn(self, queued: QueuedPod, turn: Turn | None) -> None:
-        """The pod waits for another turn than before, or for the same."""
+        """Sets the turn that the pod waits for."""
         if turn != queued.turn:
             queued.turn = turn
             if queued.subqueue is SubQueue.ACTIVE:
@@ -142,29 +142,29 @@ class Queue:
         queued.subqueue = SubQueue.GATED
 
     def back_off(self, queued: QueuedPod, now: float) -> None:
-        """After an error: later, the more often it happened."""
+        """Retries the pod after a backoff, which grows with the number of errors."""
         self.entries.leave(queued, now)
         queued.errors += 1
         queued.subqueue = SubQueue.BACKOFF
         self._timers.at(now + backoff(queued.errors), queued)
 
     def start_binding(self, queued: QueuedPod, now: float) -> None:
-        """A node was found."""
+        """Notes that a node was found for the pod, which is being bound."""
         queued.subqueue = SubQueue.IN_FLIGHT
         self.entries.placed(queued, now)
 
     def retry(self, queued: QueuedPod, now: float) -> None:
-        """It could not be written: to be tried again, after a while."""
+        """Retries a pod whose binding failed, after a backoff."""
         if self._queued.get(queued.pod.uid) is queued:
             self.back_off(queued, now)
 
     def add_unschedulable(self, queued: QueuedPod, diagnosis: Diagnosis | None, wait: Wait, now: float) -> None:
-        """Files a refused pod by what it waits for."""
+        """Adds a refused pod to the entry of what it waits for."""
         queued.entry = self.entries.add(queued, diagnosis, wait, now)
         queued.subqueue = SubQueue.UNSCHEDULABLE
         queued.errors = 0
 
-    # Which one is next
+    # The next pod
 
     def pop(self, now: float) -> QueuedPod | None:
         self._run_timers(now)
@@ -183,11 +183,12 @@ class Queue:
         return None
 
     def _in_turn(self, queued: QueuedPod, entry: Entry, turns: Turns) -> QueuedPod:
-        """The pod whose turn it is, of those that wait for theirs; the other one keeps its place among all pods."""
+        """Returns the pod whose turn it is; another pod than `queued` if queues take turns. `queued` then keeps its
+        place."""
         try:
             first = self._queued.get(turns.next(self._active_in))
         except Exception as error:
-            # It has its turn as if there were no queues.
+            # The pod is tried as if there were no queues.
             self._report("choosing whose turn it is", error)
             first = None
         if first is None or first is queued:
@@ -207,11 +208,11 @@ class Queue:
     # Time
 
     def due(self) -> float | None:
-        """When to look again although nothing happened."""
+        """Returns the time when a pod is retried even if nothing happens; None if there is none."""
         return self._timers.due()
 
     def clock_set(self, seconds: float) -> None:
-        """The clock was set by so many seconds: what is due after a while is due after the same while."""
+        """Shifts all times, after the clock was set by a number of seconds."""
         self._timers.clock_set(seconds)
         self._arrivals.clock_set(seconds)
         self.entries.clock_set(seconds)

@@ -1,6 +1,6 @@
-"""Records of pods that wait: `QueuedPod`, one for each pod, and `WaitEntry`, for refused pods that wait for the same.
+"""Records of waiting pods: `QueuedPod` for each pod, and `WaitEntry` for refused pods that wait for the same.
 
-The queue and its parts change these records; everybody else reads them.
+Only the queue and its parts change these records.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class SubQueue(Enum):
     GATED = "gated"
     UNSCHEDULABLE = "unschedulable"
     IN_FLIGHT = "in flight"
-    """Decided, and being written."""
+    """The pod is assumed on a node and being bound."""
 
 
 class Seen(NamedTuple):
-    """How far the changes of the state were looked at: positions of its log and revisions."""
+    """How far changes of the state were read: the position in `State.helped`, and revisions of pods and nodes."""
 
     helped: int = 0
     pods: int = 0
@@ -40,36 +40,36 @@ _NOTHING_SEEN: Final = Seen()
 class QueuedPod:
     pod: Pod
     arrival: int
-    """Its place in the order of creation: the same after a restart, which shows pods in the order of their names."""
+    """The place of the pod in the order of creation, which is the same after a restart."""
     added: float
     subqueue: SubQueue = SubQueue.GATED
     attempts: int = 0
     errors: int = 0
     entry: WaitEntry | None = None
-    """Those it waits with, or waited with before it was tried again."""
+    """The entry of the pods with which the pod waits, or waited before it was tried again."""
     reported: Diagnosis | GroupDiagnosis | None = None
-    """What was last written about why it waits."""
+    """The last reported diagnosis of the pod."""
     turn: Turn | None = None
-    """What it waits for, where queues take turns."""
+    """The turn that the pod waits for, if queues take turns."""
 
 
 @dataclass(eq=False, slots=True)
 class WaitEntry:
-    """Unschedulable pods that wait for the same: a change that helps one of them helps any. Only the first is tried,
-    and the next if that one got its place. `trying` is the one that is being tried at the moment."""
+    """Unschedulable pods that wait for the same, so that a change that helps one of them helps any. Only the first pod
+    is tried, and the next one if the first was placed. `trying` is the pod that is being tried."""
 
     wait: Wait
     diagnosis: Diagnosis | None = None
-    """The diagnosis of the last one that was tried; None for pods that are placed as a group."""
+    """The diagnosis of the pod that was tried last; None for pods that are placed as a group."""
     members: dict[str, QueuedPod] = field(default_factory=dict)
     order: list[tuple[int, str]] = field(default_factory=list)
     trying: QueuedPod | None = None
     failures: int = 0
     not_before: float = 0.0
     timer: float = 0.0
-    """When a timer rings for it; of several only the earliest is kept."""
+    """The time of the earliest timer of the entry."""
     seen: Seen = _NOTHING_SEEN
-    """What had changed when one of them was last tried: they know that, as far as it was not caused by them."""
+    """The changes that were known when a pod of the entry was last tried, or that this caused."""
 
     def first(self) -> QueuedPod | None:
         while self.order:

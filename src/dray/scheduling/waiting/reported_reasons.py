@@ -1,7 +1,7 @@
-"""ReportedReasons: what was last reported about pods that wait, and which of these reasons are out of date.
+"""ReportedReasons: the last reported reasons of waiting pods, and which of these reasons are outdated.
 
 A pod is tried again when devices that it could use become free. If another pod takes them first, the reason would go on
-naming the former holder. `pop` gives those pods a fresh attempt, a few at a time and only now and then, so that many
+naming the former holder. `pop` returns these pods for another attempt, a limited number at intervals, so that many
 waiting pods cost little. Pods of one signature share the rejection of the first one that is tried, and reasons are
 found by the claims that they name: a claim that is released costs as much as there are reasons that name it.
 """
@@ -22,37 +22,37 @@ from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 
 _PAUSE: Final = 2.0
 _MOST: Final = 20
-"""Pods that are refreshed at a time."""
+"""The maximum number of pods that are refreshed at a time."""
 
 
 @dataclass(eq=False, slots=True)
 class _Reason:
-    """A rejection that pods were told."""
+    """A rejection that was reported to pods."""
 
     rejection: Rejection
     pods: dict[str, None] = field(default_factory=dict)
-    """The pods by uid, in the order in which they were told."""
+    """The uids of the pods, in the order of the reports."""
 
 
 class ReportedReasons:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._reasons: dict[int, _Reason] = {}
-        """By the id of the rejection."""
+        """The reasons by id of the rejection."""
         self._by_pod: dict[str, _Reason] = {}
-        """By pod uid."""
+        """The reason of each pod, by uid."""
         self._by_claim: dict[Key, dict[int, _Reason]] = {}
-        """Reasons that name a claim."""
+        """The reasons that name a claim, by claim."""
         self._new: dict[int, _Reason] = {}
-        """Reasons that are not among those above yet: most are replaced before a claim is released."""
+        """Reasons that are not in `_by_claim` yet: most are replaced before a claim is released."""
         self._released: set[Key] = set()
-        """Claims that released their devices since the last look."""
+        """The claims that released their devices since the last refresh."""
         self._left: deque[str] = deque()
         """The uids of pods that are still to be refreshed."""
         self._not_before = 0.0
 
     def report(self, queued: QueuedPod, diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
-        """Notes what is reported about the pod, None for nothing. Returns whether that is news."""
+        """Notes the reported diagnosis of a pod, or None. Returns whether it differs from the last one."""
         before, queued.reported = queued.reported, diagnosis
         rejection, known = _nearest(diagnosis), self._by_pod.get(queued.pod.uid)
         if rejection is not (known.rejection if known is not None else None):
@@ -69,7 +69,7 @@ class ReportedReasons:
         self._by_pod[uid] = reason
 
     def forget(self, uid: str) -> None:
-        """The pod does not wait any more, or for another reason."""
+        """Drops the reason of a pod that does not wait any more, or waits for another reason."""
         reason = self._by_pod.pop(uid, None)
         if reason is None:
             return
@@ -85,7 +85,7 @@ class ReportedReasons:
                         del self._by_claim[claim]
 
     def released(self, claim: Key, now: float) -> None:
-        """Records that the claim holds no devices any more, or is gone."""
+        """Notes that the claim holds no devices any more, or was deleted."""
         if not self._released and not self._left:
             # Pods that fit now are tried at once; their reasons need no refresh.
             self._not_before = max(self._not_before, now + _PAUSE / 2)
@@ -108,7 +108,7 @@ class ReportedReasons:
         return [queued for queued in found if queued.subqueue is SubQueue.UNSCHEDULABLE]
 
     def _naming(self, claims: set[Key]) -> Iterator[str]:
-        """Yields the pods, by uid, whose reason names one of the claims."""
+        """Yields the uids of the pods whose reason names one of the claims."""
         for number, reason in self._new.items():
             for claim in _holders(reason.rejection):
                 self._by_claim.setdefault(claim, {})[number] = reason
@@ -122,7 +122,7 @@ class ReportedReasons:
 
 
 def _nearest(diagnosis: Diagnosis | GroupDiagnosis | None) -> Rejection | None:
-    """Returns the rejection that a reason tells about, which may name holders of devices."""
+    """Returns the rejection by the allocator in a diagnosis, which may name claims that hold devices."""
     if isinstance(diagnosis, GroupDiagnosis):
         diagnosis = diagnosis.following
     return diagnosis.nearest if diagnosis is not None else None

@@ -1,4 +1,4 @@
-"""Timers: when pods and entries are looked at again although nothing happened."""
+"""Timers: the times when pods and entries are retried even if nothing happens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _SPARE: Final = 64
 
 class Timers:
     def __init__(self, matters: Callable[[QueuedPod | WaitEntry], bool], number: Callable[[], int]) -> None:
-        """`matters` tells whether somebody still waits for a timer, and `number` how many may wait."""
+        """`matters` tells whether a timer is still needed; `number` returns the number of pods and entries that may
+        need one."""
         self._matters = matters
         self._number = number
         self._heap: list[tuple[float, int, QueuedPod | WaitEntry]] = []
@@ -25,19 +26,19 @@ class Timers:
     def at(self, when: float, what: QueuedPod | WaitEntry) -> None:
         self._ticket += 1
         heappush(self._heap, (when, self._ticket, what))
-        # Pods that are gone would stay until their time comes.
+        # Timers of removed pods would be kept until their time.
         if len(self._heap) > _SPARE + 2 * self._number():
             self._heap = [timer for timer in self._heap if self._matters(timer[2])]
             heapify(self._heap)
 
     def set(self, entry: WaitEntry, when: float, now: float) -> None:
-        """Sets the timer of an entry, unless one rings for it earlier."""
+        """Sets the timer of an entry, unless it has an earlier one."""
         if not now < entry.timer <= when:
             entry.timer = when
             self.at(when, entry)
 
     def pop(self, now: float) -> QueuedPod | WaitEntry | None:
-        """Returns what is due; None if nothing is."""
+        """Returns the next pod or entry that is due; None if there is none."""
         while self._heap and self._heap[0][0] <= now:
             _, _, what = heappop(self._heap)
             if self._matters(what):

@@ -1,8 +1,8 @@
-"""WaitEntries: refused pods, filed by what they wait for.
+"""WaitEntries: refused pods by what they wait for.
 
-When something changes that may help an entry, only its first pod is tried; if that fits, the next one is. So a thousand
-pods that wait for the same devices cost as much as one. An entry that was tried in vain waits for a while before it is
-tried again, the longer the more often that happened.
+When a change may help an entry, only its first pod is tried; if it fits, the next pod is tried. So a thousand pods that
+wait for the same devices cost as much as one. After a failed attempt the entry is not tried before a backoff, which
+grows with the number of failures.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ FLUSH_AFTER: Final = 300.0
 
 
 def backoff(failures: int) -> float:
-    """Returns the seconds until the next try after so many failures in a row."""
+    """Returns the number of seconds until the next attempt after a number of consecutive failures."""
     return min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(failures - 1, 20))
 
 
 class WaitEntries:
     def __init__(self, push: Callable[[QueuedPod], None], place_of: Callable[[QueuedPod], int], timers: Timers) -> None:
-        """`push` puts a pod among those that are tried, `place_of` tells the order of pods of one priority."""
+        """`push` moves a pod to the active pods; `place_of` returns the place of a pod among pods of one priority."""
         self._push = push
         self._place_of = place_of
         self._timers = timers
         self._entries: dict[Hashable, WaitEntry] = {}
         self._ahead: dict[Hashable, WaitEntry] = {}
-        """Those that seem to fit now, though their backoff is not over yet."""
+        """Entries whose pods seem to fit now, although their backoff is not over."""
         self._turned: list[WaitEntry] = []
-        """Entries of queues that take turns, of which a pod has had its turn: others may be before the next one."""
+        """Entries of queues that take turns, after one of their pods was tried: pods of other queues may be next."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -50,8 +50,8 @@ class WaitEntries:
         return self._entries.get(entry.wait.key) is entry
 
     def known(self, key: Hashable, trying: QueuedPod | None = None) -> WaitEntry | None:
-        """Returns the entry, if pods of it wait and none is being tried; or only this one, which has the turn of its
-        queue."""
+        """Returns the entry if pods of it wait and none is being tried, or if only the pod `trying` is being tried in
+        the turn of its queue; otherwise None."""
         entry = self._entries.get(key)
         if entry is None or not entry.members:
             return None
@@ -59,7 +59,7 @@ class WaitEntries:
         return entry if entry.trying is None or mine else None
 
     def add(self, queued: QueuedPod, diagnosis: Diagnosis | None, wait: Wait, now: float) -> WaitEntry:
-        """Files a refused pod."""
+        """Adds a refused pod to the entry of its wait."""
         entry = self._entries.get(wait.key)
         if queued.entry is not None and queued.entry is not entry:
             self.leave(queued, now)
@@ -69,7 +69,7 @@ class WaitEntries:
         else:
             entry.wait = _unless_known(wait, entry.wait)
         entry.diagnosis = diagnosis
-        # Pods that join the entry do not count as further failures of it.
+        # Further pods of the entry do not count as failures.
         if entry.trying is queued:
             entry.trying = None
             entry.failures += 1
@@ -91,13 +91,13 @@ class WaitEntries:
         entry.seen = seen
 
     def outdate(self, entry: WaitEntry) -> None:
-        """What was found out about the nodes for pods of the entry no longer holds."""
+        """Drops the diagnosis of the entry, which is outdated."""
         entry.diagnosis = None
 
-    # Trying
+    # Attempts
 
     def move_to_active(self, entry: WaitEntry, now: float) -> None:
-        """Something changed that may help."""
+        """Tries the first pod of the entry, after a change that may help, once the backoff is over."""
         if entry.trying is not None or not entry.members:
             return
         if now < entry.not_before:
@@ -106,17 +106,17 @@ class WaitEntries:
         self._try_first(entry)
 
     def try_now(self, entry: WaitEntry) -> None:
-        """It is its turn, and it seems to fit: whether or not it was tried in vain lately."""
+        """Tries the first pod of the entry without waiting for the backoff: it is its turn, and it seems to fit."""
         if entry.trying is None and entry.members:
             self._try_first(entry)
 
     def let_ahead(self, entry: WaitEntry) -> None:
-        """It need not wait for the end of its backoff where those who would be tried before it are less urgent."""
+        """Lets the entry be tried before the end of its backoff if the next active pod has a lower priority."""
         if entry.trying is None and entry.members:
             self._ahead[entry.wait.key] = entry
 
     def activate_ahead(self, priority: int) -> None:
-        """Tries those let ahead that are more urgent than that."""
+        """Tries the entries of `let_ahead` whose first pod has a higher priority than `priority`."""
         for entry in list(self._ahead.values()) if self._ahead else ():
             first = entry.first() if entry.trying is None else None
             if first is None:
@@ -134,10 +134,10 @@ class WaitEntries:
         entry.trying = first
         self._push(first)
 
-    # Leaving
+    # Removal
 
     def placed(self, queued: QueuedPod, now: float) -> None:
-        """A node was found for the pod. Others that wait with it may find one too."""
+        """Removes a pod for which a node was found; the next pod of the entry may fit too."""
         entry = queued.entry
         if entry is not None and entry.trying is queued:
             entry.failures = 0
@@ -145,7 +145,7 @@ class WaitEntries:
         self.leave(queued, now)
 
     def leave(self, queued: QueuedPod, now: float) -> None:
-        """Takes out a pod; the next one that waits with it may be tried."""
+        """Removes a pod from its entry; if it was being tried, the next pod may be tried."""
         entry = queued.entry
         if entry is None:
             return
@@ -157,7 +157,7 @@ class WaitEntries:
             self.move_to_active(entry, now)
 
     def pick(self, queued: QueuedPod) -> None:
-        """Takes out a pod that is tried for itself, while the others wait on."""
+        """Removes a pod that is tried by itself, while the other pods of the entry wait on."""
         if queued.entry is not None:
             self._take(queued, queued.entry)
 
@@ -170,7 +170,7 @@ class WaitEntries:
             self._entries.pop(entry.wait.key, None)
 
     def pop_turned(self) -> list[WaitEntry]:
-        """Returns the entries of which a pod has had its turn since this was asked last."""
+        """Returns the entries of which a pod was tried in its turn since the last call."""
         turned, self._turned = self._turned, []
         return turned
 
@@ -181,7 +181,7 @@ class WaitEntries:
 
 
 def _unless_known(wait: Wait, before: Wait) -> Wait:
-    """Returns the wait with what was found out before, where it was not looked at again."""
+    """Returns the wait; fields that are None (not checked again) keep their former values."""
     if wait.binding is not None and wait.futile is not None:
         return wait
     return replace(

@@ -1,11 +1,11 @@
-"""WaitIndex: all pods that wait, by what they wait for. Every event that may help some of them goes to `wake`.
+"""WaitIndex: all waiting pods by what they wait for. Every event that may help waiting pods is passed to `wake`.
 
 | A pod waits for | Where it is | Events |
 |---|---|---|
 | objects, its group too | `objects` | ObjectChanged |
 | room on nodes, devices, a binding | `entries` of the queue, judged by hints | NodesChanged, PodBound, SearchEnded |
 | quota for some nodes, a share of it | `entries` of the queue | QuotaFreed, SharesChanged |
-| quota, quota to reclaim, its turn | waiters of the quota package, which tell who is next | PodsReady |
+| quota, quota to reclaim, its turn | waiters of the quota package, which choose the next pod | PodsReady |
 | a time | timers of the queue | - |
 
 Pods are tried again in the order of the queue. Nothing is woken by what happens inside a trial.
@@ -38,7 +38,7 @@ class Hints(Protocol):
         """Notes that a pod was bound since entries were last moved."""
 
     def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried, with whatever changed until now."""
+        """Notes that the pod was tried with all changes until now."""
 
 
 class WaitIndex:
@@ -51,7 +51,7 @@ class WaitIndex:
         self._retry = retry
         self.objects = ObjectWaits()
         self._seen_queues = 0
-        """The revision of the queues when pods were last told their turns."""
+        """The revision of the queues when the turns of pods were last set."""
 
     def wake(self, event: Event, now: float) -> None:
         """Tries the pods again that the event may help."""
@@ -90,11 +90,11 @@ class WaitIndex:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all pods were looked at that wait for quota to reclaim; else `wake_changed` goes on."""
+        """Whether all pods that wait to reclaim quota were checked; otherwise `wake_changed` has to be called again."""
         return self._state.queues.reclaim_waiters.is_checked
 
     def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried: what it caused itself does not wake it."""
+        """Notes that the pod was tried, so that changes which it caused do not wake it."""
         self._hints.attempted(queued)
 
     def waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
@@ -136,12 +136,11 @@ class WaitIndex:
                 self._retry(first, now)
 
     def _take_turns(self) -> None:
-        """Tells queues about pods as both are now: queues may have come after pods, and pods may have another
-        arrival."""
+        """Sets the turns of pods again, after queues or arrivals of pods changed."""
         queues = self._state.queues
         moved, are_changed = self._queue.pop_moved(), self._seen_queues != queues.revision
         self._seen_queues = queues.revision
-        # Pods are woken for which there is more than before.
+        # This wakes pods that wait for quota which is free now.
         queues.refresh()
         for queued in self._queue.all() if are_changed else moved:
             is_known = self._queue.get(queued.pod.uid) is queued
