@@ -9,7 +9,7 @@ from dray.scheduling.scheduler import Options
 from dray.testing import objects
 from tests import gpus
 from tests.planning.scenes import device_names, node, places, pod, running, scene, template
-from tests.scheduling.test_queues import cluster_queue, flavor, in_queue, local_queue, nominal
+from tests.scheduling.test_queues import QUEUE, cluster_queue, flavor, in_queue, local_queue, nominal
 
 GPU = gpus.GPU
 
@@ -135,6 +135,23 @@ def test_quota_decides_and_a_pod_that_waits_has_a_position():
     assert played(made, set_quota("team", GPU, "4")).fits
     assert played(made, set_quota("team", GPU, "+2")).fits
     assert not played(made, set_quota("team", GPU, "+1")).fits
+
+
+def test_quota_that_another_queue_borrowed_is_reclaimed():
+    quota = ("any", {GPU: nominal("1")})
+    preemption = {"reclaimWithinCohort": "Any"}
+    queues = [flavor(), local_queue("team", "team"), local_queue("other", "other")]
+    queues += [
+        cluster_queue("team", quota, cohort="org", preemption=preemption),
+        cluster_queue("other", quota, cohort="org"),
+    ]
+    users = [running(f"old{number}", "a", f"gpu-{number}", labels={QUEUE: "other"}) for number in range(2)]
+    made = scene(*node("a", 2), template(), *queues, *users[0], *users[1], wanted=[in_queue(pod("p"))])
+    outcome = played(made)
+    assert places(outcome) == {"p": "a"}
+    [evicted] = outcome.evicted
+    assert (evicted.reclaims, evicted.reason) == (True, "queue team reclaims quota from queue other")
+    assert evicted.again.queue == "other"
 
 
 def test_a_gang_starts_together_or_waits_together():

@@ -68,6 +68,13 @@ def test_a_pod_that_ends_and_one_more_machine():
     assert texts.index("end pod default/old on node a") < texts.index("add 1 machine like node a")
 
 
+def test_a_claim_that_nobody_uses_is_deleted():
+    _, left_over = running("gone", "a", "gpu-0")
+    left_over["status"]["reservedFor"] = []
+    made = scene(*node("a", 1), template(), left_over, wanted=[pod("p")])
+    assert found(made)[0] == "delete claim default/gone-gpu, which no pod uses"
+
+
 def test_more_quota_and_another_queue():
     queues = [
         flavor(),

@@ -1,4 +1,4 @@
-"""Changes around the manifests that may help: another queue, more quota, a pod that ends, one more machine."""
+"""Changes around the manifests that may help: another queue, more quota, a claim or pod that ends, more machines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dray.api.objects import Object, key_of, labels_of, mapping, mappings, spec_of, status_of, text
+from dray.api.objects import Key, Object, key_of, labels_of, mapping, mappings, spec_of, status_of, text
 from dray.api.pods import is_terminal, node_of
 from dray.api.resource_claims import reserved_for, results_of
 from dray.planning.changes import Change, set_quota
@@ -90,6 +90,23 @@ def freed_pods(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
 
     for pod in sorted(with_devices, key=size)[:_MOST_FREED]:
         yield _freed(pod)
+
+
+def freed_claims(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
+    """Yields claims that hold devices and that no pod uses, those with the fewest devices first."""
+    unused = [each for each in scene.cluster.get("ResourceClaim", ()) if results_of(each) and not reserved_for(each)]
+    for claim in (
+        sorted(unused, key=lambda each: (len(results_of(each)), key_of(each)))[:_MOST_FREED] if waiting else ()
+    ):
+        yield _deleted(key_of(claim))
+
+
+def _deleted(key: Key) -> Change:
+    def apply(scene: Scene) -> Scene:
+        left = [each for each in scene.cluster["ResourceClaim"] if key_of(each) != key]
+        return scene.with_cluster(ResourceClaim=left)
+
+    return Change("FreeClaim", f"delete claim {'/'.join(key)}, which no pod uses", apply)
 
 
 def _freed(pod: Object) -> Change:

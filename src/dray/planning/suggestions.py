@@ -14,7 +14,13 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 from dray.planning.changes import Change
-from dray.planning.cluster_candidates import freed_pods, further_machines, further_quota, other_queues
+from dray.planning.cluster_candidates import (
+    freed_claims,
+    freed_pods,
+    further_machines,
+    further_quota,
+    other_queues,
+)
 from dray.planning.manifest_candidates import fewer_devices, fewer_pods, other_classes, relaxed_claims, relaxed_pods
 from dray.planning.playing import Evicted, Played
 from dray.planning.scene import Scene
@@ -82,6 +88,7 @@ def candidates(scene: Scene, played: Played) -> Iterator[Change]:
         fewer_pods(scene, played),
         other_classes(scene, waiting),
         other_queues(scene, waiting),
+        freed_claims(scene, waiting),
         _in_turn(further_quota(scene, waiting), freed_pods(scene, waiting), further_machines(scene)),
     )
 
