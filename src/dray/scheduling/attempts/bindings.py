@@ -1,6 +1,6 @@
-"""Bindings: pods that have their place, from the decision until it is known whether it could be written.
+"""Bindings: pods that are assumed on nodes, until they are bound or the binding failed.
 
-What a decision takes is in use before anything is written. If the write fails, `failed` gives it back.
+Resources and devices of a decision are in use before anything is written. If a write fails, `failed` releases them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Bindings:
         self._pod_events = pod_events
 
     def start(self, queued: QueuedPod, placement: Placement) -> Bind:
-        """Takes a pod that is assumed on its node out of the queue. Returns what is to be written."""
+        """Starts the binding of a pod that is assumed on its node. Returns the action to write."""
         context, cycle, devices = self._context, placement.cycle, placement.devices
         context.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
         if context.reservations.waiting:
@@ -41,10 +41,10 @@ class Bindings:
         )
 
     def written(self, write: ClaimWrite, claim: Object, now: float) -> None:
-        """A claim was written; `claim` is what the server answered."""
+        """Notes that a claim was written; `claim` is the answer of the server."""
         key, placeholder = key_of(claim), key_of(write.claim)
         if placeholder != key and write.allocation is not None:
-            # First, as both hold the same shares.
+            # The placeholder is forgotten first, since both claims hold the same shares.
             self._context.state.claims.forget(placeholder, write.allocation)
         self._context.state.claims.confirm(key, claim)
         self._context.waits.wake(ObjectChanged(ObjectRef(CLAIM, *key)), now)
@@ -56,20 +56,20 @@ class Bindings:
             self._pod_events.forget(action.pod.uid, now)
 
     def failed(self, action: Bind, now: float) -> None:
-        """The pod was not bound, as far as is known. It is tried again after a while."""
+        """Notes that the pod was not bound, as far as is known. The pod is tried again after a backoff."""
         context, uid = self._context, action.pod.uid
         binding = context.in_flight.pop(uid, None)
         if binding is None:
             return
         self._unreserve(binding, now)
         for write in action.writes:
-            # Others may have been kept from a claim that it was to use.
+            # Other pods may wait for a claim that the pod was to use.
             context.waits.wake(ObjectChanged(ObjectRef(CLAIM, *key_of(write.claim))), now)
-        # What is reported of the pod now is about this failure.
+        # The report about the pod is now about this failure.
         context.reasons.report(binding.queued, None)
         placed = context.state.placed(uid)
         if placed is not None and placed.is_assigned:
-            # Somebody bound it, or the answer that said so was lost.
+            # Another client bound the pod, or the answer of the binding was lost.
             self._pod_events.settle(uid, now)
             return
         context.state.displace(binding.queued.pod, action.node)
@@ -82,7 +82,7 @@ class Bindings:
                 context.waits.objects.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
 
     def _unreserve(self, binding: InFlightBinding, now: float) -> None:
-        """Frees what was reserved and not written. The pod itself stays assumed on its node."""
+        """Releases what was reserved and not written. The pod itself stays assumed on its node."""
         for freed in self._context.framework.unreserve(binding.placement.cycle, binding.placement.node):
-            # Others may have waited to see where it gets its devices.
+            # Pods that share a claim may wait for its allocation.
             self._context.waits.wake(ObjectChanged(freed), now)

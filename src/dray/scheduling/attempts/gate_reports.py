@@ -1,4 +1,4 @@
-"""Gate reports: which pods that `pre_enqueue` keeps out of the queue are told why.
+"""GateReports: reports why `pre_enqueue` keeps pods out of the active queue.
 
 Most gates open within a moment: the claim controller creates the claims of a pod right after the pod, and the pods of a
 gang come one after the other. So the reason of a gated pod is reported only once the pod has been gated for a while.

@@ -1,4 +1,4 @@
-"""Where objects of each kind are put and removed, of those that need no more than that."""
+"""Object stores: the functions that put and remove objects of each kind that needs no other handling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Queueing hints: which unschedulable pods are tried again, since something changed that a plugin's answer depends on.
+"""QueueingHints: retries unschedulable pods after a change of something that the answer of a plugin depends on.
 
-Pods that wait for the same are looked at once, by their entry. A node that changed is asked again by the filters whose
-answers are kept; where they let it pass, or pods on it could be preempted, the first pod of the entry is tried.
+Pods that wait for the same are checked once, by their entry. The filters whose answers are kept run again on nodes that
+changed. If such a node is feasible now, or pods on it could be preempted, the first pod of the entry is tried.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, WaitE
 
 
 class _Change(NamedTuple):
-    """What changed that an entry has not seen."""
+    """The changes that an entry has not seen."""
 
     nodes: set[int] | None
-    """The numbers of the nodes where something became free or possible; None for any."""
+    """The numbers of the nodes where something became free or possible; None: any node."""
     pods: bool = False
-    """Whether pods came to nodes or left them."""
+    """Whether pods were added to nodes or removed from them."""
     labels: bool = False
-    """Whether nodes came, went or got other labels."""
+    """Whether nodes were created or deleted, or their labels changed."""
     kept: int | None = None
-    """The lowest priority of those that have a place kept on one of the nodes."""
+    """The lowest priority of pods with a nomination on one of the nodes."""
     bound: bool = False
     """Whether a pod was bound."""
 
@@ -47,7 +47,7 @@ class _Change(NamedTuple):
 
 
 class _Changes:
-    """What changed since entries were last moved. Entries that were tried meanwhile have seen a part of it."""
+    """The changes since entries were last moved. Entries that were tried meanwhile have seen a part of them."""
 
     def __init__(self, state: State, nominations: Nominations, seen: Seen, *, bound: bool) -> None:
         self._state = state
@@ -68,7 +68,7 @@ class _Changes:
         return change
 
     def _kept(self, changed: set[int] | None) -> int | None:
-        """The lowest priority of those that have a place kept on the nodes that changed."""
+        """Returns the lowest priority of pods with a nomination on the nodes that changed; None if there are none."""
         nodes = self._state.nodes
         found = [
             priority
@@ -94,10 +94,12 @@ class QueueingHints:
         self._nominations = nominations
         self._seen = Seen()
         self._in_turn: dict[Hashable, tuple[WaitEntry, set[int] | None]] = {}
-        """Entries that a change may help, whose queues take turns: by key, with the changed nodes; None for any."""
+        """Entries of queues that take turns, which a change may help, by key; with the changed nodes (None: any
+        node)."""
         self._helped_by: dict[Hashable, set[int] | None] = {}
-        """By key of those that were tried of them."""
+        """The changed nodes of the entries of `_in_turn` that were tried, by key."""
         self._trying: WaitEntry | None = None
+        """The entry of `_in_turn` that is being tried."""
         self._pod_bound = False
         """Whether a pod was bound since entries were last moved."""
 
@@ -113,7 +115,8 @@ class QueueingHints:
             self._take_turns(turned, now, work)
 
     def _take_turns(self, turned: Iterable[WaitEntry], now: float, work: Work) -> None:
-        """Of entries whose queues take turns one is tried after the other, for as long as what changed may help."""
+        """Tries the entries of queues that take turns one after the other, as long as the changed nodes may help
+        them."""
         for entry in turned:
             self._in_turn.setdefault(entry.wait.key, (entry, self._helped_by.get(entry.wait.key)))
         if self._trying is not None and self._trying.trying is not None:
@@ -162,14 +165,14 @@ class QueueingHints:
             try:
                 helps, ahead = self._judge(entry, change, now, work)
             except Exception as error:
-                # Trying it tells what is wrong with it.
+                # The attempt reports the error.
                 state.report("asking whether a change helps unschedulable pods", error)
                 helps, ahead = True, False
             if helps:
                 self._wake(entry, change, now, ahead=ahead)
 
     def _judge(self, entry: WaitEntry, change: _Change, now: float, work: Work) -> tuple[bool, bool]:
-        """Whether the change may help the entry; and whether so much that it need not wait for the end of its
+        """Returns whether the change may help the entry, and whether the entry may be tried before the end of its
         backoff."""
         helps = change.lets_evict(entry) or self._may_help(entry, change, now, work)
         ahead = helps and now < entry.not_before and bool(change.nodes)
@@ -177,16 +180,16 @@ class QueueingHints:
             return True, True
         first = entry.first()
         if change.kept is not None and first is not None and first.pod.priority > change.kept:
-            # What is kept for the less urgent looks taken, and is not for it.
+            # Nominations of pods of lower priority do not count for the pod.
             return True, True
         return helps, False
 
     def _wake(self, entry: WaitEntry, change: _Change, now: float, *, ahead: bool) -> None:
-        """Tries the first pod of the entry, or has it wait for its turn."""
+        """Tries the first pod of the entry, or lets it wait for its turn."""
         first, key = entry.first(), entry.wait.key
         if first is not None and first.turn is not None and change.nodes is not None and not change.lets_evict(entry):
             if entry.wait.cluster_wide and change.is_wide:
-                # What helps it may be elsewhere than where its turn is looked for.
+                # A change outside of the changed nodes may help the entry.
                 self._queue.entries.move_to_active(entry, now)
             known = self._in_turn.get(key, (entry, set()))[1]
             self._in_turn[key] = entry, known | change.nodes if known is not None else None
@@ -196,8 +199,7 @@ class QueueingHints:
         self._queue.entries.move_to_active(entry, now)
 
     def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried: whatever it left itself is no reason to try it again, which would have no
-        end."""
+        """Notes that the pod was tried. Changes that the attempt caused do not retry the pod, which would never end."""
         if queued.entry is not None:
             self._queue.entries.note_seen(queued.entry, self._now_seen())
 
@@ -206,7 +208,7 @@ class QueueingHints:
         return Seen(state.helped.end, state.pods_revision, state.nodes_revision)
 
     def _move_nominated(self, since: int, now: float) -> None:
-        """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
+        """Retries pods with nominations on nodes that changed: the hints of other pods count these nodes as in use."""
         everywhere = self._state.helped.since(since) is None
         for uid in self._nominations.to_retry(since):
             queued = self._queue.get(uid)
@@ -220,22 +222,22 @@ class QueueingHints:
         if change.nodes is None or (wait.cluster_wide and change.is_wide):
             return True
         if wait.nodes is not None:
-            # Which nodes those are depends on which there are.
+            # The set of nodes depends on the nodes that exist and their labels.
             return change.labels or not wait.nodes.isdisjoint(change.nodes)
         if wait.signature is None:
             return bool(change.nodes)
         return self._fits(entry, change.nodes, now, work, preempting=True)
 
     def _fits(self, entry: WaitEntry, changed: set[int], now: float, work: Work, *, preempting: bool = False) -> bool:
-        """Whether a pod of the entry fits on one of the nodes that changed, as far as can be told cheaply; or could, if
-        pods of lower priority were preempted."""
+        """Whether a pod of the entry seems to fit on one of the nodes that changed. With `preempting`, also whether it
+        might fit if pods of lower priority were preempted. This is a cheap check."""
         first = entry.first()
         there = self._there(changed)
         if entry.wait.signature is None or first is None or not there:
             return False
         cycle = Cycle(first.pod, now, work, PodClaims(demand=entry.wait.signature.demand))
         if self._framework.prepare(cycle) is not None:
-            # It says something else than before.
+            # The answer of the prefilter changed.
             return True
         filters = self._framework.kept_filters(cycle)
         may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.is_modest(first.pod))
@@ -249,7 +251,7 @@ class QueueingHints:
                 if help_.helps:
                     return True
                 awaits_binding = awaits_binding or help_.awaits_binding
-        # Those that came there meanwhile may be removed once they are bound.
+        # Pods that were placed there meanwhile may be evicted once they are bound.
         if awaits_binding:
             self._queue.entries.await_binding(entry, binding=True)
         return False
