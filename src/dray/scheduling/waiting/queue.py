@@ -123,7 +123,8 @@ class Queue:
 
     def _place_of(self, queued: QueuedPod) -> int:
         """Among pods of one priority: by stage, then by arrival."""
-        return queued.arrival + self._stage(queued.pod) * _STAGE
+        pod = queued.pod
+        return queued.arrival if pod.group is None else queued.arrival + self._stage(pod) * _STAGE
 
     def try_again(self, queued: QueuedPod, now: float) -> None:
         """Moves the pod to the active pods again, after others that it was tried with were placed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from dray.scheduling.quota.fair_share import Claimant, divide, dominant_share
 from dray.scheduling.quota.kai.queue import RESOURCES, KaiQueue
@@ -100,6 +100,12 @@ class ShareNode:
         return {name: amount if amount < inf else capacity.get(name, 0.0) for name, amount in found.items()}
 
 
+class _Division(NamedTuple):
+    total: float
+    requests: list[float]
+    shares: list[float]
+
+
 class ShareTree:
     def __init__(self) -> None:
         self._nodes: dict[str, ShareNode] = {}
@@ -112,6 +118,8 @@ class ShareTree:
         self._own: dict[str, dict[str, dict[str, float]]] = {}
         """The amounts of the pods of each queue, including queues that do not exist."""
         self._stale = True
+        self._divisions: dict[tuple[str, str], _Division] = {}
+        """The last division among the children of a queue, by the name of the queue and the resource."""
         self._changed: set[ShareNode] = set()
         """The nodes whose demand changed since the shares were computed."""
         self.revision = 0
@@ -169,7 +177,7 @@ class ShareTree:
             for name, counts in self._own.items():
                 for which, amounts in counts.items():
                     self._add(name, which, amounts, 1)
-            self._stale = True
+            self.outdate()
         return self._paths
 
     def _climb(self, name: str) -> Iterator[ShareNode]:
@@ -233,18 +241,24 @@ class ShareTree:
     def outdate(self) -> None:
         """Notes that a value changed from which shares are computed."""
         self._stale = True
+        self._divisions.clear()
 
-    def _divide(self, total: float, nodes: Sequence[ShareNode], resource: str) -> None:
-        claimants = [self._claimant(node, resource) for node in nodes]
-        for node, claimant, share in zip(nodes, claimants, divide(total, claimants, whole=True, k=self.k), strict=True):
-            node.fair[resource], node.divided[resource] = share, claimant.request
+    def _divide(self, total: float, nodes: Sequence[ShareNode], resource: str, parent: str = "") -> None:
+        requests = [node.request(resource) for node in nodes]
+        known = self._divisions.get((parent, resource))
+        if known is None or known.total != total or known.requests != requests:
+            claimants = [self._claimant(*pair, resource) for pair in zip(nodes, requests, strict=True)]
+            known = _Division(total, requests, divide(total, claimants, whole=True, k=self.k))
+            self._divisions[parent, resource] = known
+        for node, request, share in zip(nodes, requests, known.shares, strict=True):
+            node.fair[resource], node.divided[resource] = share, request
             if node.children:
-                self._divide(share, node.children, resource)
+                self._divide(share, node.children, resource, node.name)
 
-    def _claimant(self, node: ShareNode, resource: str) -> Claimant:
+    def _claimant(self, node: ShareNode, request: float, resource: str) -> Claimant:
         quota = node.queue.quotas[resource]
         usage = self.usage.get(node.name, {}).get(resource, 0.0)
-        return Claimant(node.request(resource), quota.weight, quota.quota, node.queue.priority, usage)
+        return Claimant(request, quota.weight, quota.quota, node.queue.priority, usage)
 
 
 def _add(total: dict[str, float], amounts: Amounts, sign: int) -> None:

@@ -61,7 +61,7 @@ class KaiWaiting:
     def _wanted_next(self, pod: Pod) -> Mapping[str, int]:
         """Returns the amounts of the pods that are placed next with the pod: those of its whole job, or of an elastic
         group those up to its minimum."""
-        wanted = self._queues.wanted_next(pod)
+        wanted = self._queues.wanted_next(pod) if pod.group is not None else None
         return wanted if wanted is not None else self._demand.of(job_of(pod))
 
     def is_entitled(self, pod: Pod) -> bool:
