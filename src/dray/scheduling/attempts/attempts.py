@@ -42,7 +42,7 @@ class Attempts:
             attempt = PodAttempt(context, queued, now, work)
         else:
             attempt = GroupAttempt(context, group, self._queued(group, queued), now, flaw)
-        pods = [each.pod for each in attempt.queued]
+        pods = [member.pod for member in attempt.queued]
         # What is kept for the pods, places and quota, is free for their own attempt.
         with context.nominations.seen_by(*pods):
             outcome = attempt.decide()

@@ -25,7 +25,7 @@ from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
-from dray.scheduling.reservations.group_reservations import GroupReservations
+from dray.scheduling.reservations.place_search import PlaceSearch
 from dray.scheduling.reservations.reserved_places import ReservedPlaces
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
@@ -64,9 +64,7 @@ class Context:
         self.group_quota = GroupQuota(state, self.reclaimer, self.preemptor, self.placer)
         self.nominations = Nominations(state)
         self.reservations = ReservedPlaces(self.nominations, queue, options.reservation_seconds)
-        self.group_reservations = GroupReservations(
-            state, self.reservations, self.nominations, self.preemptor, self.placer
-        )
+        self.place_search = PlaceSearch(state, self.preemptor)
         hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
         self.waits = WaitIndex(state, queue, hints, self.enqueue)
         self.reasons = ReportedReasons(queue)

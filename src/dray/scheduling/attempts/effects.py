@@ -109,7 +109,7 @@ class Effects:
         if outcome.remedy is Remedy.RELEASE:
             return False
         found = preemption.places if preemption is not None else {}
-        places = {each.pod: found[each.pod.uid] for each in attempt.queued if each.pod.uid in found}
+        places = {queued.pod: found[queued.pod.uid] for queued in attempt.queued if queued.pod.uid in found}
         for pod in places:
             queues.reservations.remove(pod.uid)
         if (quota := outcome.quota) is not None:
@@ -161,14 +161,12 @@ class Effects:
         group = attempt.group or single(first.pod.key, first.pod.uid, first.pod.document)
         if not context.reservations.refused(group, attempt.queued, attempt.now):
             return
-        # The search removes other pods on trial, so that claims may have been used up by the first attempt.
+        # A new attempt: the trial of the first one has left its mark on what pods know of claims that they share.
         again = GroupAttempt(context, group, attempt.queued, attempt.now)
         with context.nominations.seen_by(*(queued.pod for queued in attempt.queued)):
-            if not (found := again.prefiltered_least()):
-                return
-            with context.placer.trial(found, found[0][1].work) as (trial, members):
-                result = context.group_reservations.search(group, members, again.need, trial)
-        context.reservations.keep(group, [queued for queued, _ in found], result, attempt.now)
+            result = again.search_future_place()
+        if result is not None:
+            context.reservations.keep(group, attempt.queued, result, attempt.now)
 
     def _refusal(
         self, attempt: Attempt, outcome: Outcome, diagnosis: Diagnosis | GroupDiagnosis, *, is_nominated: bool

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -31,6 +32,7 @@ from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.model.topology import rank_of
 from dray.scheduling.placement.group_trial import Member
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
+from dray.scheduling.reservations.place_search import PlaceSearchResult
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 from dray.scheduling.waiting.waits import Wait
 
@@ -94,7 +96,7 @@ class GroupAttempt(Attempt):
         self._groups = context.state.groups
         self._flaw = flaw
         self.need = self._groups.need(group) if flaw is None else 1
-        self._pods = [each.pod for each in queued]
+        self._pods = [member.pod for member in queued]
         self._work = Work(_GROUP + _POD * len(queued))
         self._found: Prefiltered = []
         self._members: Sequence[Member] = ()
@@ -196,11 +198,26 @@ class GroupAttempt(Attempt):
             # Others of its pods may fit where these do not.
             answer = context.placer.place(self.group, members, self.need, trial)
         if answer is not None and context.reservations.active:
-            answer = context.group_reservations.beside(self.group, least, self.need, trial, answer)
+            answer = self._beside_reservation(answer)
         if answer is not None:
             return answer
         placements = ((member.queued, member.placement) for member in members)
-        return Outcome(Remedy.PLACE, placements=tuple((each, place) for each, place in placements if place is not None))
+        found = tuple((queued, placement) for queued, placement in placements if placement is not None)
+        return Outcome(Remedy.PLACE, placements=found)
+
+    def _beside_reservation(self, diagnosis: GroupDiagnosis) -> GroupDiagnosis | None:
+        """Tries once more with what is reserved for another group: pods that end in time may have it, and others are
+        told."""
+        context = self._context
+        if context.reservations.period(self.group.key) is not None:
+            return diagnosis
+        with context.nominations.without_reservations():
+            if context.placer.place(self.group, self._least, self.need, self._group_trial) is not None:
+                return diagnosis
+        if context.reservations.lets_pass([member.queued.pod for member in self._least], self.now):
+            return None
+        self._group_trial.undo()
+        return GroupDiagnosis(self.need, status=context.reservations.status())
 
     def _idle_claims(self) -> tuple[Object, ...]:
         """Returns claims with devices that only pods of the group use, which waits: elsewhere they may all fit."""
@@ -229,6 +246,17 @@ class GroupAttempt(Attempt):
         found = quota.reclaim_for(self._pods, self.group, self.need, self.prefiltered_least, self.now)
         # Each pod gets quota of its own, for the place that was found.
         return replace(found, quota=None)
+
+    def search_future_place(self) -> PlaceSearchResult | None:
+        """Searches for places that will be free when pods end; None if too few pods can be tried. Nothing stays
+        assumed."""
+        context, found = self._context, self.prefiltered_least()
+        if not found:
+            return None
+        near = context.reservations.near(self.group.key)
+        with context.placer.trial(found, self._work) as (trial, members):
+            place = partial(context.placer.place, self.group, members, self.need, trial, anew=True)
+            return context.place_search.find(self.group, members, trial, lambda: place() is None, near, self.now)
 
     def diagnose(self) -> GroupDiagnosis | None:
         """Tells why the group cannot be placed now; None if it can. Nothing is evicted, and nothing stays assumed."""

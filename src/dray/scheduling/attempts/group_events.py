@@ -53,7 +53,7 @@ class GroupEvents:
         self._context.state.reconsider()
 
     def queues_changed(self, now: float) -> None:
-        """Which Topology is meant may be another one, or one that flavors name for all pods of a queue."""
+        """Reads the topologies of groups again: flavors may name another Topology for the pods of a queue."""
         if any(map(self._groups.topologies.number, WITHOUT_OBJECTS)):
             self._changed(self._groups.read_again(), now)
 
@@ -70,14 +70,14 @@ class GroupEvents:
             concerned.update({changed.key: None, top.key: None})
         # Once for each tree, however many groups it has.
         for top in tops.values():
-            for each in groups.leaves(top) if groups.root(top) is top else [top]:
-                waiting = groups.members(each.key).waiting
-                self._context.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
+            for leaf in groups.leaves(top) if groups.root(top) is top else [top]:
+                waiting = groups.members(leaf.key).waiting
+                self._context.queue.put_group(leaf.key, waiting, top.key, _created(top, waiting.values()))
         for key in concerned:
             self._context.waits.wake(ObjectChanged(reference(key)), now)
 
     def _prioritize(self, group: Group, now: float) -> None:
-        """Its pods have the priority that the group gives them."""
+        """Gives the pods of the group the priority that the group has for them."""
         members = self._groups.members(group.key)
         for pod in (*members.waiting.values(), *members.placed.values()):
             priority = self._groups.priority_of(pod)
@@ -92,7 +92,7 @@ class GroupEvents:
 
 
 def _created(group: Group, waiting: Iterable[Pod]) -> str:
-    """When the group was; one without an object with the first of its pods."""
+    """Returns when the group was created, or the first of its pods if no object describes the group."""
     return text(metadata_of(group.document).get("creationTimestamp")) or min(
-        (each.created for each in waiting), default=""
+        (pod.created for pod in waiting), default=""
     )

@@ -34,7 +34,7 @@ class Remedy(Enum):
 
 
 class Unmet(NamedTuple):
-    """What pods asked for in vain. They are tried again when others take it that have to give way to them."""
+    """A request to a queue that was not met. The pods are tried again when others take quota that is due to them."""
 
     policy: QueuePolicy
     ask: Ask
@@ -47,9 +47,9 @@ class Outcome(NamedTuple):
     diagnosis: Diagnosis | GroupDiagnosis | None = None
     """Why no node fits; None only for PLACE and GATE."""
     wait: Wait | None = None
-    """What the pods wait for; None only for PLACE and GATE."""
+    """The pods wait for this; None only for PLACE and GATE."""
     placements: tuple[tuple[QueuedPod, Placement], ...] = ()
-    """Those of a group are assumed already, since the trial that found them is kept."""
+    """Pods with their places. Pods of a group are assumed already, since the trial that found the places is kept."""
     rejected: tuple[tuple[QueuedPod, Status], ...] = ()
     """Pods of a group that fit on no node whatever the nodes say."""
     claims: tuple[Object, ...] = ()

@@ -155,7 +155,7 @@ class PodAttempt(Attempt):
         return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, alone
 
     def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
-        """What the queue of the pod has too little of for some nodes, and not for all."""
+        """Returns quota that the queue of the pod lacks for some nodes, and not for all."""
         asked = self._asked()
         if asked is None or not isinstance(diagnosis, Diagnosis):
             return ()

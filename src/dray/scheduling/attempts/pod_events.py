@@ -87,7 +87,7 @@ class PodEvents:
         self._nominations.drop(uid)
 
     def forget(self, uid: str, now: float) -> None:
-        """It does not wait any more."""
+        """Removes a pod that does not wait any more."""
         self._context.waits.objects.remove(uid)
         self._context.reasons.forget(uid)
         self._context.gate_reports.remove(uid)
