@@ -1,6 +1,7 @@
 """Trials of the scheduler's state: whatever is tried out in them, nested or not, leaves nothing behind."""
 
 import os
+from contextlib import nullcontext
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from dray.scheduling.model.group import single
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.quota.kueue.policy import KueueQueues
 from tests.scheduling_loop.core_walk import CoreWalk
 
 TRIALS = int(os.environ.get("DRAY_TRIALS", "400"))
@@ -52,7 +54,7 @@ def fingerprint(walk):
         "affinity": {key: found for key, each in state.affinity._pods.items() if (found := _by_name(each.by_node))},
         "groups": picture({key: state.groups.members(key) for key in sorted(state.groups._members, key=str)}),
         "quota": [
-            (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending))
+            (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending), usage_of(policy))
             for policy in state.queues.policies
         ],
         "reserved": (scheduler.nominations.places(), scheduler.nominations.reserved_places()),
@@ -62,6 +64,21 @@ def fingerprint(walk):
             each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()
         },
         "woken": (state.queues.waiters._ready, state.queues.waiters._freed, state.helped.end, state.pods_revision),
+    }
+
+
+def usage_of(policy):
+    """The amounts that the queues of a system are charged with, as far as floats can tell."""
+    if isinstance(policy, KueueQueues):
+        found = {name: [node.used] for name, node in policy.tree._queues.items()}
+    else:
+        found = {name: [node.held, node.evicting, node.reserved] for name, node in policy.tree._nodes.items()}
+    return {
+        (queue, number, asset): round(amount, 6)
+        for queue, kinds in found.items()
+        for number, amounts in enumerate(kinds)
+        for asset, amount in amounts.items()
+        if round(amount, 6)
     }
 
 
@@ -76,7 +93,7 @@ class Trials:
     def run(self, depth=0):
         self.count += 1
         state = self.walk.state
-        with state.what_if() as trial:
+        with self._view(), state.what_if() as trial:
             evicted, placed = [], []
             for _ in range(self.random.randrange(1, 5)):
                 self._change(trial, evicted, placed)
@@ -84,6 +101,21 @@ class Trials:
                 self.run(depth + 1)
             if evicted and self.random.random() < 0.5:
                 trial.restore(evicted.pop(self.random.randrange(len(evicted))))
+
+    def _view(self):
+        """Sometimes the state as a pod sees it that waits, with what is kept for the pod; or without reservations."""
+        nominations, number = self.walk.scheduler.nominations, self.random.random()
+        waiting = [each.pod for each in self.walk.scheduler.queue.all()]
+        if number < 0.3 and waiting:
+            return nominations.seen_by(self.random.choice(waiting))
+        return nominations.without_reservations() if number < 0.4 else nullcontext()
+
+    def _set_aside(self, trial):
+        """Tries out that a pod gives its quota back."""
+        for policy in self.walk.state.queues.policies:
+            pods = [pod for pod in policy.charges.pods() if not self.walk.state.journal.has(("charge", pod.uid))]
+            if pods:
+                policy.charges.set_aside(self.random.choice(pods), trial)
 
     def _change(self, trial, evicted, placed):
         state, number = self.walk.state, self.random.random()
@@ -97,6 +129,8 @@ class Trials:
             claims = self.walk.scheduler.preemptor.all_orphans()
             claims = [each for each in claims if not trial.has(("claim", key_of(each)))]
             trial.release(self.random.sample(claims, min(1, len(claims))))
+        elif number < 0.65:
+            self._set_aside(trial)
         elif number < 0.85:
             self._place(trial, placed)
         else:
