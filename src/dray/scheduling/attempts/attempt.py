@@ -80,7 +80,8 @@ class Attempt(ABC):
             wait = self._wait(diagnosis, reclaimed)
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=reclaimed.found, quota=reclaimed.quota)
         awaits_binding = preempted.awaits_binding or reclaimed.awaits_binding
-        wait = self._wait(diagnosis, replace(preempted, awaits_binding=awaits_binding))
+        retry_at = min(preempted.retry_at, reclaimed.retry_at)
+        wait = self._wait(diagnosis, replace(preempted, awaits_binding=awaits_binding, retry_at=retry_at))
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(), may_reserve=True)
 
     # Steps of a single pod, or of a group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dray.api.objects import key_of
@@ -17,8 +18,10 @@ from dray.scheduling.eviction.group_preemption import GroupPreemptor
 from dray.scheduling.eviction.group_quota import GroupQuota
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.reclaim import Reclaimer
+from dray.scheduling.eviction.vain_evictions import VainEvictions
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.group import pod_key
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
@@ -56,8 +59,9 @@ class Context:
         self.framework = Framework(state, plugins)
         self.algorithm = SchedulingAlgorithm(state, self.framework, self.devices, options.policy)
         self.placer = GroupPlacer(state, self.framework, self.algorithm, self.devices)
+        vain = VainEvictions(state, self.framework, self.algorithm, self._waiting)
         self.preemptor = Preemptor(
-            state, self.algorithm, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
+            state, self.algorithm, vain, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
         )
         self.group_preemptor = GroupPreemptor(state, self.preemptor, self.placer)
         self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
@@ -71,6 +75,10 @@ class Context:
         self.gate_reports = GateReports()
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
+
+    def _waiting(self) -> Iterator[Pod]:
+        """Yields a pod of each kind of pods that wait."""
+        return (first.pod for entry in self.queue.entries if (first := entry.first()) is not None)
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
         """Moves a pod to the active queue, unless a plugin keeps it from being tried at all."""

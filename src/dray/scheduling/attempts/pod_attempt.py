@@ -74,7 +74,7 @@ class PodAttempt(Attempt):
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
         # Where quota would be there, room on any node may be what the pod lacked.
         nodes = None if result.lacks_place else NOWHERE
-        wait = replace(wait, nodes=nodes, binding=result.awaits_binding)
+        wait = replace(wait, nodes=nodes, binding=result.awaits_binding, at=result.retry_at)
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(lacks_quota=True))
 
     def _trial(self) -> nullcontext[None]:

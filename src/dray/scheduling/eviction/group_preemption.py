@@ -52,7 +52,8 @@ class GroupPreemptor:
                     trial.undo()
             if found is not None:
                 break
-        return EvictionResult(found, candidates.awaits_binding, retry_at=rule.retry_at)
+        result = EvictionResult(found, candidates.awaits_binding, retry_at=rule.retry_at)
+        return self._preemptor.vain.left_out(result, pods[0], now)
 
     def _find(
         self,

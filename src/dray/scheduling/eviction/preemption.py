@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from dray.api.objects import Key, Object, key_of
@@ -23,6 +23,7 @@ from dray.scheduling.eviction.disruption_budgets import DisruptionBudgets
 from dray.scheduling.eviction.removals import removals_for
 from dray.scheduling.eviction.reprieve import reprieve
 from dray.scheduling.eviction.results import EvictionResult
+from dray.scheduling.eviction.vain_evictions import VainEvictions
 from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.node import Node
@@ -35,6 +36,8 @@ from dray.scheduling.quota.priority_removals import Unit
 from dray.scheduling.quota.queue_policy import Removals
 
 _FEWEST_NODES: Final = 100
+# Nodes that are looked at, the cheapest first, until the evictions on one are not in vain.
+_MOST_CHECKED: Final = 8
 _RULE: Final = "removals"
 # Makes one more victim always more expensive than none, whatever its priority.
 _OFFSET: Final = 2**31
@@ -69,12 +72,14 @@ class Preemptor:
         self,
         state: State,
         algorithm: SchedulingAlgorithm,
+        vain: VainEvictions,
         waits: Callable[[str], bool] = lambda _: False,
         *,
         for_devices: bool = True,
     ) -> None:
         self._state = state
         self._algorithm = algorithm
+        self.vain = vain
         self._waits = waits
         self._for_devices = for_devices
         self.budgets = DisruptionBudgets()
@@ -86,12 +91,13 @@ class Preemptor:
             return EvictionResult(retry_at=rule.retry_at)
         candidates = self.candidates(rule)
         found = self._on_nodes(cycle, candidates)
-        best = min(
-            found, key=lambda candidate: (*candidate.cost(), *_latest_start(candidate.preemption.victims)), default=None
-        )
-        return EvictionResult(
-            best.preemption if best is not None else None, candidates.awaits_binding, retry_at=rule.retry_at
-        )
+        found.sort(key=lambda candidate: (*candidate.cost(), *_latest_start(candidate.preemption.victims)))
+        result = EvictionResult(None, candidates.awaits_binding, retry_at=rule.retry_at)
+        for candidate in found[:_MOST_CHECKED]:
+            result = self.vain.left_out(replace(result, found=candidate.preemption), cycle.pod, cycle.now)
+            if result.found is not None:
+                break
+        return result
 
     def _on_nodes(self, cycle: Cycle, candidates: Candidates) -> list[_Candidate]:
         """Tries nodes until enough of them are found, or one where no pod has to be evicted."""

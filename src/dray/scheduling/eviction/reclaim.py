@@ -68,7 +68,8 @@ class Reclaimer:
         units, assets = found
         victims = tuple(pod for unit in units for pod in unit.pods)
         quota = ReservedQuota(ask.pod, policy, ask.queue, assets)
-        return EvictionResult(Preemption(victims, trial.places, reclaims=True), awaits_binding, quota=quota)
+        result = EvictionResult(Preemption(victims, trial.places, reclaims=True), awaits_binding, quota=quota)
+        return self._preemptor.vain.left_out(result, ask.pod, ask.now)
 
     def _places(self, cycle: Cycle, removed: Iterable[Pod]) -> Places:
         """Returns the first place that is found."""
