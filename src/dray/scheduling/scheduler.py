@@ -153,7 +153,7 @@ class Scheduler:
         self.interrupted = False
         if self.reservations.waiting:
             self.reservations.expire(now)
-            if uid := self.reservations.overlooked(now):
+            if uid := self.reservations.due_pod(now):
                 self.waits.wake(PodsReady((uid,)), now)
         if (report := self._gate_report(now)) is not None:
             return report

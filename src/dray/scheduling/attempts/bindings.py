@@ -27,7 +27,7 @@ class Bindings:
         context, cycle, devices = self._context, placement.cycle, placement.devices
         context.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
         if context.reservations.waiting:
-            context.reservations.went_past(queued)
+            context.reservations.note_placed(queued)
         context.state.queues.decided(queued.pod)
         context.queue.start_binding(queued, cycle.now)
         return Bind(

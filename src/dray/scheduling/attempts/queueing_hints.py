@@ -94,8 +94,7 @@ class QueueingHints:
         self._nominations = nominations
         self._seen = Seen()
         self._in_turn: dict[Hashable, tuple[WaitEntry, set[int] | None]] = {}
-        """Entries of queues that take turns, which a change may help, by key; with the changed nodes (None: any
-        node)."""
+        """Entries of queues that take turns, by key, with the changed nodes that may help them (None: any node)."""
         self._helped_by: dict[Hashable, set[int] | None] = {}
         """The changed nodes of the entries of `_in_turn` that were tried, by key."""
         self._trying: WaitEntry | None = None
@@ -240,7 +239,7 @@ class QueueingHints:
             # The answer of the prefilter changed.
             return True
         filters = self._framework.kept_filters(cycle)
-        may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.is_modest(first.pod))
+        may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.cannot_evict(first.pod))
         awaits_binding = False
         for node in there:
             status = self._framework.quick_filter(filters, cycle, node)

@@ -112,8 +112,8 @@ class DynamicResources(Plugin):
         claims, extended = self.claims_on(cycle, node)
         allocation: Allocation | None = None
         if claims:
-            payable, dropped = self._payable(cycle, claims)
-            answer = self._allocate(cycle, node, payable)
+            within_quota, dropped = self._within_quota(cycle, claims)
+            answer = self._allocate(cycle, node, within_quota)
             if isinstance(answer, Status):
                 return answer if answer.error else dropped or answer
             allocation = answer
@@ -127,8 +127,8 @@ class DynamicResources(Plugin):
         wanted, seen = [], set[Key]()
         for cycle in cycles:
             claims, extended = self.claims_on(cycle, node)
-            payable, _ = self._payable(cycle, claims)
-            wanted.append(([claim for claim in payable if key_of(claim) not in seen], extended))
+            within_quota, _ = self._within_quota(cycle, claims)
+            wanted.append(([claim for claim in within_quota if key_of(claim) not in seen], extended))
             seen.update(map(key_of, claims))
         work, document = cycles[-1].work, node.document
         assert document is not None
@@ -201,10 +201,10 @@ class DynamicResources(Plugin):
         claim = claim_for((namespace, f"{_PLACEHOLDER}/{name}"), cycle.pod.uid, requests)
         return [*claims.unallocated, claim], ExtendedResourceClaim(claim, tuple(mappings))
 
-    def _payable(self, cycle: Cycle, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
+    def _within_quota(self, cycle: Cycle, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
         """Returns the claims without the alternatives that the pod's queue has no quota for, and why these were
         dropped."""
-        return self._state.queues.payable(cycle.pod, claims) if cycle.claims.demand.prioritised else (claims, None)
+        return self._state.queues.within_quota(cycle.pod, claims) if cycle.claims.demand.prioritised else (claims, None)
 
     def _allocate(self, cycle: Cycle, node: Node, claims: Sequence[Object]) -> Allocation | Status:
         inventory, document, work = self._state.inventory, node.document, cycle.work

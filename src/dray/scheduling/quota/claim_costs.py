@@ -67,7 +67,7 @@ class ClaimCosts:
     def _excludes(self, queue: str, option: Object) -> Reason | None:
         return self._excludes_class(queue, str(option.get("deviceClassName")))
 
-    def payable(
+    def within_quota(
         self, queue: str, pod: Pod, claim: Object, wanted: Mapping[str, int], times: int
     ) -> tuple[Object, Reason | None]:
         """Returns the claim without the alternatives that the queue has no quota for, and the first reason. `wanted`
@@ -108,10 +108,10 @@ class ClaimCosts:
         if not queue:
             return ordered[0]
         ordered = [option for option in ordered if self._excludes(queue, option) is None] or ordered
-        payable = (
+        within_quota = (
             option for option in ordered if self._policy.short(self._ask(queue, pod, self._cost(queue, option))) is None
         )
-        return next(payable, ordered[0])
+        return next(within_quota, ordered[0])
 
     def _ask(self, queue: str, pod: Pod, amounts: Mapping[str, int]) -> Ask:
         member = self._policy.member(pod)

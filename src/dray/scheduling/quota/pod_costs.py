@@ -68,7 +68,7 @@ class PodCosts:
         reasons = (self._costs.excluded(queue, claim) for claim in self.claims_of(pod))
         return next((reason for reason in reasons if reason is not None), None)
 
-    def payable(
+    def within_quota(
         self, queue: str, pod: Pod, claims: Sequence[Object], times: int
     ) -> tuple[Sequence[Object], Reason | None]:
         """Returns the claims without the alternatives that the queue has no quota for, and why; the same claims if it
@@ -88,7 +88,7 @@ class PodCosts:
         found, problem = [], None
         for claim in claims:
             if key_of(claim) in own:
-                claim, reason = self._costs.payable(queue, pod, claim, wanted, own[key_of(claim)])
+                claim, reason = self._costs.within_quota(queue, pod, claim, wanted, own[key_of(claim)])
                 problem = problem or reason
             found.append(claim)
         return (found, problem) if problem is not None else (claims, None)

@@ -177,7 +177,7 @@ class Queues:
 
     # Alternatives of claims
 
-    def payable(self, pod: Pod, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
+    def within_quota(self, pod: Pod, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
         """Returns the claims of the pod without the alternatives that its queue has no quota for, and why; the same
         claims if it has quota for all."""
         member = self.member(pod)
@@ -186,7 +186,7 @@ class Queues:
         group = self.groups.of(pod) if pod.group is not None else None
         root = self.groups.root(group) if group is not None else None
         times = self.groups.need(root) if isinstance(root, Group) else 1
-        found, reason = member.policy.charges.costs.payable(member.queue, pod, claims, times)
+        found, reason = member.policy.charges.costs.within_quota(member.queue, pod, claims, times)
         return found, Status(PLUGIN, (reason,)) if reason is not None else None
 
     def beyond(self, pod: Pod, node: Node, got: Mapping[ClaimKey, Object]) -> Status | None:
@@ -201,7 +201,7 @@ class Queues:
 
     # Entitlement to evictions
 
-    def is_modest(self, pod: Pod) -> bool:
+    def cannot_evict(self, pod: Pod) -> bool:
         """Whether no pods are evicted for the pod; a cheap check, of which True is certain."""
         for policy in self._served:
             if policy.order is not None and (member := policy.member(pod)) is not None:

@@ -131,11 +131,11 @@ class QuotaNode:
         if self.parent is None:
             return total - used
         kept = self.kept(asset)
-        lent = self.parent.available(asset, idle=idle)
+        borrowable = self.parent.available(asset, idle=idle)
         limit = self.quota(asset).borrowing
         if limit is not None:
-            lent = min(lent, total - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + lent
+            borrowable = min(borrowable, total - kept - max(0, used - kept) + limit)
+        return max(0, kept - used) + borrowable
 
 
 class QuotaTree:

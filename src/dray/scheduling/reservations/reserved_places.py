@@ -143,7 +143,7 @@ class ReservedPlaces:
             priority <= waiting.priority and arrival > waiting.arrival for priority, arrival in self._latest.items()
         )
 
-    def overlooked(self, now: float) -> str:
+    def due_pod(self, now: float) -> str:
         """Returns the uid of a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again
         whenever something changes."""
         if not self._waiting or now < self._looked + _LOOK:
@@ -157,7 +157,7 @@ class ReservedPlaces:
             return ""
         return first.group.uid
 
-    def went_past(self, queued: QueuedPod) -> None:
+    def note_placed(self, queued: QueuedPod) -> None:
         """Notes that a pod was placed while groups wait."""
         priority = queued.pod.priority
         self._latest[priority] = max(self._latest.get(priority, 0), queued.arrival)

@@ -15,7 +15,7 @@ from dray.scheduling.waiting.queued_pods import QueuedPod
 
 @dataclass(frozen=True, slots=True)
 class ObjectChanged:
-    """An object was created, changed or deleted, or its devices or quota are free again."""
+    """An object was created, changed or deleted, or pods that wait for it may use it now."""
 
     changed: ObjectRef
 

@@ -61,7 +61,7 @@ class Queue:
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
         if queued is not None:
-            self.entries.leave(queued, now)
+            self.entries.remove(queued, now)
         return queued
 
     # The order of arrival
@@ -122,13 +122,13 @@ class Queue:
             turns.push(lane, (-priority, place, queued.pod.uid))
 
     def _place_of(self, queued: QueuedPod) -> int:
-        """Among pods of one priority: by stage, then by arrival."""
+        """Returns the place among pods of one priority: by stage, then by arrival."""
         pod = queued.pod
         return queued.arrival if pod.group is None else queued.arrival + self._stage(pod) * _STAGE
 
     def try_again(self, queued: QueuedPod, now: float) -> None:
         """Moves the pod to the active pods again, after others that it was tried with were placed."""
-        self.entries.leave(queued, now)
+        self.entries.remove(queued, now)
         self._push(queued)
 
     def take_turn(self, queued: QueuedPod, turn: Turn | None) -> None:
@@ -139,12 +139,12 @@ class Queue:
                 self._push(queued)
 
     def gate(self, queued: QueuedPod, now: float) -> None:
-        self.entries.leave(queued, now)
+        self.entries.remove(queued, now)
         queued.subqueue = SubQueue.GATED
 
     def back_off(self, queued: QueuedPod, now: float) -> None:
         """Retries the pod after a backoff, which grows with the number of errors."""
-        self.entries.leave(queued, now)
+        self.entries.remove(queued, now)
         queued.errors += 1
         queued.subqueue = SubQueue.BACKOFF
         self._timers.at(now + backoff(queued.errors), queued)
@@ -184,8 +184,7 @@ class Queue:
         return None
 
     def _in_turn(self, queued: QueuedPod, entry: Entry, turns: Turns) -> QueuedPod:
-        """Returns the pod whose turn it is; another pod than `queued` if queues take turns. `queued` then keeps its
-        place."""
+        """Returns the pod whose turn it is. If that is another pod, `queued` keeps its place among all pods."""
         try:
             first = self._queued.get(turns.next(self._active_in))
         except Exception as error:

@@ -13,8 +13,7 @@ _SPARE: Final = 64
 
 class Timers:
     def __init__(self, matters: Callable[[QueuedPod | WaitEntry], bool], number: Callable[[], int]) -> None:
-        """`matters` tells whether a timer is still needed; `number` returns the number of pods and entries that may
-        need one."""
+        """`matters` tells whether a timer is still needed; `number` returns how many timers may be needed."""
         self._matters = matters
         self._number = number
         self._heap: list[tuple[float, int, QueuedPod | WaitEntry]] = []

@@ -62,7 +62,7 @@ class WaitEntries:
         """Adds a refused pod to the entry of its wait."""
         entry = self._entries.get(wait.key)
         if queued.entry is not None and queued.entry is not entry:
-            self.leave(queued, now)
+            self.remove(queued, now)
         if entry is None:
             entry = self._entries[wait.key] = WaitEntry(_unless_known(wait, Wait(wait.key)))
             entry.trying = queued
@@ -142,9 +142,9 @@ class WaitEntries:
         if entry is not None and entry.trying is queued:
             entry.failures = 0
             entry.not_before = now
-        self.leave(queued, now)
+        self.remove(queued, now)
 
-    def leave(self, queued: QueuedPod, now: float) -> None:
+    def remove(self, queued: QueuedPod, now: float) -> None:
         """Removes a pod from its entry; if it was being tried, the next pod may be tried."""
         entry = queued.entry
         if entry is None:
