@@ -43,6 +43,16 @@ def test_missing_templates_and_claims_are_named():
     ]
 
 
+def test_pods_and_claims_that_are_in_the_cluster_already_stay_as_they_are():
+    user, held = running("old", "a", "gpu-0")
+    user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "old-gpu"}]
+    again, claim = pod("old", None), objects.claim("old-gpu", objects.request("gpu", deviceClassName="gpu"))
+    again["spec"]["resourceClaims"] = user["spec"]["resourceClaims"]
+    outcome = played(scene(*node("a", 1), template(), user, held, wanted=[claim, again, pod("p")]))
+    assert places(outcome) == {"old": "a", "p": ""}
+    assert device_names(outcome)["old"] == ["a/gpu-0"]
+
+
 def test_a_pod_of_lower_priority_is_evicted_and_created_again_elsewhere():
     made = scene(*node("a", 1), *node("b", 0), template(), *running("low", "a", "gpu-0"), wanted=[pod("p", priority=5)])
     outcome = played(made)

@@ -101,7 +101,7 @@ def _verdict(plan: Plan) -> str:
     moved = [each for each in played.evicted if not each.preemptor and each.again is not None]
     settled = sum(bool(each.again and each.again.node) for each in moved)
     parts = [f"{fitting} of {len(played.pods)} pods fit"] if played.pods else []
-    parts += [f"{settled} of {len(moved)} pods that move have another node"] if moved else []
+    parts += [f"{settled} of {len(moved)} evicted pods have a node again"] if moved else []
     text = ", ".join(parts) or "nothing to place or to move"
     if plan.verdict is Verdict.FITS:
         return text

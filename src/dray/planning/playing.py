@@ -131,11 +131,13 @@ def _add(player: Player, scene: Scene, made: Made) -> None:
         if kind not in _LAST:
             for each in objects:
                 player.put(each)
-    for each in (*made.groups, *scene.wanted.get("ResourceClaim", ()), *made.claims):
+    for each in made.groups:
         player.put(each)
-    for pod in made.pods:
-        if key_of(pod) not in made.missing and player.stored.get("Pod", *key_of(pod)) is None:
-            player.put(pod)
+    pods = [each for each in made.pods if key_of(each) not in made.missing]
+    for each in (*scene.wanted.get("ResourceClaim", ()), *made.claims, *pods):
+        # What is in the cluster already stays as it is.
+        if player.stored.get(each["kind"], *key_of(each)) is None:
+            player.put(each)
 
 
 class _Reading:
