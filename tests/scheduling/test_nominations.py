@@ -183,3 +183,12 @@ def test_what_pods_caused_when_they_were_tried_is_no_reason_to_try_them_again() 
     core.state.vacated("n", ())
     core.later()
     assert core.decisions == 3
+
+
+def test_a_pod_counts_on_devices_of_no_pod_only_until_that_pod_is_seen() -> None:
+    """Watches may show a claim before the pod that uses it."""
+    core = one_gpu_node(holding("low", "gpu-0", users=["low"]), objects.claim("high"))
+    core.put(pod_of("high", claims=["high"], value=10))
+    assert victims(core.later()) == []
+    core.put(user("low", claims=["low"]))
+    assert victims(core.later()) == ["low"]

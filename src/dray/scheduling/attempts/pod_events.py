@@ -11,7 +11,7 @@ from dray.scheduling.groups.front_ends import group_of
 from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import ObjectRef
-from dray.scheduling.waiting.events import ObjectChanged, PodBound
+from dray.scheduling.waiting.events import ObjectChanged, PodBound, PodsReady
 from dray.scheduling.waiting.queued_pods import SubQueue
 
 
@@ -58,6 +58,10 @@ class PodEvents:
             pod.document = document
             pod.admitted = dict(admission.queues) if admission is not None else {}
             self._assign(pod, node, now)
+            if binding is None:
+                # Pods that have a place kept there did not know of it.
+                kept = [uid for uid, place in self._nominations.places() if place == node]
+                self._context.waits.wake(PodsReady(kept), now)
             return
         before = self._state.node_of(known)
         assert before is not None
