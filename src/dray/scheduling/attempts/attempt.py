@@ -26,46 +26,46 @@ from dray.scheduling.waiting.waits import Wait
 
 class Attempt(ABC):
     group: Group | None = None
-    """The group that the pods are placed with; None for a pod by itself."""
+    """The group that is placed; None for a single pod."""
 
     def __init__(self, context: Context, queued: Sequence[QueuedPod], now: float) -> None:
         self._context = context
         self.queued = queued
         self.now = now
         self.prefiltered: list[tuple[Cycle, Status | None]] = []
-        """The pods whose prefilter was run, and why they fit on no node whatever the nodes say."""
+        """The pods whose prefilter was run, each with the rejection of the prefilter, if any."""
 
     @property
     def key(self) -> GroupKey:
         return self.group.key if self.group is not None else pod_key(self.queued[0].pod.key)
 
     def decide(self) -> Outcome:
-        """Goes through the steps until one of them knows what to do."""
-        # What concerns the group as a whole comes first: nothing can be said of its pods while it is invalid, and none
-        # of them may use quota that does not suffice for all. Then each pod by itself, as that needs no look at any
-        # node: its claims, its volumes, its quota.
+        """Runs the steps until one of them has an outcome."""
+        # Checks of the whole group come first: its pods cannot be checked while it is invalid, and no pod may use
+        # quota that does not suffice for all. Then each pod is checked by itself, without nodes: its claims, volumes
+        # and quota.
         outcome = self._admit() or self._prefilter()
         if outcome is not None:
             return outcome
-        # Then the nodes, and if none fits what makes a place, the least disturbing first.
+        # Then nodes are searched. If none fits, the remedy that disturbs least is tried first.
         with self._trial():
             answer = self._place()
             if isinstance(answer, Outcome):
                 return answer
             outcome, preempted = self._make_room(answer)
-        # Quota of other queues comes last: it helps only where quota differs between nodes.
+        # Quota of other queues comes last: it helps only if quota differs between nodes.
         return outcome if outcome is not None else self._reclaim_or_wait(answer, preempted)
 
     def _make_room(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[Outcome | None, EvictionResult]:
-        """No node fits: looks for what helps. Returns what preemption learnt too."""
+        """Finds a remedy after no node fits. Returns its outcome, if any, and the result of preemption."""
         if diagnosis.error:
             return Outcome(Remedy.WAIT, diagnosis, self._wait(diagnosis), unmet=self._unmet()), NO_EVICTION
         if claims := self._releasable():
-            # Nobody is evicted for pods that hold devices which others could use.
+            # No pod is evicted for pods that hold devices which others could use.
             told = replace(diagnosis, deallocated=True) if isinstance(diagnosis, Diagnosis) else diagnosis
             return Outcome(Remedy.RELEASE, told, self._wait(diagnosis), claims=claims), NO_EVICTION
         if self._is_undecided(diagnosis):
-            # No pod is evicted for pods that may fit as things are.
+            # No pod is evicted for pods that may fit without evictions.
             wait, unmet = self._wait(diagnosis), self._unmet()
             return Outcome(Remedy.SEARCH, diagnosis, wait, searches=self._searches(), unmet=unmet), NO_EVICTION
         preempted = self._preempt()
@@ -88,44 +88,45 @@ class Attempt(ABC):
 
     @abstractmethod
     def _admit(self) -> Outcome | None:
-        """Checks what concerns all pods together, without a look at any of them."""
+        """Checks all pods together: validity of the group, and quota."""
 
     @abstractmethod
     def _prefilter(self) -> Outcome | None:
-        """Checks what concerns each pod by itself, without a look at any node."""
+        """Checks each pod by itself, without nodes."""
 
     @abstractmethod
     def _trial(self) -> AbstractContextManager[object]:
-        """Is open while nodes are searched. What is placed in it at the end stays assumed."""
+        """Returns the trial for the search of nodes. Pods that are placed at its end stay assumed."""
 
     @abstractmethod
     def _place(self) -> Outcome | Diagnosis | GroupDiagnosis:
-        """Finds nodes for as many pods as have to be placed together, or tells why not."""
+        """Finds nodes for as many pods as have to be placed together; returns a diagnosis if that is impossible."""
 
     @abstractmethod
     def _releasable(self) -> tuple[Object, ...]:
-        """Returns claims with devices that no other pods use, and without which there may be a place elsewhere."""
+        """Returns allocated claims that no other pods use, without which the pods may fit on other nodes."""
 
     @abstractmethod
     def _is_undecided(self, diagnosis: Diagnosis | GroupDiagnosis) -> bool:
-        """Tells whether a search for devices was given up for lack of work."""
+        """Whether a search for devices used up its work budget."""
 
     def _searches(self) -> tuple[Node, ...]:
-        """Returns nodes on which such a search goes on elsewhere."""
+        """Returns the nodes on which such a search continues in the background."""
         return ()
 
     @abstractmethod
     def _preempt(self) -> EvictionResult:
-        """Finds pods to evict for a place."""
+        """Finds pods to evict so that the pods fit on nodes."""
 
     @abstractmethod
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
-        """Finds pods to evict for quota that the pods lack on some nodes."""
+        """Finds pods to evict for quota that the pods lack only on some nodes."""
 
     @abstractmethod
     def _unmet(self) -> Unmet | None:
-        """Returns what pods with quota and without a place asked their queue for; None for pods in no queue."""
+        """Returns the ask of pods that have quota but fit on no node; None for pods in no queue."""
 
     @abstractmethod
     def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
-        """Returns what pods wait for that fit on no node, after a search for pods to evict."""
+        """Returns what the pods wait for, after they fit on no node. `evicting` is the result of a search for
+        evictions."""

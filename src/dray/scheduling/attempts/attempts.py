@@ -1,6 +1,6 @@
-"""Attempts: what the queue gives is tried, with all pods that it is placed together with.
+"""Attempts: tries a pod of the queue, with all pods that are placed together with it.
 
-An attempt decides first (`Attempt.decide`), without changing anything, and acts then (`Effects.apply`).
+An attempt first decides (`Attempt.decide`), without changing anything; then its outcome is applied (`Effects.apply`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Attempts:
         self._effects = Effects(context, bindings)
 
     def attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
-        """Tries the pod, with all pods of its group. `work` is what may be spent on a pod by itself."""
+        """Tries the pod, with all pods of its group. `work` is the work budget for a single pod."""
         context, group, flaw = self._context, self._group_of(queued.pod), None
         if group is not None:
             flaw = flaw_of(context.state.groups, group)
-        # Pods of an invalid group are tried, so that they are told about it.
+        # Pods of an invalid group are tried, so that the problem is reported.
         if flaw is None and not self._is_ready(queued, group):
             self._hold_back(queued, group, now)
             return None
@@ -43,7 +43,7 @@ class Attempts:
         else:
             attempt = GroupAttempt(context, group, self._queued(group, queued), now, flaw)
         pods = [member.pod for member in attempt.queued]
-        # What is kept for the pods, places and quota, is free for their own attempt.
+        # Places and quota that are kept for the pods are free in their own attempt.
         with context.nominations.seen_by(*pods):
             outcome = attempt.decide()
         return self._effects.apply(attempt, outcome)
@@ -61,19 +61,19 @@ class Attempts:
             context.reservations.forget(group.key)
         context.enqueue(queued, now)
         if queued.subqueue is SubQueue.ACTIVE:
-            # The last of its group to become ready is tried with all others.
+            # The pod is tried with the last pod of its group that becomes ready.
             context.queue.gate(queued, now)
             context.state.queues.let_pass(queued.pod)
 
     def _queued(self, group: Group, first: QueuedPod) -> list[QueuedPod]:
         found = queued_pods(self._context, group, first)
         if isinstance(self._context.state.groups.root(group), Flawed):
-            # Others of the tree are told by themselves; else each would have it told to them anew, without end.
+            # Other groups of the tree report the problem by themselves. Otherwise they would report it without end.
             found = [queued for queued in found if queued.pod.group == group.key]
         return found if first in found else [first]
 
     def give_up(self, queued: QueuedPod, error: Exception, now: float) -> Refuse | None:
-        """Ends an attempt that failed with an unexpected error: the pod is tried later, and other pods go on."""
+        """Ends an attempt that failed with an unexpected error. The pod is tried later; other pods are not affected."""
         context, pod = self._context, queued.pod
         context.state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
         context.nominations.give_up(pod.uid)
@@ -87,12 +87,12 @@ class Attempts:
     # Questions
 
     def waiting_with(self, first: QueuedPod) -> tuple[Group, list[QueuedPod]] | None:
-        """Returns the group that the pod is placed with and its pods that can be tried; None for a pod by itself."""
+        """Returns the group that the pod is placed with, and its pods that can be tried; None for a single pod."""
         group = self._group_of(first.pod)
         return (group, queued_pods(self._context, group, first)) if group is not None else None
 
     def diagnose(self, pod: Pod, now: float) -> GroupDiagnosis | None:
-        """Tells why the group of a pod cannot be placed now; None if it can, or if the pod is placed by itself."""
+        """Returns why the group of a pod cannot be placed now; None if it can, or if the pod is placed by itself."""
         first = self._context.queue.get(pod.uid)
         found = self.waiting_with(first) if first is not None else None
         if found is None:

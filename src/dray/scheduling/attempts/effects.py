@@ -1,4 +1,4 @@
-"""Effects: what the outcome of an attempt changes: a reservation, evictions, or what the pods wait for."""
+"""Effects: applies the outcome of an attempt: starts bindings or evictions, or lets the pods wait."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Effects:
         return self._refuse(attempt, outcome)
 
     def _register_quota(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Registers what was learnt about quota before something changes it."""
+        """Registers what the attempt found out about quota, before quota changes."""
         queues = self._context.state.queues
         for queued in attempt.queued:
             queues.reclaim_waiters.remove(queued.pod.uid)
@@ -44,7 +44,7 @@ class Effects:
             unmet = outcome.unmet
             queues.reclaim_waiters.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
 
-    # Pods that have their places
+    # Placed pods
 
     def _bind(self, attempt: Attempt, outcome: Outcome) -> Bind | BindGroup:
         if self._context.reservations.waiting:
@@ -60,28 +60,27 @@ class Effects:
         binds, seen = [], set[tuple[Key, str]]()
         for queued, placement in outcome.placements:
             bind = self._bindings.start(queued, placement)
-            # One reservation for the group serves all.
+            # A claim is reserved once for the group, not for each pod.
             binds.append(replace(bind, writes=tuple(write for write in bind.writes if _is_new(write, seen))))
         return BindGroup(attempt.group, tuple(binds))
 
     def _leave_out(self, attempt: Attempt, outcome: Outcome) -> None:
-        """The minimum of a group has its places without these pods, which are tried again. No place is kept for them
-        meanwhile."""
+        """Retries the pods of the group that were not placed with its minimum. No places are kept for them."""
         context = self._context
         placed = {queued.pod.uid for queued, _ in outcome.placements}
         is_elastic = attempt.group is not None and context.state.groups.is_elastic(attempt.group)
         for queued, (_, status) in zip(attempt.queued, attempt.prefiltered, strict=True):
-            # A pod that was taken from the queue and cannot be tried would not come back.
+            # The pod that was popped from the queue must be added again, even if it is rejected.
             if queued.pod.uid in placed or (status is not None and queued.subqueue is not SubQueue.ACTIVE):
                 continue
             context.nominations.give_up(queued.pod.uid)
             if status is not None or not is_elastic:
                 context.queue.retry(queued, attempt.now)
             elif queued.subqueue is not SubQueue.BACKOFF:
-                # Pods beyond the minimum have their turn after the minimum of other groups.
+                # Pods beyond the minimum are tried after the minimum of other groups.
                 context.queue.try_again(queued, attempt.now)
 
-    # Pods that wait
+    # Refused pods
 
     def _refuse(self, attempt: Attempt, outcome: Outcome) -> Refuse | None:
         context, now = self._context, attempt.now
@@ -103,8 +102,8 @@ class Effects:
         return self._refusal(attempt, outcome, diagnosis, is_nominated=is_nominated)
 
     def _keep_places(self, attempt: Attempt, outcome: Outcome) -> bool:
-        """Keeps places and quota for pods for which others are evicted. Other pods may have the places of pods that
-        cannot have them. Returns whether the status of a pod does not name its node yet."""
+        """Keeps places and quota for pods for which others are evicted, and drops those of the other pods. Returns
+        whether the status of a pod does not name its nominated node yet."""
         preemption, queues = outcome.preemption, self._context.state.queues
         if outcome.remedy is Remedy.RELEASE:
             return False
@@ -113,7 +112,7 @@ class Effects:
         for pod in places:
             queues.reservations.remove(pod.uid)
         if (quota := outcome.quota) is not None:
-            # It is for all of the pods. It is reserved for one that has it as long as a place is kept.
+            # The quota is for all pods together. It is reserved for one of them that has a place.
             queues.reservations.remove(quota.pod.uid)
             holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
             queues.reservations.reserve(replace(quota, pod=holder))
@@ -137,7 +136,8 @@ class Effects:
             devices.searches.want(cycle.pod.uid, cycle.claims.demand, node, claims)
 
     def _reserve_place(self, attempt: Attempt, outcome: Outcome) -> tuple[Diagnosis | GroupDiagnosis, Wait]:
-        """Reserves a place that will be free, if the pods may have one. Returns what is said of that, and awaited."""
+        """Reserves a place that will be free, if the outcome allows it. Returns the diagnosis and the wait, updated for
+        that."""
         diagnosis, wait, reservations = outcome.diagnosis, outcome.wait, self._context.reservations
         assert diagnosis is not None
         assert wait is not None
@@ -152,7 +152,7 @@ class Effects:
         return replace(diagnosis, reservation=reservations.period(attempt.key)), wait
 
     def _seek_place(self, attempt: Attempt) -> None:
-        """Seeks a place that will be free for a group, or for a pod that needs several devices."""
+        """Searches for a place that will be free, for a group or for a pod that needs several devices."""
         context, first = self._context, attempt.queued[0]
         if attempt.group is None:
             [(cycle, _)] = attempt.prefiltered
@@ -161,7 +161,7 @@ class Effects:
         group = attempt.group or single(first.pod.key, first.pod.uid, first.pod.document)
         if not context.reservations.refused(group, attempt.queued, attempt.now):
             return
-        # A new attempt: the trial of the first one has left its mark on what pods know of claims that they share.
+        # A new attempt is needed, since the trial of the first one changed the cycles of pods that share claims.
         again = GroupAttempt(context, group, attempt.queued, attempt.now)
         with context.nominations.seen_by(*(queued.pod for queued in attempt.queued)):
             result = again.search_future_place()
@@ -171,11 +171,12 @@ class Effects:
     def _refusal(
         self, attempt: Attempt, outcome: Outcome, diagnosis: Diagnosis | GroupDiagnosis, *, is_nominated: bool
     ) -> Refuse | None:
-        """Returns what to write: evictions, claims to give back, or a reason that is new."""
+        """Returns the refusal to write: evictions, claims to deallocate, or a new reason; None if there is nothing
+        new."""
         pods, preemption = tuple(queued.pod for queued in attempt.queued), outcome.preemption
         if outcome.remedy is Remedy.DISCARD:
             return Refuse(pods, diagnosis, attempt.group, news=False, discard=outcome.claims)
-        # All of them are told.
+        # The reason of every pod is noted, so this must not be a generator.
         news = any([self._context.reasons.report(queued, diagnosis) for queued in attempt.queued])
         evicts = preemption is not None and bool(preemption.victims)
         if not (news or is_nominated or evicts or outcome.claims):

@@ -1,8 +1,8 @@
 """GroupAttempt: the steps of an attempt for pods of a group that must start together, or near each other.
 
-All of them are tried when one of them is. Either at least as many as must start together get a place, in one action, or
-all wait together and say why. Pods that come later, when the minimum is reached, are tried like any others, but in the
-domain where the group is.
+All pods of the group are tried together. Either at least as many as must start together are placed, in one action, or
+all wait together with one reason. Pods that are created after the group has started are tried like other pods, but in
+the domain of the group.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from dray.scheduling.reservations.place_search import PlaceSearchResult
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
 from dray.scheduling.waiting.waits import Wait
 
-# Units of work for a group, beside those for each of its pods.
+# The work budget of a group, in addition to that for each of its pods.
 _GROUP: Final = 5 * ATTEMPT
 _POD: Final = 1_000
 
 Prefiltered = list[tuple[QueuedPod, Cycle]]
-"""Pods that may fit on some node."""
+"""Pods that passed the prefilter, with their cycles."""
 
 
 def group_of(groups: Groups, pod: Pod) -> Group | None:
-    """The group that the pod is placed with, if it cannot be placed by itself: the root of the tree."""
+    """Returns the root of the tree of groups that the pod is placed with; None if the pod is placed by itself."""
     group = groups.of(pod)
     if group is None:
         return None
@@ -58,7 +58,7 @@ def group_of(groups: Groups, pod: Pod) -> Group | None:
 
 
 def flaw_of(groups: Groups, group: Group) -> Status | None:
-    """Why nobody can say what the group is placed with, or where."""
+    """Returns why the group cannot be placed: its tree is invalid, or names an object that does not exist."""
     root = groups.root(group)
     if isinstance(root, Flawed):
         where = root.where.title
@@ -70,7 +70,7 @@ def flaw_of(groups: Groups, group: Group) -> Status | None:
 
 
 def queued_pods(context: Context, group: Group, first: QueuedPod) -> list[QueuedPod]:
-    """Returns the pods that can be tried with the first, by rank: neighbours go to one node, or to the next."""
+    """Returns the pods that can be tried with the first, by rank, so that neighbours are placed near each other."""
     groups, pre_enqueue = context.state.groups, context.framework.pre_enqueue
     ready = [uid for leaf in groups.leaves(group) for uid in groups.members(leaf.key).ready]
     found = [queued for uid in ready if (queued := context.queue.get(uid)) is not None]
@@ -90,7 +90,7 @@ class GroupAttempt(Attempt):
     def __init__(
         self, context: Context, group: Group, queued: Sequence[QueuedPod], now: float, flaw: Status | None = None
     ) -> None:
-        """`flaw` is why nobody can say what the group is placed with; see `flaw_of`."""
+        """`flaw` tells why the group cannot be placed (`flaw_of`)."""
         super().__init__(context, queued, now)
         self.group = group
         self._groups = context.state.groups
@@ -102,7 +102,7 @@ class GroupAttempt(Attempt):
         self._members: Sequence[Member] = ()
         self._idle: tuple[Object, ...] = ()
         self._least: Sequence[Member] = ()
-        """The members that are placed now: of an elastic group no more than its minimum, so that others come next."""
+        """The members that are placed now: of an elastic group at most its minimum, so that other groups come next."""
 
     # Steps
 
@@ -119,7 +119,7 @@ class GroupAttempt(Attempt):
         if asked is not None:
             result = self._context.group_quota.reclaim(asked, self.group, self.need, self.prefiltered_least)
         diagnosis = GroupDiagnosis(self.need, status=status)
-        # Where it is not the turn of the pods, no room on any node helps them.
+        # While the pods wait for others of their queue, no change of nodes helps them.
         nodes = None if asked is not None else NOWHERE
         wait = self._wait(diagnosis, result, nodes=nodes, objects=status.waits_for)
         if result.found is not None:
@@ -176,7 +176,7 @@ class GroupAttempt(Attempt):
         return Status.of(GangScheduling.name, Code.GANG_NOT_READY, title, number, str(self.need))
 
     def _suffice(self) -> bool:
-        """Tells whether so many pods are enough, of each group that they belong to."""
+        """Whether each group has enough of the pods that passed the prefilter."""
         counts = Counter(queued.pod.group for queued, _ in self._found)
         return self._groups.is_started(self.group) or self._groups.can_start(
             self.group, lambda group: counts[group.key]
@@ -195,7 +195,7 @@ class GroupAttempt(Attempt):
         context, members, least, trial = self._context, self._members, self._least, self._group_trial
         answer = context.placer.place(self.group, least, self.need, trial)
         if answer is not None and len(least) < len(members) and len({member.kind for member in members}) > 1:
-            # Others of its pods may fit where these do not.
+            # Other pods of the group may fit where these do not.
             answer = context.placer.place(self.group, members, self.need, trial)
         if answer is not None and context.reservations.active:
             answer = self._beside_reservation(answer)
@@ -206,8 +206,8 @@ class GroupAttempt(Attempt):
         return Outcome(Remedy.PLACE, placements=found)
 
     def _beside_reservation(self, diagnosis: GroupDiagnosis) -> GroupDiagnosis | None:
-        """Tries once more with what is reserved for another group: pods that end in time may have it, and others are
-        told."""
+        """Tries again with the places that are reserved for another group. Pods that end in time may use them; for
+        others the diagnosis names the reservation."""
         context = self._context
         if context.reservations.period(self.group.key) is not None:
             return diagnosis
@@ -220,7 +220,8 @@ class GroupAttempt(Attempt):
         return GroupDiagnosis(self.need, status=context.reservations.status())
 
     def _idle_claims(self) -> tuple[Object, ...]:
-        """Returns claims with devices that only pods of the group use, which waits: elsewhere they may all fit."""
+        """Returns allocated claims that only waiting pods of the group use: without them the group may fit
+        elsewhere."""
         found = {
             key_of(claim): claim
             for member in self._members
@@ -241,10 +242,10 @@ class GroupAttempt(Attempt):
         return self._context.group_preemptor.find(self.group, self._least, self.need, self._group_trial)
 
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
-        # There may be quota, and not where there are places.
+        # There may be quota, but not for the nodes on which the pods fit.
         quota = self._context.group_quota
         found = quota.reclaim_for(self._pods, self.group, self.need, self.prefiltered_least, self.now)
-        # Each pod gets quota of its own, for the place that was found.
+        # Quota is reserved for each pod by itself, for the place that was found.
         return replace(found, quota=None)
 
     def search_future_place(self) -> PlaceSearchResult | None:
@@ -259,7 +260,7 @@ class GroupAttempt(Attempt):
             return context.place_search.find(self.group, members, trial, lambda: place() is None, near, self.now)
 
     def diagnose(self) -> GroupDiagnosis | None:
-        """Tells why the group cannot be placed now; None if it can. Nothing is evicted, and nothing stays assumed."""
+        """Returns why the group cannot be placed now; None if it can. Nothing is evicted, and nothing stays assumed."""
         outcome = self._admit() or self._prefilter()
         if outcome is not None:
             assert isinstance(outcome.diagnosis, GroupDiagnosis)

@@ -1,4 +1,4 @@
-"""GroupEvents: what follows for pods that wait when groups, topologies or priority classes come, change or go."""
+"""GroupEvents: handles changes of groups, topologies and priority classes, and wakes the pods that they concern."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class GroupEvents:
             self._context.waits.wake(ObjectChanged(reference(key)), now)
 
     def _topologies_changed(self, now: float) -> None:
-        """Flavors may be on other nodes than before, and levels may exist that pods wait for."""
+        """Wakes pods that wait for topology levels, and charges pods again: flavors may have other nodes than
+        before."""
         self._context.waits.wake(ObjectChanged(ANY_TOPOLOGY), now)
         self._context.state.queues.outdate()
         self._context.state.reconsider()
@@ -68,7 +69,7 @@ class GroupEvents:
             top = root if isinstance(root, Group) else changed
             tops[top.key] = top
             concerned.update({changed.key: None, top.key: None})
-        # Once for each tree, however many groups it has.
+        # Each tree is handled once, however many of its groups changed.
         for top in tops.values():
             for leaf in groups.leaves(top) if groups.root(top) is top else [top]:
                 waiting = groups.members(leaf.key).waiting
@@ -77,7 +78,7 @@ class GroupEvents:
             self._context.waits.wake(ObjectChanged(reference(key)), now)
 
     def _prioritize(self, group: Group, now: float) -> None:
-        """Gives the pods of the group the priority that the group has for them."""
+        """Sets the priority of the pods of the group again."""
         members = self._groups.members(group.key)
         for pod in (*members.waiting.values(), *members.placed.values()):
             priority = self._groups.priority_of(pod)
@@ -86,7 +87,7 @@ class GroupEvents:
             pod.priority = priority
             queued = self._context.queue.get(pod.uid)
             if queued is not None and queued.subqueue in (SubQueue.ACTIVE, SubQueue.UNSCHEDULABLE):
-                # Its turn comes by the new one.
+                # The pod is enqueued again with the new priority.
                 self._context.queue.gate(queued, now)
                 self._context.enqueue(queued, now)
 

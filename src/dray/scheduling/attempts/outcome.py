@@ -1,4 +1,4 @@
-"""Outcome: what an attempt to place pods leads to. `Attempt.decide` returns it, and `Effects` carries it out."""
+"""Outcome: the result of an attempt to place pods. `Attempt.decide` returns it, and `Effects` carries it out."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dray.scheduling.waiting.waits import Wait
 
 class Remedy(Enum):
     PLACE = auto()
-    """The pods go to nodes."""
+    """The pods are placed on nodes."""
     GATE = auto()
-    """The pods are not tried until something that they name exists."""
+    """The pods are not tried until an object that they name exists."""
     DISCARD = auto()
-    """A claim that was left from an earlier attempt is deleted first."""
+    """A claim of an earlier attempt is deleted first."""
     RELEASE = auto()
-    """Devices that only the pods use are given back, so that they can have others."""
+    """Claims that only the pods use are deallocated, so that they can get other devices."""
     SEARCH = auto()
-    """The search for devices goes on elsewhere."""
+    """The search for devices continues in the background."""
     EVICT = auto()
-    """Other pods are evicted for a place, for quota, or for both."""
+    """Other pods are evicted to free nodes, quota, or both."""
     WAIT = auto()
-    """Nothing helps but a change."""
+    """The pods wait for a change."""
 
 
 class Unmet(NamedTuple):
@@ -39,7 +39,7 @@ class Unmet(NamedTuple):
     policy: QueuePolicy
     ask: Ask
     lacks_quota: bool
-    """Whether the pods lacked quota, rather than a place."""
+    """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
 
 
 class Outcome(NamedTuple):
@@ -47,18 +47,18 @@ class Outcome(NamedTuple):
     diagnosis: Diagnosis | GroupDiagnosis | None = None
     """Why no node fits; None only for PLACE and GATE."""
     wait: Wait | None = None
-    """The pods wait for this; None only for PLACE and GATE."""
+    """The changes that the pods wait for; None only for PLACE and GATE."""
     placements: tuple[tuple[QueuedPod, Placement], ...] = ()
     """Pods with their places. Pods of a group are assumed already, since the trial that found the places is kept."""
     rejected: tuple[tuple[QueuedPod, Status], ...] = ()
-    """Pods of a group that fit on no node whatever the nodes say."""
+    """Pods of a group that the prefilter rejected."""
     claims: tuple[Object, ...] = ()
     """The claims to discard or to release."""
     searches: tuple[Node, ...] = ()
-    """Nodes on which the search for devices goes on."""
+    """Nodes on which the search for devices continues."""
     preemption: Preemption | None = None
     quota: ReservedQuota | None = None
-    """Quota that the evictions make free; None if the pods have quota and lack a place."""
+    """The quota that the evictions free; None if the pods have quota already."""
     unmet: Unmet | None = None
     may_reserve: bool = False
-    """Whether a place may be reserved that running pods will leave when they end."""
+    """Whether a place may be reserved that is free when running pods end."""

@@ -1,6 +1,6 @@
-"""PodAttempt: the steps of an attempt for a single pod. It asks nodes one by one, and needs no trial.
+"""PodAttempt: the steps of an attempt for a single pod. It filters nodes one by one, and needs no trial.
 
-Pods that wait together got the same answer before, so that they ask only the nodes that have changed since.
+Pods that wait together got the same answer before, so only nodes that changed since are filtered again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dray.scheduling.waiting.queued_pods import QueuedPod
 from dray.scheduling.waiting.waits import Wait
 
 NOWHERE: Final[frozenset[int]] = frozenset()
-"""The numbers of no nodes."""
+"""An empty set of node numbers."""
 _NO_TRIAL: Final = nullcontext()
-# Nodes on which the search goes on elsewhere, after one attempt.
+# The maximum number of nodes on which the search continues in the background after one attempt.
 _MOST_SEARCHES: Final = 16
 
 
@@ -42,7 +42,7 @@ class PodAttempt(Attempt):
         """Whether pods that wait together with the pod got the same answer before."""
 
     def _admit(self) -> Outcome | None:
-        # The prefilter asks for quota.
+        # The prefilter checks the quota of a single pod.
         return None
 
     def _prefilter(self) -> Outcome | None:
@@ -51,7 +51,7 @@ class PodAttempt(Attempt):
         return self._rejected(status) if status is not None else None
 
     def _rejected(self, status: Status) -> Outcome:
-        """The pod fits on no node, whatever the nodes say."""
+        """Returns the outcome for a pod that is rejected on all nodes."""
         if status.pending:
             return Outcome(Remedy.GATE)
         context, cycle = self._context, self.cycle
@@ -72,7 +72,7 @@ class PodAttempt(Attempt):
         result = self._reclaim_quota()
         if result.found is not None:
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
-        # Where quota would be there, room on any node may be what the pod lacked.
+        # If evictions would free the quota, the pod may wait for a change of any node.
         nodes = None if result.lacks_place else NOWHERE
         wait = replace(wait, nodes=nodes, binding=result.awaits_binding, at=result.retry_at)
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(lacks_quota=True))
@@ -86,19 +86,20 @@ class PodAttempt(Attempt):
         entry = None if self._is_alone else context.queue.entries.known(self._wait_key(), queued)
         known = entry.diagnosis if entry is not None else None
         answer = context.algorithm.schedule(cycle, known)
-        # Places that are reserved for groups look taken. Pods that end in time may have them all the same.
+        # Places that are reserved for groups count as in use. Pods that end in time may use them all the same.
         if isinstance(answer, Diagnosis) and context.reservations.active:
             answer = self._beside_reservation(answer, known)
         if isinstance(answer, Diagnosis):
             self._is_known = answer is known
             return answer
-        # Last, since only a pod that has a place needs it: room in the list of a shared claim's consumers.
+        # The number of consumers of a shared claim is checked last, since only a pod that fits needs it.
         if (full := context.devices.full_claim(cycle)) is not None:
             return self._rejected(full)
         return Outcome(Remedy.PLACE, placements=((queued, answer),))
 
     def _beside_reservation(self, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
-        """Tries once more with what is reserved: pods that end in time may have it, and others are told."""
+        """Tries again with reserved places. Pods that end in time may use them; for others the diagnosis names the
+        reservation."""
         context, cycle = self._context, self.cycle
         passes = context.reservations.lets_pass((cycle.pod,), self.now)
         if diagnosis is known and not passes:
@@ -127,7 +128,7 @@ class PodAttempt(Attempt):
         return self._context.preemptor.find(self.cycle)
 
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
-        # There is quota, but not where there is or could be a place: other queues may have borrowed it there.
+        # There is quota, but not on the nodes where the pod fits or could fit: other queues may have borrowed it there.
         asked = self._asked()
         has_flavors = asked is not None and not asked.is_uniform
         return self._reclaim_quota() if has_flavors or self._short_on_nodes(diagnosis) else NO_EVICTION
@@ -139,7 +140,7 @@ class PodAttempt(Attempt):
     # What the pod waits for
 
     def _asked(self) -> QueuedAsk | None:
-        """Returns what the pod asks for, and which queue; None for a pod in no queue."""
+        """Returns the ask of the pod to its queue; None for a pod in no queue."""
         asked: QueuedAsk | None = self.cycle.data.get(QueueQuota.name)
         return asked
 
@@ -148,8 +149,8 @@ class PodAttempt(Attempt):
         return Unmet(asked.policy, asked.ask, lacks_quota) if asked is not None else None
 
     def _wait_key(self, alone: str = "") -> tuple[object, ...]:
-        """Pods wait together whose answer depends on nothing but their signature: no claims of their own, no terms
-        about other pods."""
+        """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no
+        claims of their own and no terms about other pods."""
         pod, asked = self.cycle.pod, self._asked()
         queue = asked.ask.queue if asked is not None else ""
         return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, alone
@@ -165,7 +166,7 @@ class PodAttempt(Attempt):
         context, cycle, reservations = self._context, self.cycle, self._context.reservations
         pod, nodes, is_known = cycle.pod, cycle.nodes, self._is_known
         passes = reservations.active and reservations.lets_pass((pod,), self.now)
-        # Devices that only the pod uses can be given back wherever there is a place for it.
+        # Claims that only the pod uses can be deallocated if it fits on another node.
         if nodes is not None and any(context.devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
             nodes = None
         found = evicting.found is not None
@@ -173,10 +174,10 @@ class PodAttempt(Attempt):
             self._wait_key(pod.uid if self._is_alone else "backfill" if passes else ""),
             signature_of(cycle),
             nodes,
-            # A reserved place looks taken, but not to pods that end in time.
+            # Hints count a reserved place as in use, although pods that end in time may use it.
             cluster_wide=passes or bool(context.framework.own_filters(cycle)),
             quota=self._short_on_nodes(diagnosis),
-            # Pods that wait together need not search again.
+            # Pods that wait together do not search for evictions again.
             binding=None if is_known else evicting.awaits_binding and not found,
             futile=None if is_known else not found,
             at=evicting.retry_at if not found else inf,

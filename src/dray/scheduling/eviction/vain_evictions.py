@@ -1,10 +1,10 @@
-"""VainEvictions: evictions for pods that would not get, or not keep, the place that the evictions make.
+"""VainEvictions: finds evictions for pods that would not get, or not keep, the place that the evictions free.
 
-Quota and priority may contradict each other. A pod of higher priority that waits may fit into the place, with the quota
-that the victims give back or because it could not evict them itself: it takes the place, and the victims take it back,
-by their quota or their priority. Then the same would begin anew. Such evictions are left out.
+Quota and priority may contradict each other. A waiting pod of higher priority may take the place, with the quota that
+the victims free or because it could not evict them itself. Then the victims take the place back, by their quota or
+their priority, and the same begins again. Such evictions are left out.
 
-Only a few of the pods that wait are looked at; `EvictionHistory` limits circles that are not seen here.
+Only a limited number of waiting pods is checked; `EvictionHistory` limits circles that are not found here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dray.scheduling.model.group import Group
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 
-# Pods that wait that are looked at for one eviction.
+# The maximum number of waiting pods that are checked for one eviction.
 _MOST: Final = 16
-# Pods of a group that are placed to find out.
+# The maximum number of pods of a group that are placed in the trial.
 _MOST_MEMBERS: Final = 64
-# How many seconds later it is tried again: nothing tells when the pods that are in the way do not wait any more.
+# The number of seconds until the next attempt: no event tells when the other pods do not wait any more.
 _RETRY: Final = 30.0
 
 
@@ -39,7 +39,7 @@ class VainEvictions:
         algorithm: SchedulingAlgorithm,
         waiting: Callable[[], Iterable[Pod]],
     ) -> None:
-        """`waiting` returns pods that wait; one stands for all that are alike."""
+        """`waiting` returns waiting pods; one pod stands for all equal pods."""
         self._state = state
         self._framework = framework
         self._algorithm = algorithm
@@ -52,7 +52,7 @@ class VainEvictions:
         return replace(result, found=None, quota=None, retry_at=min(result.retry_at, now + _RETRY))
 
     def are_vain(self, preemption: Preemption, asking: Pod, now: float) -> bool:
-        """Whether a more urgent pod would take the place, from which the victims would take it back."""
+        """Whether a waiting pod of higher priority would take the place, and the victims would take it back."""
         queues = self._state.queues
         contentions = {queues.contention_of(victim) for victim in preemption.victims} - {None}
         if not contentions:
@@ -64,7 +64,7 @@ class VainEvictions:
             if pod.priority <= asking.priority or not pod.preempts:
                 continue
             contention = queues.contention_of(pod)
-            # Pods that contend for a place which is reclaimed do not take it, whatever their priority.
+            # Pods that contend for a reclaimed place do not get it, whatever their priority.
             if contention is not None and contention == unseen:
                 continue
             if highest > pod.priority or contention in contentions:
@@ -76,7 +76,7 @@ class VainEvictions:
         return False
 
     def _takes(self, pod: Pod, preemption: Preemption, now: float) -> bool:
-        """Whether the pod would have quota and a place there without the victims."""
+        """Whether the pod would have quota and fit there without the victims."""
         state = self._state
         victims = [victim for victim in preemption.victims if state.node_of(victim) is not None]
         with state.what_if() as trial:
@@ -95,14 +95,14 @@ class VainEvictions:
             return any(isinstance(self._algorithm.fits(cycle, state.nodes[name]), Placement) for name in sorted(nodes))
 
     def _takes_as_group(self, group: Group, nodes: set[str], victims: Iterable[Pod], trial: Trial, now: float) -> bool:
-        """Whether as many pods of a group as have to start together find places, one after the other, some there."""
+        """Whether as many pods of a group as have to start together would be placed, at least one of them there."""
         state, algorithm = self._state, self._algorithm
         need, found = state.groups.need(group), set[str]()
         pods = list(state.groups.waiting(group))[:need]
         if not need == len(pods) <= _MOST_MEMBERS:
             return False
         for victim in victims:
-            # The answers that are kept for its node hold no longer.
+            # Kept answers about the node are no longer valid.
             state.touched.note(trial.node_of(victim).number)
         for pod in pods:
             cycle = algorithm.begin(pod, now, state.inventory.selectors.work)
