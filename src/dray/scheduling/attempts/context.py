@@ -1,4 +1,4 @@
-"""Context: the parts of a scheduler that attempts and events share, and the way of a pod into the active queue."""
+"""Context: the parts of a scheduler that attempts and events share, and how pods are enqueued."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ class Context:
         self.reasons = ReportedReasons(queue)
         self.gate_reports = GateReports()
         self.in_flight: dict[str, InFlightBinding] = {}
-        """Decisions that are being written, by pod uid."""
+        """The bindings in flight, by pod uid."""
 
     def _waiting(self) -> Iterator[Pod]:
-        """Yields a pod of each kind of pods that wait."""
+        """Yields the first pod of each entry of waiting pods."""
         return (first.pod for entry in self.queue.entries if (first := entry.first()) is not None)
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
-        """Moves a pod to the active queue, unless a plugin keeps it from being tried at all."""
-        # After an error it waits its time, whatever its own writes have changed.
+        """Moves a pod to the active queue, or gates it if a plugin rejects it in `pre_enqueue`."""
+        # A pod in backoff waits until its end, whatever changed.
         if queued.subqueue in (SubQueue.IN_FLIGHT, SubQueue.BACKOFF):
             return
         pod = queued.pod
@@ -93,7 +93,7 @@ class Context:
                 self.queue.gate(queued, now)
                 self.gate_reports.put(pod.uid, status, now)
                 self.state.groups.ready(pod, is_ready=False)
-                # Neither a place nor quota is kept for it meanwhile.
+                # No place and no quota is kept for a gated pod.
                 self.nominations.drop(pod.uid)
                 self.reservations.forget(pod_key(pod.key))
                 self.state.queues.forget(pod)
@@ -103,7 +103,7 @@ class Context:
             assert not isinstance(resolved, Status)
             self.waits.objects.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
         except Exception:
-            # The attempt tells what is wrong with it.
+            # The attempt reports the error.
             pass
         if pod.joins:
             self.state.groups.ready(pod, is_ready=True)

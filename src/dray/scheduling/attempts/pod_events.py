@@ -1,4 +1,4 @@
-"""PodEvents: what follows when pods come, change, are bound or go: which of them wait, and what the others take."""
+"""PodEvents: handles pods that are created, changed, bound or deleted: adds them to the queue or to their node."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PodEvents:
             pod.admitted = dict(admission.queues) if admission is not None else {}
             self._assign(pod, node, now)
             if binding is None:
-                # Pods that have a place kept there did not know of it.
+                # Pods with nominations on the node did not know of this pod.
                 kept = [uid for uid, place in self._nominations.places() if place == node]
                 self._context.waits.wake(PodsReady(kept), now)
             return
@@ -84,7 +84,7 @@ class PodEvents:
         self.settle(pod.uid, now)
 
     def settle(self, uid: str, now: float) -> None:
-        """The pod is on its node: nothing about it is to be decided any more."""
+        """Removes a pod that is bound from the queue, and drops its nomination."""
         self._context.waits.wake(PodBound(), now)
         if uid not in self._context.in_flight:
             self.forget(uid, now)
@@ -104,7 +104,7 @@ class PodEvents:
             short = self._state.groups.forget(queued.pod)
             self._state.queues.forget(queued.pod)
             if short is not None:
-                # Those that are left wait for others to come: neither for a place nor for their turn.
+                # The remaining pods wait for further pods of the group, not for a place or their turn.
                 self._reservations.forget(short.key)
                 self._context.waits.wake(ObjectChanged(reference(short.key)), now)
 
@@ -113,7 +113,7 @@ class PodEvents:
         queued = self._queue.get(uid)
         if queued is None:
             if self._state.placed(uid) is not None:
-                # An old event of a pod that is bound by now, as far as is known.
+                # The event is outdated: the pod is bound or assumed already.
                 return
             queued = self._queue.add(self._read(document), now)
             if queued.pod.joins:
@@ -133,8 +133,7 @@ class PodEvents:
         self._context.enqueue(queued, now)
 
     def _remove(self, uid: str, now: float) -> None:
-        # What is being written for it stays in force until it is known how that ended: its devices may be given away
-        # already.
+        # A binding in flight is kept until its end is known: its devices may be written already.
         self.forget(uid, now)
         self._nominations.drop(uid)
         placed = self._state.placed(uid)
@@ -149,6 +148,6 @@ class PodEvents:
 
 
 def _as_admitted(document: Object, known: Pod) -> Object:
-    """The pod with what it said of its queue and group when it was placed, if it said anything of them."""
+    """Returns the pod with the labels and annotations about its queue and group that it had when it was placed."""
     words = pod_queues.words_of(known.document)
     return pod_queues.with_words(document, words) if words else document

@@ -37,7 +37,7 @@ class Candidates:
 
     def _bound(self, pods: Iterable[Pod]) -> Iterator[Pod]:
         for pod in pods:
-            if not self._may_go(pod):
+            if not self._is_evictable(pod):
                 continue
             if pod.is_assigned:
                 yield pod
@@ -95,7 +95,7 @@ class Candidates:
                 found[pod.uid] = (pod,)
                 continue
             unit = tuple(other for other in self._state.groups.placed(group) if other.uid not in leaving)
-            if not all(map(self._may_go, unit)):
+            if not all(map(self._is_evictable, unit)):
                 continue
             if all(pod.is_assigned for pod in unit):
                 found[group.uid] = unit
@@ -108,5 +108,5 @@ class Candidates:
         state = self._state
         return is_deleting(pod.document) or pod.uid in state.queues.evicted or state.groups.is_evicted(pod)
 
-    def _may_go(self, pod: Pod) -> bool:
-        return self.rule.may_go(pod) or self.is_leaving(pod)
+    def _is_evictable(self, pod: Pod) -> bool:
+        return self.rule.is_evictable(pod) or self.is_leaving(pod)

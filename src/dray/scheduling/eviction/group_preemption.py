@@ -71,7 +71,7 @@ class GroupPreemptor:
         if (leaving or not units) and self._placer.place(group, members, need, trial, anew=True) is None:
             return Preemption((), places_of(members))
         uids = {pod.uid for pod in leaving}
-        evicted = candidates.rule.legal(unit for unit in units if not any(pod.uid in uids for pod in unit))
+        evicted = candidates.rule.allowed(unit for unit in units if not any(pod.uid in uids for pod in unit))
         removal.evict(pod for unit in evicted for pod in unit)
         if self._placer.place(group, members, need, trial, anew=True) is not None:
             return None

@@ -129,7 +129,7 @@ class Preemptor:
         rule, demand = self.rule(cycle), cycle.claims.demand
         candidates = self.candidates(rule)
         away = candidates.away(node) if demand and self._state.inventory.is_spread else []
-        removable = [other for other in (*node.pods.values(), *away) if rule.may_go(other)]
+        removable = [other for other in (*node.pods.values(), *away) if rule.is_evictable(other)]
         lower = [other for other in removable if other.is_assigned]
         awaits_binding = candidates.awaits_binding or len(lower) < len(removable)
         lower = lower or making_room(node.pods.values(), pod, cycle.now)
@@ -168,7 +168,7 @@ class Preemptor:
             if isinstance(placement, Placement):
                 return _Candidate(_preemption(cycle.pod, placement), 0)
             left = [tuple(pod for pod in unit if not is_leaving(pod)) for unit in units]
-            evicted = rule.legal(unit for unit in left if unit)
+            evicted = rule.allowed(unit for unit in left if unit)
             trial.evict(pod for unit in evicted for pod in unit)
             if not isinstance(self._algorithm.fits(cycle, node), Placement):
                 return None

@@ -42,11 +42,11 @@ class SparingRemovals:
     def retry_at(self) -> float:
         return min(self._rule.retry_at, self._evictions.retry_at(self._asking, self._now))
 
-    def may_go(self, pod: Pod) -> bool:
-        return self._rule.may_go(pod) and not self._evictions.spares(self._asking, pod, self._now)
+    def is_evictable(self, pod: Pod) -> bool:
+        return self._rule.is_evictable(pod) and not self._evictions.spares(self._asking, pod, self._now)
 
-    def legal(self, units: Iterable[Unit]) -> list[Unit]:
-        return self._rule.legal(units)
+    def allowed(self, units: Iterable[Unit]) -> list[Unit]:
+        return self._rule.allowed(units)
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
         return self._rule.reclaims(victims)

@@ -19,10 +19,10 @@ class PriorityRemovals:
     def __init__(self, priority: int) -> None:
         self._priority = priority
 
-    def may_go(self, pod: Pod) -> bool:
+    def is_evictable(self, pod: Pod) -> bool:
         return pod.priority < self._priority
 
-    def legal(self, units: Iterable[Unit]) -> list[Unit]:
+    def allowed(self, units: Iterable[Unit]) -> list[Unit]:
         return sorted(units, key=_importance)
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:

@@ -137,10 +137,10 @@ class Removals(Protocol):
     def retry_at(self) -> float:
         """Returns the time when more pods may be evicted than now, if nothing else changes; infinite if never."""
 
-    def may_go(self, pod: Pod) -> bool:
+    def is_evictable(self, pod: Pod) -> bool:
         """Whether the pod may be evicted."""
 
-    def legal(self, units: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
+    def allowed(self, units: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
         """Returns as many of the units as may be evicted together, the last to be evicted first."""
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:

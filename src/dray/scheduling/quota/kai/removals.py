@@ -59,7 +59,7 @@ class KaiRemovals:
 
     # Single pods
 
-    def may_go(self, pod: Pod) -> bool:
+    def is_evictable(self, pod: Pod) -> bool:
         """Whether the pod may be evicted, before shares are compared."""
         queue = self._queues.charged_to(pod)
         if self._is_early:
@@ -90,7 +90,7 @@ class KaiRemovals:
     def reclaims(self, victims: Iterable[Pod]) -> bool:
         return any(self._queues.charged_to(victim) != self._ask.queue for victim in victims)
 
-    def legal(self, units: Iterable[Unit]) -> list[Unit]:
+    def allowed(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns as many of the units as may be evicted together, the last to be evicted first.
 
         Each pod beyond the minimum of an elastic group is a unit by itself; the minimum is evicted only after these.
@@ -218,10 +218,10 @@ def fewest(
     def fits() -> bool:
         return has_room() and trial.is_placeable()
 
-    units = {unit.pods: unit for unit in trial.units(queues) if all(map(rule.may_go, unit.pods))}
+    units = {unit.pods: unit for unit in trial.units(queues) if all(map(rule.is_evictable, unit.pods))}
     owners = {pod.uid: unit for unit in units.values() for pod in unit.pods}
     victims: list[RunningUnit] = []
-    for pods in reversed(rule.legal(units)):
+    for pods in reversed(rule.allowed(units)):
         if fits():
             break
         victims.append(replace(owners[pods[0].uid], pods=pods))

@@ -30,15 +30,15 @@ class KueueRemovals(PriorityRemovals):
         self._ask = ask
         self._root = queues.tree.root(ask.queue)
 
-    def may_go(self, pod: Pod) -> bool:
-        return super().may_go(pod) and not self._would_reclaim((pod,))
+    def is_evictable(self, pod: Pod) -> bool:
+        return super().is_evictable(pod) and not self._would_reclaim((pod,))
 
-    def legal(self, units: Iterable[Unit]) -> list[Unit]:
+    def allowed(self, units: Iterable[Unit]) -> list[Unit]:
         """Returns the units that may be evicted. Each unit is checked as if the units evicted before it had been
         removed: a queue may lose what it borrows."""
         found: list[Unit] = []
         with self._charges.trial() as trial:
-            for unit in reversed(super().legal(units)):
+            for unit in reversed(super().allowed(units)):
                 if not self._would_reclaim(unit):
                     found.append(unit)
                     for pod in unit:
