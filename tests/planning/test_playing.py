@@ -143,6 +143,7 @@ def test_quota_decides_and_a_pod_that_waits_has_a_position():
     waiting = [each for each in outcome.pods if not each.node]
     assert [(each.queue, each.position) for each in waiting] == [("team", 1), ("team", 2)]
     assert played(made, set_quota("team", GPU, "4")).fits
+    assert played(made, set_quota("team", "gpu", "4")).fits
     assert played(made, set_quota("team", GPU, "+2")).fits
     assert not played(made, set_quota("team", GPU, "+1")).fits
 

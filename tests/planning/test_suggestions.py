@@ -86,7 +86,7 @@ def test_more_quota_and_another_queue():
     made = scene(*node("a", 4), template(), *queues, wanted=[in_queue(pod(f"p{number}")) for number in range(3)])
     texts = found(made)
     assert "use queue other instead of team" in texts
-    assert f"set quota of queue team to +2 {GPU}" in texts
+    assert f"raise quota of queue team by 2 {GPU}" in texts
 
 
 def test_the_search_keeps_to_its_budget():

@@ -17,6 +17,7 @@ from dray.api.suggestions import suggestion
 from dray.fleet.machine import Machine
 from dray.fleet.templates import slices_of
 from dray.planning.scene import Scene
+from dray.scheduling.cluster.extended import IMPLICIT
 from dray.scheduling.quota.kai import queue as kai_queue
 
 
@@ -155,7 +156,10 @@ def set_quota(queue: str, resource: str, amount: str) -> Change:
                     scene = put(**{kind: made})
         return scene
 
-    return Change("SetQuota", f"set quota of queue {queue} to {amount} {resource}", apply)
+    more = f"raise quota of queue {queue} by {amount[1:]} {resource}"
+    return Change(
+        "SetQuota", more if amount.startswith("+") else f"set quota of queue {queue} to {amount} {resource}", apply
+    )
 
 
 def _with_quota(queue: Object, resource: str, amount: str) -> Object:
@@ -166,7 +170,7 @@ def _with_quota(queue: Object, resource: str, amount: str) -> Object:
         for flavor in mappings(group.get("flavors")):
             resources = []
             for each in mappings(flavor.get("resources")):
-                is_it = each.get("name") == resource and not found
+                is_it = each.get("name") in (resource, IMPLICIT + resource) and not found
                 found = found or is_it
                 resources.append({**each, "nominalQuota": _amount(each, amount)} if is_it else each)
             flavors.append({**flavor, "resources": resources})
