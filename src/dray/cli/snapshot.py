@@ -18,8 +18,8 @@ from dray.cli.reports import one_line
 def snapshot(target: Path, kubeconfig: Path | None, context: str, namespace: str) -> None:
     """Save everything that the scheduler reads from a cluster to FILE.
 
-    `dray explain`, `allocate`, `devices`, `topology` and `queue` read the file with --snapshot, on any machine, and
-    answer as they would have on the cluster at that time. Any cluster will do, also one without dray.
+    `dray explain`, `plan`, `allocate`, `devices`, `topology` and `queue` read the file with --snapshot, on any machine,
+    and answer as they would have on the cluster at that time. Any cluster will do, also one without dray.
 
     The file has nodes, devices, claims, pods, queues and groups, with the fields that the scheduler and explanations
     read. It has no Secrets, ConfigMaps, environment variables, commands, arguments, logs, or annotations of other
