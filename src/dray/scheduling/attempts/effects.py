@@ -51,7 +51,8 @@ class Effects:
             self._context.reservations.forget(attempt.key)
         for queued, _ in outcome.placements:
             self._context.nominations.drop(queued.pod.uid)
-            self._context.state.queues.reservations.remove(queued.pod.uid)
+            if queued.pod.joins:
+                self._context.state.queues.reservations.remove(queued.pod.uid)
         if attempt.group is None:
             [(queued, placement)] = outcome.placements
             self._context.algorithm.assume(placement)

@@ -110,6 +110,8 @@ class Nominations:
             self._take(nomination)
 
     def drop(self, uid: str, *, reserved: bool = False) -> None:
+        if not self._kept:
+            return
         assert not self._state.journal.is_open
         nomination = self._kept.pop(f"{uid}{_RESERVED}" if reserved else uid, None)
         if nomination is not None:

@@ -148,7 +148,7 @@ class State:
 
     def _changed(self, node: Node, *, helps: bool) -> None:
         self.touched.note(node.number)
-        if helps and not self.journal.is_open:
+        if helps and not self.journal.trials:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -167,7 +167,7 @@ class State:
         if pod.joins:
             self.groups.place(pod)
             self.queues.place(pod, node)
-        self.pods_revision += not (pod.is_placeholder or self.journal.is_open)
+        self.pods_revision += not (pod.is_placeholder or self.journal.trials)
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
@@ -190,7 +190,7 @@ class State:
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
         self.queues.displace(pod)
-        self.pods_revision += helps and not self.journal.is_open
+        self.pods_revision += helps and not self.journal.trials
         self._changed(node, helps=helps)
         self._retire(node)
 
@@ -203,7 +203,7 @@ class State:
 
     def what_if(self, own: Iterable[Key] = (), *, for_devices: bool = True) -> Trial:
         """Tries out changes, which are taken back at the end; see `Trial`."""
-        if not self.journal.is_open:
+        if not self.journal.trials:
             self.queues.refresh()
         return Trial(self, own, for_devices=for_devices)
 
@@ -297,7 +297,7 @@ class State:
 
     def reconsider(self) -> None:
         """Notes a change that concerns all nodes."""
-        if not self.journal.is_open:
+        if not self.journal.trials:
             self.touched.everything()
             self.helped.everything()
 
