@@ -7,6 +7,7 @@ changed. If such a node is feasible now, or pods on it could be preempted, the f
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocation import Work
@@ -56,16 +57,21 @@ class _Changes:
         self._bound = bound
         self._known: dict[Seen, _Change] = {}
 
+    @cached_property
+    def all(self) -> _Change:
+        return self._since(self._seen)
+
     def unknown_to(self, entry: WaitEntry) -> _Change:
-        seen = self._seen
-        if entry.seen.helped > seen.helped or entry.seen.pods > seen.pods:
-            seen = Seen(max(seen.helped, entry.seen.helped), max(seen.pods, entry.seen.pods), seen.nodes)
+        seen = Seen(max(self._seen.helped, entry.seen.helped), max(self._seen.pods, entry.seen.pods), self._seen.nodes)
         change = self._known.get(seen)
         if change is None:
-            state, nodes = self._state, self._state.helped.since(seen.helped)
-            pods, labels = state.pods_revision != seen.pods, state.nodes_revision != seen.nodes
-            change = self._known[seen] = _Change(nodes, pods, labels, self._kept(nodes), self._bound)
+            change = self._known[seen] = self._since(seen)
         return change
+
+    def _since(self, seen: Seen) -> _Change:
+        state, nodes = self._state, self._state.helped.since(seen.helped)
+        pods, labels = state.pods_revision != seen.pods, state.nodes_revision != seen.nodes
+        return _Change(nodes, pods, labels, self._kept(nodes), self._bound)
 
     def _kept(self, changed: set[int] | None) -> int | None:
         """Returns the lowest priority of pods with a nomination on the nodes that changed; None if there are none."""
@@ -160,7 +166,8 @@ class QueueingHints:
         for entry in self._queue.entries:
             if entry.trying is not None:
                 continue
-            change = changes.unknown_to(entry)
+            # Most entries were not tried since, and have seen nothing of it.
+            change = changes.all if entry.seen <= before else changes.unknown_to(entry)
             try:
                 helps, ahead = self._judge(entry, change, now, work)
             except Exception as error:
@@ -173,12 +180,11 @@ class QueueingHints:
     def _judge(self, entry: WaitEntry, change: _Change, now: float, work: Work) -> tuple[bool, bool]:
         """Returns whether the change may help the entry, and whether the entry may be tried before the end of its
         backoff."""
-        helps = change.lets_evict(entry) or self._may_help(entry, change, now, work)
+        helps = (change.bound and change.lets_evict(entry)) or self._may_help(entry, change, now, work)
         ahead = helps and now < entry.not_before and bool(change.nodes)
         if ahead and change.nodes and self._fits(entry, change.nodes, now, work):
             return True, True
-        first = entry.first()
-        if change.kept is not None and first is not None and first.pod.priority > change.kept:
+        if change.kept is not None and (first := entry.first()) is not None and first.pod.priority > change.kept:
             # Nominations of pods of lower priority do not count for the pod.
             return True, True
         return helps, False
