@@ -41,7 +41,7 @@ def test_packing_allocates_at_least_as_much_as_the_default(benchmark, variant):
 
 def benchmark_once(benchmark, cluster, sequence, seed):
     """The time of the first is the figure."""
-    options = {"devices": "pack", "node_devices": 3, "seed": seed}
+    options = {"policy": "pack", "seed": seed}
     if benchmark.stats is not None:
         return played(cluster, sequence, **options)
     return benchmark.pedantic(played, (cluster, sequence), options, rounds=1, iterations=1)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.allocation import PACK, SPREAD
 from dray.scheduling.model.actions import Bind, Refuse
 from dray.testing import objects
 from tests import gpus
@@ -280,7 +281,7 @@ def test_what_one_pods_claims_take_does_not_keep_others_off():
 
 
 def test_packing_and_spreading_of_devices():
-    def chosen(weight):
+    def chosen(policy):
         core = Core(
             *node_with("a", gpu=4),
             *node_with("b", gpu=4),
@@ -288,12 +289,12 @@ def test_packing_and_spreading_of_devices():
             holding("c", "gpu-0", pool="a", node="a", users=["u"]),
             objects.claim("d"),
             pod("p", claims=["d"]),
-            weigh_devices=weight,
+            policy=policy,
         )
         return bound(core.actions())["p"]
 
-    assert chosen(3) == "a"
-    assert chosen(-3) == "b"
+    assert chosen(PACK) == "a"
+    assert chosen(SPREAD) == "b"
 
 
 def test_the_message_says_what_the_allocator_says():

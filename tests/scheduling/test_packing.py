@@ -10,7 +10,7 @@ from tests import gpus
 from tests.scheduling.core import Core, bound, pod
 from tests.scheduling.trace import WHOLE, Machine, Task, drawn, played
 
-PACKING = {"policy": PACK, "weigh_devices": 3}
+PACKING = {"policy": PACK}
 
 
 def shared_gpus(node, count=2):
@@ -69,10 +69,24 @@ def test_pods_without_claims_leave_cpu_to_devices_that_are_free(core):
     assert place(core, "plain", cpu="5") == "a"
 
 
-def test_devices_are_not_left_over_where_cpu_is_used_up(core):
-    place(core, "greedy", "a", share("greedy", 500), cpu="6")
-    # It would leave a with half a device and no cpu at all.
-    assert place(core, "next", claim=share("next", 500), cpu="2") == "b"
+def test_devices_are_not_left_over_where_cpu_is_used_up():
+    core = Core(*(objects.node(name) for name in "ab"), *(shared_gpus(name, 4) for name in "ab"), **PACKING)
+    place(core, "greedy", "a", share("greedy", 1000), cpu="4")
+    # It would leave node a with two devices and no cpu at all.
+    assert place(core, "next", claim=share("next", 1000), cpu="4") == "b"
+
+
+def test_pods_that_use_little_cpu_do_not_break_whole_nodes():
+    core = Core(*(objects.node(name) for name in "ab"), *(shared_gpus(name, 4) for name in "ab"), **PACKING)
+    nodes = [place(core, f"p{number}", claim=share(f"p{number}", 1000), cpu="100m") for number in range(4)]
+    assert len(set(nodes)) == 1
+
+
+def test_pods_without_claims_fill_nodes_without_devices_one_by_one():
+    core = Core(*(objects.node(name) for name in "abc"), shared_gpus("c"), **PACKING)
+    first = place(core, "first", cpu="2")
+    assert first in ("a", "b")
+    assert place(core, "second", cpu="2") == first
 
 
 def test_partitions_whose_counters_are_used_up_are_in_use():
@@ -104,5 +118,5 @@ def test_packing_allocates_more_than_the_default_over_a_mixed_load():
     for seed in range(3):
         sequence = drawn(known, 1.3 * WHOLE * sum(machine.gpus for machine in cluster), seed)
         plain.append(played(cluster, sequence, seed=seed))
-        packed.append(played(cluster, sequence, devices="pack", node_devices=3, seed=seed))
+        packed.append(played(cluster, sequence, policy="pack", seed=seed))
     assert sum(packed) > sum(plain), (plain, packed)

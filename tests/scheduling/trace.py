@@ -87,13 +87,12 @@ def played(
     cluster: list[Machine],
     sequence: Iterable[Task],
     *,
-    devices: str = "kubernetes",
-    node_devices: int = 0,
+    policy: str = "kubernetes",
     seed: int = 0,
 ) -> float:
     """The part of all units that is allocated, in percent."""
     documents = [document for machine in cluster for document in (_node(machine), _slice(machine))]
-    core = Core(_class(), *documents, policy=POLICIES[devices], weigh_devices=node_devices, seed=seed)
+    core = Core(_class(), *documents, policy=POLICIES[policy], seed=seed)
     allocated = 0
     for number, task in enumerate(sequence):
         name = f"task-{number}"

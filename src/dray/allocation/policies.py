@@ -2,7 +2,8 @@
 
 `kubernetes` keeps the order of publication, which is what Kubernetes picks by. `pack` prefers the device whose use
 leaves the least unusable: the fullest shared device, the partition that breaks no larger one, the smallest device,
-the device of a group that is no longer whole. Whatever the policy, the search decides what is valid.
+the device of a group that is no longer whole. `spread` is a preference for nodes whose devices are free; on a node it
+is `kubernetes`. The scheduler prefers nodes by the same policy. Whatever the policy, the search decides what is valid.
 What it gets is a view with its devices in the order of the policy.
 """
 
@@ -78,8 +79,9 @@ class Policy(Protocol):
         """The view with its devices in the order of preference."""
 
 
-class Kubernetes:
-    name = "kubernetes"
+class InOrder:
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def arranged(self, inventory: Inventory, view: View) -> View:
         return view
@@ -109,9 +111,10 @@ class Pack:
         return Arrangement(view, sorted(range(len(view.devices)), key=preference))
 
 
-KUBERNETES: Final[Policy] = Kubernetes()
+KUBERNETES: Final[Policy] = InOrder("kubernetes")
 PACK: Final[Policy] = Pack()
-POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK)}
+SPREAD: Final[Policy] = InOrder("spread")
+POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK, SPREAD)}
 
 
 def _fullness(inventory: Inventory, view: View, rank: int) -> int:

@@ -20,16 +20,9 @@ from dray.cli.manifests import Manifest, read
 from dray.cli.output_formats import output_option, structured
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.plugins import plugin_option
+from dray.cli.policies import policy_option
 from dray.cli.reports import one_line
 from dray.cli.stored import Unusable
-
-policy_option = click.option(
-    "--policy",
-    type=click.Choice(sorted(POLICIES)),
-    default="kubernetes",
-    show_default=True,
-    help="Devices to choose on a node. kubernetes: first fit. pack: least fragmentation.",
-)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.plugins import plugin_option, with_plugins
+from dray.cli.policies import policy_option
 from dray.cli.queue_usage import option as queue_usage_option
 from dray.cli.serving import log_to_stderr, run, stopping, until
 
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Enough to outweigh an emptier node by cpu and memory.
-_NODE_DEVICES: Final = {"ignore": 0, "pack": 3, "spread": -3}
 SCHEDULER_OPTIONS: Final = (
     "scheduler_name",
+    "policy",
     "devices",
     "node_devices",
     "device_preemption",
@@ -76,20 +76,10 @@ def scheduling(command: Command) -> Command:
             show_default=True,
             help="Enforce the quota of Kueue and KAI queues. auto: unless Kueue or KAI itself runs in the cluster.",
         ),
-        click.option(
-            "--node-devices",
-            type=click.Choice(sorted(_NODE_DEVICES)),
-            default="ignore",
-            show_default=True,
-            help="Preference among nodes. pack: least devices wasted. spread: most devices free.",
-        ),
-        click.option(
-            "--devices",
-            type=click.Choice(("kubernetes", "pack")),
-            default="kubernetes",
-            show_default=True,
-            help="Devices to choose on a node. kubernetes: first fit. pack: least fragmentation.",
-        ),
+        # The former two options.
+        click.option("--node-devices", type=click.Choice(("ignore", "pack", "spread")), default="ignore", hidden=True),
+        click.option("--devices", type=click.Choice(("kubernetes", "pack")), default="kubernetes", hidden=True),
+        policy_option,
         click.option(
             "--scheduler-name",
             default="default-scheduler",
@@ -105,6 +95,7 @@ def scheduling(command: Command) -> Command:
 def scheduler_options(
     *,
     scheduler_name: str,
+    policy: str,
     devices: str,
     node_devices: str,
     device_preemption: bool,
@@ -118,11 +109,11 @@ def scheduler_options(
     from dray.scheduling.core.options import QueueMode
     from dray.scheduling.scheduler import Options
 
+    former = next((name for name in (node_devices, devices) if name in ("pack", "spread")), "")
     options = Options(
         scheduler_name,
         gates,
-        POLICIES[devices],
-        _NODE_DEVICES[node_devices],
+        POLICIES[former or policy],
         preempt_for_devices=device_preemption,
         reservation_seconds=60 * reserve_minutes,
         queue_usage=queue_usage,

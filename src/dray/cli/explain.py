@@ -11,12 +11,13 @@ from typing import Final
 import click
 
 from dray.allocation import POLICIES
-from dray.cli.allocate import load, policy_option
+from dray.cli.allocate import load
 from dray.cli.cluster import Where, ask, located, snapshot_option
 from dray.cli.explanations import Explanation, write
 from dray.cli.output_formats import output_option
 from dray.cli.placement import Cluster
 from dray.cli.plugins import plugin_option
+from dray.cli.policies import policy_option
 from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
 from dray.cli.workload_explanations import WORKLOADS

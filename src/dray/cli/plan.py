@@ -13,9 +13,9 @@ import click
 
 from dray.allocation import POLICIES
 from dray.api.objects import Object
-from dray.cli.allocate import policy_option
 from dray.cli.cluster import Cluster, Where, ask, located, snapshot_option
 from dray.cli.output_formats import output_option, structured
+from dray.cli.policies import policy_option
 from dray.cli.reports import one_line
 
 if TYPE_CHECKING:

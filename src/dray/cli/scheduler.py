@@ -51,7 +51,7 @@ def scheduler(
     \b
     Examples:
       dray scheduler --scheduler-name dray
-      dray scheduler --scheduler-name dray --devices pack --metrics-port 9090
+      dray scheduler --scheduler-name dray --policy pack --metrics-port 9090
 
     Exit status: 0 interrupted, 1 the lease was lost or another scheduler does the same work, 2 the kubeconfig cannot be
     used or metrics cannot be served.

@@ -26,7 +26,7 @@ from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.placement.group_placement import GroupPlacer
-from dray.scheduling.plugins import default_plugins
+from dray.scheduling.plugins import default_plugins, score_weights
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.reservations.place_search import PlaceSearch
 from dray.scheduling.reservations.reserved_places import ReservedPlaces
@@ -52,11 +52,10 @@ class Context:
             state,
             policy=options.policy,
             binding_timeout=options.binding_timeout,
-            device_packing=options.weigh_devices,
             more=self.user_plugins,
         )
         self.devices = next(plugin for plugin in plugins if isinstance(plugin, DynamicResources))
-        self.framework = Framework(state, plugins)
+        self.framework = Framework(state, plugins, score_weights(plugins, options.policy))
         self.algorithm = SchedulingAlgorithm(state, self.framework, self.devices, options.policy)
         self.placer = GroupPlacer(state, self.framework, self.algorithm, self.devices)
         vain = VainEvictions(state, self.framework, self.algorithm, self._waiting)

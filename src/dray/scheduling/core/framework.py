@@ -8,7 +8,7 @@ of the plugin, and the filter rejects that one node.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dray.scheduling.core.cycle import Cycle
@@ -22,15 +22,20 @@ from dray.scheduling.plugin import SKIP, Depends, Plugin
 
 
 class Framework:
-    def __init__(self, state: State, plugins: Sequence[Plugin]) -> None:
-        """Raises ValueError if two plugins have the same name, since names identify plugins during an attempt."""
+    def __init__(self, state: State, plugins: Sequence[Plugin], weights: Mapping[str, int] | None = None) -> None:
+        """Raises ValueError if two plugins have the same name, since names identify plugins during an attempt.
+
+        `weights` replace the weights of scores, by the name of the plugin; 0 switches a score off.
+        """
         names = Counter(plugin.name for plugin in plugins)
         if twice := [name for name, number in names.items() if number > 1]:
             raise ValueError(f"there are two plugins of the name {twice[0]}")
         self._state = state
         self.plugins = tuple(plugins)
         filters = [plugin for plugin in plugins if plugin.defines("filter")]
-        scores = [plugin for plugin in plugins if plugin.defines("score") or plugin.defines("normalize")]
+        self._weights = {plugin.name: plugin.weight for plugin in plugins} | dict(weights or {})
+        scored = [plugin for plugin in plugins if self._weights[plugin.name]]
+        scores = [plugin for plugin in scored if plugin.defines("score") or plugin.defines("normalize")]
         self._gates = [plugin for plugin in plugins if plugin.defines("pre_enqueue")]
         self._prefilters = [plugin for plugin in plugins if plugin.defines("prefilter")]
         self._kept_prefilters = [plugin for plugin in self._prefilters if _is_kept(plugin) and not plugin.lazy]
@@ -134,7 +139,7 @@ class Framework:
         """Returns the part of the node's score that can be kept until the node changes."""
         total = 0
         for plugin in self._kept_scores:
-            total += plugin.weight * plugin.score(cycle, node)
+            total += self._weights[plugin.name] * plugin.score(cycle, node)
         return total
 
     def comparing(self, cycle: Cycle) -> list[Plugin]:
@@ -151,7 +156,7 @@ class Framework:
                 self._state.report(f"score of {plugin.name}", error)
                 continue
             for number, score in found.items():
-                totals[number] += plugin.weight * score
+                totals[number] += self._weights[plugin.name] * score
 
     def rescore(self, cycle: Cycle, node: Node) -> bool:
         return any(plugin.rescore(cycle, node) for plugin in self._rescoring)

@@ -27,9 +27,7 @@ class Options:
     """The name of the scheduler. Pods that name another scheduler are ignored."""
     gates: FeatureGates = ALL_GATES
     policy: Policy = KUBERNETES
-    """The policy by which devices of a node are chosen."""
-    weigh_devices: int = 0
-    """The weight of nodes that waste few devices (packing). If negative, nodes whose devices are free are preferred."""
+    """The policy by which nodes and their devices are chosen."""
     preempt_for_devices: bool = True
     binding_timeout: float = 600.0
     reservation_seconds: float = 1800.0

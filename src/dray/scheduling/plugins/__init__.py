@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.allocation import KUBERNETES, Policy
+from dray.allocation import KUBERNETES, PACK, SPREAD, Policy
 from dray.scheduling.core.state import State
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.plugins.device_packing import DevicePacking
+from dray.scheduling.plugins.device_packing import OTHER_SCORES, DevicePacking, DeviceSpreading
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.gpu_fractions import GpuFractions
@@ -34,7 +34,7 @@ from dray.scheduling.plugins.volume_zone import VolumeZone
 
 
 def default_plugins(
-    state: State, *, policy: Policy, binding_timeout: float, device_packing: int = 0, more: Sequence[Plugin] = ()
+    state: State, *, policy: Policy, binding_timeout: float, more: Sequence[Plugin] = ()
 ) -> list[Plugin]:
     """Returns the plugins in the order in which they are asked. `more` are plugins of users.
 
@@ -62,10 +62,22 @@ def default_plugins(
         NodeResourcesBalancedAllocation(),
         ImageLocality(state),
     ]
-    return [*plugins, DevicePacking(state, device_packing)] if device_packing else plugins
+    if policy is SPREAD:
+        return [*plugins, DeviceSpreading(state)]
+    return [*plugins, DevicePacking(state)] if policy is PACK else plugins
+
+
+def score_weights(plugins: Sequence[Plugin], policy: Policy) -> dict[str, int]:
+    """The weights of scores, by the name of the plugin, that are not the plugin's own."""
+    if policy is not PACK:
+        return {}
+    spreading = {NodeResourcesFit.name, NodeResourcesBalancedAllocation.name}
+    weights = {plugin.name: 0 if plugin.name in spreading else OTHER_SCORES * plugin.weight for plugin in plugins}
+    return {**weights, DevicePacking.name: 1}
 
 
 def names() -> frozenset[str]:
     """The names of all plugins of the scheduler, in use or not."""
-    own = default_plugins(State(), policy=KUBERNETES, binding_timeout=0, device_packing=1)
-    return frozenset(plugin.name for plugin in own)
+    policies = (KUBERNETES, PACK, SPREAD)
+    own = [default_plugins(State(), policy=policy, binding_timeout=0) for policy in policies]
+    return frozenset(plugin.name for plugins in own for plugin in plugins)

@@ -1,11 +1,15 @@
-"""DevicePacking: prefers nodes where a pod wastes few devices; with a negative weight, nodes whose devices are free.
+"""DevicePacking: prefers nodes where a pod wastes few devices (`pack`). DeviceSpreading: nodes whose devices are free.
 
-Devices are wasted in three ways, each counted in thousandths of a device or of a node's devices:
+Devices are counted in thousandths, and four kinds of waste are added up, each with a weight:
 - `rest`: the part of a shared device that a share leaves over; the fullest device with room for it is the best;
-- `stranded`: free devices on a node whose cpu or memory is used up, also by pods that claim no device;
-- `free`: free devices of a node that is taken into use while other nodes still have room.
-Counting devices in use is not enough: it fills nodes up to the last cpu and strands devices there, and takes a share
-from an unused device while another node has a device that is shared already.
+- `stranded`: free devices that lose the cpu or memory that their users would need, also to pods that claim no device;
+- `imbalance`: the difference between the free part of the devices and of cpu or memory, whichever is scarcer. A node
+  with more cpu than its free devices need is as bad as one with less: other nodes lack that cpu. Whether cpu and
+  memory are scarce is learned from the pods that run: if they use little of them for their devices, they do not count;
+- `left`: free devices that remain on the node. The node with the fewest is taken, and whole nodes are kept.
+The weights were found by playing 1,213 nodes of a production cluster with seven mixes of tasks. They allocate more than
+a rule that knows the frequencies of tasks (FGD). Under `pack` the scores of cpu and memory, which prefer empty nodes,
+do not count, and preferences such as affinity weigh as much as some tenths of a device.
 """
 
 from __future__ import annotations
@@ -26,35 +30,117 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
 
+OTHER_SCORES: Final = 1000
+"""The factor of all other scores under `pack`: a preference of 100 points weighs as much as 200 wasted thousandths."""
 _WHOLE: Final = 1000
-# Points for a device or for all of a node's devices, times the weight of packing.
-_REST: Final = 100
-_STRANDED: Final = 100
-_FREE: Final = 10
+_REST: Final = 500
+_STRANDED: Final = 500
+_IMBALANCE: Final = 18
+# Enough to outweigh an emptier node by cpu and memory.
+_SPREAD: Final = 3
+_NOTHING: Final[Mapping[str, int]] = {}
+_RESOURCES: Final = ("cpu", "memory")
+# Pods that hold all devices of a node use at least this part of its cpu, if cpu is scarce.
+_SCARCE: Final = 0.3
+
+
+class DeviceSpreading(Plugin):
+    depends_on = Depends.DEVICES | Depends.PODS
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        """A higher score for nodes with fewer devices in use, for pods that claim devices."""
+        view = self._state.inventory.judged_view(node.document)
+        if view is None or not cycle.claims.demand:
+            return 0
+        used = (view.held | view.shared).bit_count()
+        return -_SPREAD * (used * 100 // max(1, len(view.devices)))
 
 
 class DevicePacking(Plugin):
     depends_on = Depends.DEVICES | Depends.PODS
 
-    def __init__(self, state: State, weight: int) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._weight = weight
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
+        self._position = -1
+        self._known: dict[int, FreeDevices] = {}
+        """By node number. A node is scored for many signatures between two changes: this halves the CPU of `pack`."""
+        self._changed: set[int] = set()
+        self._usage = ClusterUsage()
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """Returns a higher score for nodes that waste less. With a negative weight, nodes with fewer devices in use get
-        a higher score, and only for pods that claim devices."""
-        inventory, demand = self._state.inventory, cycle.claims.demand
+        """A higher score for nodes that waste less."""
+        demand = cycle.claims.demand
+        wanted = self._takes.get(demand)
+        if wanted is None:
+            wanted = self._takes[demand] = takes(demand.requests)
+        free = self._free(node)
+        return -waste(free, node, cycle.pod.requirements, wanted, self._usage) if free is not None else 0
+
+    def _free(self, node: Node) -> FreeDevices | None:
+        log = self._state.touched
+        if log.end != self._position:
+            changed = log.since(self._position)
+            self._position = log.end
+            self._changed |= self._known.keys() if changed is None else changed
+        known = self._known.get(node.number)
+        if known is not None and node.number not in self._changed:
+            return known
+        inventory = self._state.inventory
         view = inventory.judged_view(node.document)
         if view is None:
-            return 0
-        if self._weight > 0:
-            wanted = self._takes.get(demand)
-            if wanted is None:
-                wanted = self._takes[demand] = takes(demand.requests)
-            return -self._weight * waste(inventory, view, node, cycle.pod.requirements, wanted)
-        used = (view.held | view.shared).bit_count()
-        return self._weight * (used * 100 // max(1, len(view.devices))) if demand else 0
+            return None
+        found = self._known[node.number] = FreeDevices.of(inventory, view, node)
+        self._changed.discard(node.number)
+        self._usage.replace(known, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDevices:
+    """What is free of a node's devices, in thousandths of a device."""
+
+    view: View
+    parts: Mapping[int, int]
+    """The used part of each shared device, by rank."""
+    free: int
+    stranded: float
+    used: Mapping[str, float]
+    """The parts of cpu and memory that pods request, in devices: as if each device had an equal part of them."""
+
+    @classmethod
+    def of(cls, inventory: Inventory, view: View, node: Node) -> FreeDevices:
+        parts = dict(_used_parts(inventory, view))
+        number = len(view.devices)
+        free = max(0, _WHOLE * (number - view.held.bit_count()) - sum(parts.values()))
+        used = {name: number * (_WHOLE - _left(node, name, 0)) for name in _RESOURCES}
+        return cls(view, parts, free, _stranded(free, number, _room(node, _NOTHING, _RESOURCES)), used)
+
+    @property
+    def in_use(self) -> int:
+        return _WHOLE * len(self.view.devices) - self.free
+
+
+class ClusterUsage:
+    """How much cpu and memory pods use for the devices that they hold, on all nodes that were scored."""
+
+    def __init__(self) -> None:
+        self._devices = 0
+        self._used = dict.fromkeys(_RESOURCES, 0.0)
+        self.scarce: Sequence[str] = ()
+        """The resources of which pods use a large part when they use devices."""
+
+    def replace(self, before: FreeDevices | None, after: FreeDevices) -> None:
+        """Counts a node anew."""
+        for sign, free in ((-1, before), (1, after)):
+            if free is not None:
+                self._devices += sign * free.in_use
+                for name, amount in free.used.items():
+                    self._used[name] += sign * amount
+        self.scarce = [name for name, used in self._used.items() if used > _SCARCE * self._devices > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +169,27 @@ def takes(requests: Sequence[Object]) -> list[Take]:
     return found
 
 
-def waste(inventory: Inventory, view: View, node: Node, requirements: Requirements, wanted: Sequence[Take]) -> int:
-    """Points to subtract from the node's score, for a weight of one."""
-    number = len(view.devices)
-    if not number:
-        return 0
-    parts = dict(_used_parts(inventory, view))
-    free = _WHOLE * (number - view.held.bit_count()) - sum(parts.values())
-    rest = 0
+def waste(
+    free: FreeDevices, node: Node, requirements: Requirements, wanted: Sequence[Take], usage: ClusterUsage
+) -> int:
+    """Points to subtract from the node's score."""
+    number, left, rest = len(free.view.devices), free.free, 0
     for take in wanted:
-        taken, left = _placed(view, parts, take)
-        free -= taken
-        rest += left
-    free = max(0, free) // number
-    stranded = max(0, free - _room(node, requirements))
-    return (_REST * rest + _STRANDED * stranded + _FREE * free) // _WHOLE
+        taken, unused = _placed(free.view, free.parts, take)
+        left -= taken
+        rest += unused
+    left = max(0, left)
+    part = left / number if number else 0
+    stranded = _stranded(left, number, _room(node, requirements.requests, _RESOURCES)) - free.stranded
+    imbalance = 0.0
+    if usage.scarce and any(name in requirements.requests for name in usage.scarce):
+        imbalance = abs(part - _room(node, requirements.requests, usage.scarce))
+    return int(_REST * rest + _STRANDED * stranded + _IMBALANCE * imbalance + left + part)
+
+
+def _stranded(free: int, number: int, room: float) -> float:
+    """The free devices beyond the part of cpu or memory that is left."""
+    return max(0.0, free - room * number)
 
 
 def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
@@ -157,12 +249,12 @@ def _size(view: View, rank: int, take: Take) -> int | None:
     return largest
 
 
-def _room(node: Node, requirements: Requirements) -> int:
-    """The part of cpu or memory, whichever is scarcer, that is left once the pod is on the node."""
-    least = _WHOLE
-    for name in ("cpu", "memory"):
-        total = node.allocatable.get(name, 0)
-        if total > 0:
-            left = total - node.requested.get(name, 0) - requirements.requests.get(name, 0)
-            least = min(least, max(0, left) * _WHOLE // total)
-    return least
+def _room(node: Node, requests: Mapping[str, int], resources: Sequence[str]) -> float:
+    """The part of the scarcest resource that is left with the pod on the node."""
+    return max(0.0, min(_left(node, name, requests.get(name, 0)) for name in resources))
+
+
+def _left(node: Node, name: str, wanted: int) -> float:
+    """The part of a resource that is left on the node once so much more is requested."""
+    total = node.allocatable.get(name, 0)
+    return (total - node.requested.get(name, 0) - wanted) * _WHOLE / total if total > 0 else _WHOLE

@@ -1,0 +1,16 @@
+"""The option `--policy`: which nodes and devices to prefer. All commands that place pods have it."""
+
+from __future__ import annotations
+
+import click
+
+POLICY_NAMES = ("kubernetes", "pack", "spread")
+
+policy_option = click.option(
+    "--policy",
+    type=click.Choice(POLICY_NAMES),
+    default="kubernetes",
+    show_default=True,
+    help="Nodes and devices to prefer. kubernetes: emptier nodes, first devices that fit. pack: least devices wasted. "
+    "spread: nodes with the most devices free.",
+)
