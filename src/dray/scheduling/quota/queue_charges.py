@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object, is_deleting, key_of
@@ -26,8 +26,7 @@ from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, Member, QueuePolicy
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Charge:
+class Charge(NamedTuple):
     """The amounts that a queue is charged for a pod on a node."""
 
     pod: Pod
@@ -36,9 +35,9 @@ class Charge:
     """The queue; empty if the pod names a queue that does not exist, and is charged nothing."""
     priority: int = 0
     """The priority of the pod in its queue system."""
-    own: Mapping[Asset, int] = field(default_factory=dict)
-    claims: Mapping[ClaimKey, Mapping[Asset, int]] = field(default_factory=dict)
-    assets: Mapping[Asset, int] = field(default_factory=dict)
+    own: Mapping[Asset, int] = {}
+    claims: Mapping[ClaimKey, Mapping[Asset, int]] = {}
+    assets: Mapping[Asset, int] = {}
     """The amounts that the pod holds, including shared claims."""
     kept: KeptFor | None = None
     """The quota that the group of the pod keeps for missing pods."""
@@ -257,27 +256,33 @@ class QueueCharges:
         own = assets(queue, pod, node, policy.amounts(queue, pod, ()))
         resolved = self._claims.resolve(pod.document)
         claims: dict[ClaimKey, Mapping[Asset, int]] = {}
-        held, alone = Counter(own), Counter(own)
-        for entry, claim in [] if isinstance(resolved, Status) else resolved:
+        held = dict(own)
+        for _, claim in [] if isinstance(resolved, Status) else resolved:
             key = key_of(claim)
+            if key in claims:
+                continue
             if users := self._users.get((queue, key)):
                 amounts = self._charges[next(iter(users))].claims[key]
             else:
                 amounts = assets(queue, pod, node, self._costs.of(queue, pod, claim))
-            if key not in claims:
-                held.update(amounts)
             claims[key] = amounts
-            if is_its_own(entry):
-                alone.update(amounts)
-        kept = self._kept_for(queue, pod, alone)
-        is_resolved = not isinstance(resolved, Status)
-        return Charge(pod, node, queue, member.priority, own, claims, held, kept, is_resolved)
+            for asset, amount in amounts.items():
+                held[asset] = held.get(asset, 0) + amount
+        charge = Charge(pod, node, queue, member.priority, own, claims, held, None, not isinstance(resolved, Status))
+        return charge._replace(kept=self._kept_for(charge)) if pod.group is not None else charge
 
-    def _kept_for(self, queue: str, pod: Pod, amounts: Mapping[Asset, int]) -> KeptFor | None:
+    def _kept_for(self, charge: Charge) -> KeptFor | None:
         """Returns the quota that the group of a pod keeps for each missing pod, which is what this pod has by itself;
         None if the group keeps no quota."""
-        group = self._groups.of(pod) if self._groups is not None and pod.group is not None else None
-        return KeptFor(queue, group.key, group.kept, amounts) if group is not None and group.kept else None
+        group = self._groups.of(charge.pod) if self._groups is not None else None
+        if group is None or not group.kept:
+            return None
+        resolved = self._claims.resolve(charge.pod.document)
+        alone = Counter(charge.own)
+        for entry, claim in [] if isinstance(resolved, Status) else resolved:
+            if is_its_own(entry):
+                alone.update(charge.claims[key_of(claim)])
+        return KeptFor(charge.queue, group.key, group.kept, alone)
 
     def _file(self, charge: Charge) -> None:
         self._charges[charge.pod.uid] = charge
