@@ -1,7 +1,7 @@
-"""Carries out a decision: claims, then what the pod's status says of them, then the binding.
+"""Binder: carries out a decision. It writes the claims, then the status of the pod, then the binding.
 
-How it ended is told to the scheduler before anything else is decided that could depend on it. What was written is
-taken back where the pod is not bound in the end, so far as that can be done.
+The scheduler is told the result before the next decision that could depend on it. If the pod is not bound in the end,
+the writes are taken back as far as possible.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class NotReady(ClientError):
 
 
 class PodGone(ClientError):
-    """Nobody waits for the devices any more."""
+    """Raised if the pod was deleted while it waited for its devices."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """One decision, and how far it is."""
+    """A decision that is being written, and the writes that are done."""
 
     action: Bind
     transaction: Transaction | None
     written: list[tuple[Object, str]] = field(default_factory=list)
-    """Claims, and the uid of whom each was reserved for."""
+    """The written claims, each with the uid of the consumer that it was reserved for."""
     special: Object | None = None
 
     @property
@@ -60,7 +60,7 @@ class _Work:
 
 
 class Binder:
-    """Without an intent log it must be the only one that gives devices away."""
+    """Carries out decisions. Without an intent log, no other scheduler may allocate devices at the same time."""
 
     def __init__(
         self,
@@ -84,7 +84,8 @@ class Binder:
         self._throttled = ThrottledLog(_logger)
 
     async def bind(self, action: Bind, transaction: Transaction | None) -> bool:
-        """Whether the pod is on its node now; `transaction` is what the intent log gave when it was decided."""
+        """Binds a pod; returns whether it is on its node now. `transaction` is the one of the intent log for the
+        decision."""
         work = _Work(action, transaction)
         try:
             await self._write_claims(work)
@@ -103,8 +104,9 @@ class Binder:
         return self._scheduler.state.queues.charged(action.pod)
 
     async def bind_group(self, binds: Sequence[Bind], transactions: Sequence[Transaction | None]) -> bool:
-        """Whether all pods are on their nodes now. Unless all that comes before is written, none is bound, and what was
-        written is taken back. Once one is bound the others keep their devices, and are bound as soon as they can be."""
+        """Binds the pods of a group; returns whether all are on their nodes now. If a write before the bindings fails,
+        no pod is bound and the writes are taken back. Once a pod is bound, the others keep their devices and are bound
+        later."""
         works = [_Work(action, one) for action, one in zip(binds, transactions, strict=True)]
         try:
             await _all([self._write_claims(each, with_devices=True) for each in works], _GROUP_AT_ONCE)
@@ -127,7 +129,8 @@ class Binder:
         return not failed
 
     async def _bind_member(self, work: _Work) -> None:
-        """Raises ClientError, and then the others decide on what becomes of it."""
+        """Binds one pod of a group. Raises ClientError; the caller handles it after all pods of the group were
+        tried."""
         try:
             await self._pods.bind(work.action.pod, work.action.node, self._queues_of(work.action))
         except ClientError:
@@ -138,7 +141,8 @@ class Binder:
         self._succeed(work)
 
     async def _reserve(self, works: Sequence[_Work]) -> None:
-        """Claims that several pods of a group share, or that had devices before: one reservation after the other."""
+        """Reserves claims that are not allocated by these writes. Pods that share a claim are added one after the
+        other."""
         by_claim: dict[Key, list[tuple[_Work, ClaimWrite]]] = {}
         for work in works:
             for write in work.action.writes:
@@ -152,7 +156,7 @@ class Binder:
         await _all([reserve(key, writes) for key, writes in by_claim.items()])
 
     async def _write_rest(self, work: _Work) -> None:
-        """What follows the claims, up to the binding."""
+        """Writes what follows the claims: the status of the pod and its volumes. Then waits until devices are ready."""
         action, queue = work.action, self._scheduler.queue
         await self._write_pod(work)
         if action.volumes:
@@ -161,8 +165,8 @@ class Binder:
         await self._ready(work)
 
     async def _fail(self, work: _Work, error: ClientError, *, whole: bool = False, started: bool = False) -> None:
-        """With `whole` no pod of its group is bound: the group gives its claims back too. With `started` others are: it
-        keeps what it has for as long as it is tried."""
+        """Handles a failed write. With `whole` no pod of the group is bound, and the claims of the group are released
+        too. With `started` other pods of the group are bound, and the pod keeps its claims while it is tried again."""
         action, pod = work.action, work.action.pod
         self._complain(pod, f"is not bound to {action.node}", error)
         self._leave_out(error)
@@ -193,7 +197,7 @@ class Binder:
             self._throttled.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
 
     def _leave_out(self, error: ClientError) -> None:
-        """What the server has no place for is not decided again."""
+        """Disables extended resources if the server does not keep the fields for them."""
         if isinstance(error, NotKept) and _EXTENDED in error.field:
             _logger.warning("devices serve no extended resources from now on: %s", error)
             self._scheduler.leave_out_extended()
@@ -213,9 +217,9 @@ class Binder:
             self._log.finish(work.transaction)
 
     async def _write_claims(self, work: _Work, *, with_devices: bool = False) -> None:
-        """All are made ready before the first is written: with an intent log, their devices are entered in between.
+        """Writes the claims. All are prepared before the first is written, and entered in the intent log in between.
 
-        With `with_devices` only those that get some now.
+        With `with_devices` only claims are written that are allocated now.
         """
         shared = self._log is not None and work.transaction is not None
         writes = [each for each in work.action.writes if each.allocation is not None or not with_devices]
@@ -253,7 +257,7 @@ class Binder:
         if action.node_allocatable:
             status[_NODE_ALLOCATABLE] = list(action.node_allocatable)
         elif status_of(action.pod.document).get(_NODE_ALLOCATABLE):
-            # Of an attempt that failed.
+            # The entry of an attempt that failed is removed.
             status[_NODE_ALLOCATABLE] = None
         if status:
             kept = await self._pods.patch_status(action.pod, status)
@@ -290,9 +294,9 @@ class Binder:
             raise NotReady(self._scheduler.binding_problem(claims, self._now()))
 
     async def _take_back(self, work: _Work, *, keeping: bool, whole: bool) -> None:
-        """What was given to the pod alone is given back; of claims that others use it is no longer a user.
+        """Removes the pod from the consumers of its claims, and deallocates claims without other consumers.
 
-        Devices that did not get ready are kept: it takes another attempt of the pod to find that they must be let go.
+        With `keeping` claims stay allocated: the next attempt of the pod finds that their devices did not become ready.
         """
         undoing: list[Any] = [
             self._leave_claim(claim, uid, keeping) for claim, uid in work.written if whole or uid == work.action.pod.uid
@@ -301,31 +305,31 @@ class Binder:
             undoing.append(self._discard(work.special))
         for result in await asyncio.gather(*undoing, return_exceptions=True):
             if isinstance(result, ClientError):
-                # The claim controller takes out consumers that do not run, and the next attempt what it finds.
+                # The claim controller removes consumers that do not run, and the next attempt handles the rest.
                 _logger.debug("a claim of Pod %s/%s is left as it is: %s", *work.action.pod.key, result)
             elif result is not None:
                 raise result
 
     async def _discard(self, claim: Object) -> None:
         await self._claims.discard(claim)
-        # A watch that was broken off meanwhile never shows it, nor that it is gone.
+        # A watch that was interrupted meanwhile never shows the claim or its deletion.
         self._scheduler.remove("ResourceClaim", claim, self._now())
 
     async def _leave_claim(self, claim: Object, uid: str, keeping: bool) -> None:
-        # The watch may be late, and the next attempt would take the claim for the pod's.
+        # The watch may be late, and the next attempt would assume that the claim is reserved for the pod.
         claim = await self._claims.leave(uid, claim, keeping=keeping)
         self._scheduler.put("ResourceClaim", claim, self._now())
 
 
 async def _all(writes: list[Any], at_once: int = _AT_ONCE) -> None:
-    """All are waited for even if one fails, so that what was written is known."""
+    """Awaits all writes, even if one fails, so that it is known what was written. Raises the first error."""
     if len(writes) == 1:
         await writes[0]
         return
     results: list[Any] = []
     begun = 0
     try:
-        # Not all of a pod with very many claims at once: others want to write too.
+        # The number of writes at the same time is limited, so that other pods can write too.
         while begun < len(writes):
             batch = writes[begun : begun + at_once]
             begun += len(batch)
@@ -339,7 +343,7 @@ async def _all(writes: list[Any], at_once: int = _AT_ONCE) -> None:
 
 
 def _conditional(claim: Object) -> list[str]:
-    """The drivers of a claim's devices that have binding conditions."""
+    """Returns the drivers of the claim's devices that have binding conditions."""
     return [result["driver"] for result in results_of(claim) if result.get("bindingConditions")]
 
 

@@ -33,15 +33,15 @@ _TRIES: Final = 6
 
 
 class Lost(ClientError):
-    """Somebody else changed the claim so that the decision no longer holds."""
+    """Raised if another client changed the claim so that the decision is no longer valid."""
 
 
 @dataclass(slots=True)
 class _Tries:
-    """How often a write went wrong so far, and whether it is known that the last one was not done.
+    """The failures of a write so far, and whether it is uncertain that the last one was carried out.
 
-    `refusal` is an answer for good. Even then the claim is looked at: the client may have sent the write several times,
-    and an earlier one may have been done.
+    `refusal` is a final answer. Even then the claim is read again: the client may have sent the write several times,
+    and an earlier one may have succeeded.
     """
 
     conflicts: int = 0
@@ -57,13 +57,13 @@ class ClaimWriter:
         self._retries = retries or Retries()
 
     async def prepare(self, pod: Pod, write: ClaimWrite) -> Object:
-        """The claim, made if it is a special one, with its finalizer if it is to be allocated."""
+        """Returns the claim; creates it if it is a special claim, and adds the finalizer if it is to be allocated."""
         if write.special:
             return await self._create(pod, write.claim)
         return write.claim if write.allocation is None else await self._protected(write.claim, write.allocation)
 
     async def _protected(self, claim: Object, allocation: Object) -> Object:
-        """The claim with its finalizer, without which nobody would see to it that its devices are given back."""
+        """Returns the claim with its finalizer, without which its devices might never be released."""
         for left in reversed(range(_TRIES)):
             metadata = claim["metadata"]
             finalizers = metadata.get("finalizers") or []
@@ -85,10 +85,10 @@ class ClaimWriter:
     async def write(
         self, consumer: Object, claim: Object, allocation: Object | None, *, exactly: bool = False
     ) -> Object:
-        """Reserves the claim, with the allocation if there is one; gives the claim as it is afterwards.
+        """Reserves the claim, and allocates it if there is an allocation; returns the claim after the write.
 
-        Raises Lost or another ClientError only where it is certain that it is not written. With `exactly` it is written
-        on top of this version of the claim or not at all.
+        Raises Lost or another ClientError only if it is certain that nothing was written. With `exactly` the claim is
+        written only if it still has this version.
         """
         tries = _Tries()
         while True:
@@ -103,13 +103,13 @@ class ClaimWriter:
             _check(claim, fresh, allocation)
             if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
                 raise Lost(f"claim {_title(claim)} got changed in the meantime")
-            # Whoever changed it may have taken the finalizer off.
+            # The other client may have removed the finalizer.
             claim = fresh if allocation is None else await self._protected(fresh, allocation)
             if tries.uncertain:
                 await self._retries.pause(tries.failures)
 
     async def _try(self, claim: Object, tries: _Tries) -> Object | None:
-        """The claim with the status written; None where it may be tried again, after a look at how it is now."""
+        """Returns the claim after the write; None if the write failed and the caller has to read the claim."""
         tries.uncertain = False
         try:
             return await self._client.update_status(CLAIMS, claim)
@@ -134,7 +134,7 @@ class ClaimWriter:
         return {**claim, "metadata": _unowned(claim["metadata"]), "status": status}
 
     async def _read(self, claim: Object) -> Object:
-        """As it is now; raises Lost where it is gone. However long it takes to get an answer."""
+        """Reads the claim, and retries until the server answers. Raises Lost if the claim was deleted."""
         metadata, failures = claim["metadata"], 0
         while True:
             try:
@@ -151,7 +151,7 @@ class ClaimWriter:
             await self._retries.pause(failures)
 
     async def _create(self, pod: Pod, claim: Object) -> Object:
-        """A claim for extended resources, which belongs to the pod."""
+        """Creates a claim for extended resources, which the pod owns."""
         namespace, name = pod.key
         owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod.uid, "controller": True}
         body: Object = {
@@ -167,12 +167,12 @@ class ClaimWriter:
         return await self._client.create(CLAIMS, body)
 
     async def leave(self, uid: str, claim: Object, *, keeping: bool = False) -> Object:
-        """The pod or group of that uid is no user of the claim any more; the last one gives its devices back. Gives the
-        claim as it is afterwards.
+        """Removes a pod or group from the consumers of the claim; without other consumers the claim is deallocated.
+        Returns the claim after the write.
 
-        In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
-        With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it. Whether it was
-        written is found out: the next attempt must not count on a claim that the pod no longer has.
+        Both are one write, as in the claim controller: no controller handles an allocated claim without consumers. With
+        `keeping` the claim stays allocated; the next attempt of the pod handles it. The method returns only when it is
+        certain that the write is done, since the next attempt relies on it.
         """
         tries = _Tries()
         while (status := _left(uid, claim, keeping)) is not None:
@@ -187,11 +187,11 @@ class ClaimWriter:
         return claim
 
     async def release(self, claim: Object) -> Object:
-        """Gives the claim's devices back, if it is still as it was; gives the claim as it is afterwards."""
+        """Deallocates the claim if it still has this version; returns the claim after the write."""
         return await self._client.update_status(CLAIMS, {**claim, "status": _without_devices(claim["status"])})
 
     async def discard(self, claim: Object) -> None:
-        """Deletes a claim that was made for extended resources; it may be gone already."""
+        """Deletes a claim for extended resources, which may be deleted already."""
         metadata = claim["metadata"]
         name, namespace = metadata["name"], metadata["namespace"]
         finalizers = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
@@ -205,14 +205,14 @@ class ClaimWriter:
 
 
 def _unowned(metadata: Object) -> Object:
-    """Who owns which field is for the server to say, and long."""
+    """Returns the metadata without managedFields, which the server maintains."""
     kept = dict(metadata)
     kept.pop("managedFields", None)
     return kept
 
 
 def _left(uid: str, claim: Object, keeping: bool) -> Object | None:
-    """The claim's status without that user; None where it is none."""
+    """Returns the status of the claim without the consumer; None if the claim is not reserved for it."""
     status = dict(status_of(claim))
     users = status.get("reservedFor") or []
     status["reservedFor"] = [each for each in users if each.get("uid") != uid]
@@ -222,7 +222,7 @@ def _left(uid: str, claim: Object, keeping: bool) -> Object | None:
 
 
 def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
-    """Whether what was decided about a claim can still be written to it; raises Lost."""
+    """Raises Lost if the decision about a claim cannot be written any more."""
     if fresh["metadata"].get("deletionTimestamp"):
         raise _deleted(claim)
     known, found = allocation_of(claim), allocation_of(fresh)
@@ -233,7 +233,7 @@ def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
 
 
 def _is_written(claim: Object, consumer: Object, allocation: Object | None) -> bool:
-    """Whether an earlier try succeeded after all."""
+    """Whether the claim has the reservation and allocation already, from an earlier write."""
     if not any(each.get("uid") == consumer["uid"] for each in reserved_for(claim)):
         return False
     found = allocation_of(claim)

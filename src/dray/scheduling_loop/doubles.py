@@ -1,8 +1,9 @@
-"""Devices that two claims hold, each for itself alone: reported by an event about each claim, a metric and the log.
+"""Doubles: reports devices that are allocated to two claims exclusively, by events about the claims, a metric and the
+log.
 
-Nobody who knows of the other gives a device away twice; a second scheduler that shares no intent log does. Shares of a
-device and admin access are no such case, nor is what was only decided or noted. What a watch shows in between two
-events may look like one, so a device is looked at again a moment later.
+This happens only if another scheduler allocates devices without the same intent log. Shares of a device and admin
+access do not count, and neither do decisions that are not written. Between two watch events a device may seem to be
+allocated twice, so it is checked again a moment later.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ class Doubles:
         self._throttled = ThrottledLog(_logger)
         self._suspects: set[DeviceID] = set()
         self._reported: dict[DeviceID, frozenset[str]] = {}
-        """By device the uids of the claims that hold it."""
+        """The uids of the claims that hold a device which was reported, by device."""
         self._changed = asyncio.Event()
         self._follows = False
         metrics.held_twice.set_function(lambda: len(self._reported))
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Checks devices until it is cancelled."""
         if not self._follows:
             self._follows = True
             self._claims.add_handler(self._look)
@@ -86,5 +87,5 @@ class Doubles:
 
 
 def _devices(claim: Object) -> Iterable[DeviceID]:
-    """What it holds, for itself or a share of."""
+    """Returns the devices that the claim holds, exclusively or as shares."""
     return [device_of(each) for each in results_of(claim) if not each.get("adminAccess")]

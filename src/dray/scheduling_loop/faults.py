@@ -1,7 +1,7 @@
-"""Errors of the scheduler that nobody expected: logged with where they came from once for each cause, and counted.
+"""Faults: counts unexpected errors of the scheduler, and logs each cause once with its traceback.
 
-Each concerns one object. Objects of a watch that cannot be taken in are left out, and an event about them says so.
-Plugins of users have metrics of their own, and are named where they are switched off.
+Each error concerns one object. Objects that the scheduler cannot read are left out, and an event reports that. Faults
+of users' plugins have metrics of their own, and the log names plugins that are switched off.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Faults:
         self._causes: set[tuple[str, str, int]] = set()
 
     def report(self, what: str, error: Exception) -> None:
-        """`what` was being done when it came up."""
+        """Reports an error; `what` describes what was being done."""
         self._counter.inc()
         cause = _cause(error)
         if cause in self._causes:
@@ -44,7 +44,7 @@ class Faults:
         _logger.error("%s failed; everything else goes on", what, exc_info=error)
 
     def set_aside(self, resource: KindVersion | ServedResource, change: Change, error: Exception) -> None:
-        """The scheduler cannot take in what changed."""
+        """Reports an object that the scheduler cannot read."""
         namespace, name = change.key
         what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
         if isinstance(error, NodeSelectorError):
@@ -58,7 +58,7 @@ class Faults:
 
 
 def _cause(error: Exception) -> tuple[str, str, int]:
-    """What was raised, and where."""
+    """Returns the type of the error, and the file and line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -107,7 +107,7 @@ class PluginReports:
             self._throttled.warning(cause, "plugin %s: %s %s", fault.plugin, fault.method, fault.text)
 
     def problems(self) -> dict[str, str]:
-        """By plugin, why it is not used; empty where it is."""
+        """Returns why each plugin is not used, by name of the plugin; an empty text if it is used."""
         found = {each.name: f"cannot be used: {each.why}" for each in self._unloaded}
         return found | {each.name: f"switched off: {each.off}" if each.off else "" for each in self._plugins}
 

@@ -1,4 +1,4 @@
-"""From watches to the scheduler: every change of the kinds that each server has, as it comes."""
+"""Feed: passes every change of the kinds that every server has to the scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def feed(
     wake: Callable[[], None],
     set_aside: SetAside,
 ) -> None:
-    """`wake` is called after each change; `set_aside` is told of what could not be taken in."""
+    """Adds the handlers. `wake` is called after each change, `set_aside` with changes that the scheduler cannot
+    read."""
 
     def taking(resource: KindVersion) -> Callable[[Change], None]:
         def take(change: Change) -> None:
@@ -54,7 +55,8 @@ def feed(
 
 
 def _forget_unseen(scheduler: Scheduler, claims: Informer, now: float) -> None:
-    """Claims that were known from answers only, and deleted before a watch or a list ever showed them."""
+    """Removes claims that were known only from answers to writes, and were deleted before a watch or list showed
+    them."""
     for claim in list(scheduler.state.claims.all()):
         metadata = claim["metadata"]
         unseen = claims.cache.get(metadata["name"], namespace=metadata["namespace"]) is None

@@ -64,7 +64,7 @@ _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 
 @dataclass(slots=True)
 class Transaction:
-    """What was known of the pools when a decision was made, and the intents that came of it."""
+    """The epochs of the pools when a decision was made, and the intents of the decision."""
 
     epochs: dict[PoolKey, int]
     intents: list[tuple[PoolKey, Intent]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class _Held:
 
 
 class IntentLog:
-    """`claims` is the informer that the scheduler's state follows; `identity` is another one each time."""
+    """The intent log. `claims` is the informer of the scheduler's state; `identity` must be new each time."""
 
     def __init__(
         self,
@@ -116,7 +116,8 @@ class IntentLog:
         claims.add_handler(self._claim_changed)
 
     async def run(self) -> None:
-        """Until it is cancelled: follows the records, withdraws what was not carried out, ends what the dead left."""
+        """Follows the records until it is cancelled. Withdraws own intents that were not carried out, and ends intents
+        of schedulers that died."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
             await self._informer.synced()
@@ -133,7 +134,7 @@ class IntentLog:
     # Entering
 
     def begin(self, action: Bind) -> Transaction:
-        """To be taken when the decision is made, before anything else can happen."""
+        """Begins a transaction. It must be called right after the decision, before any other event is handled."""
         position = number(self._claims.resource_version or "0")
         epochs = {}
         for write in action.writes:
@@ -144,7 +145,7 @@ class IntentLog:
         return Transaction(epochs)
 
     async def enter(self, transaction: Transaction, allocations: Iterable[tuple[Object, Object]]) -> None:
-        """Makes it known that the claims, as they are now, may come to hold devices; raises Lost or ClientError."""
+        """Enters the intents to allocate the claims in their current versions. Raises Lost or ClientError."""
         intents: dict[PoolKey, list[Intent]] = {}
         for claim, allocation in allocations:
             for pool, results in _by_pool(allocation).items():
@@ -158,7 +159,7 @@ class IntentLog:
                 await self._write(record, intents[pool])
 
     def finish(self, transaction: Transaction) -> None:
-        """The decision is carried out, or will not be."""
+        """Ends a transaction, after the decision was carried out or failed."""
         for pool, intent in transaction.intents:
             self._active.discard(intent.id)
             if not self._is_over(intent):

@@ -55,12 +55,12 @@ from dray.scheduling_loop.queue_systems.systems import SYSTEMS
 from dray.scheduling_loop.searching import Searcher
 
 _MOST_WRITES: Final = 128
-# Decisions in a row before others in the process get a turn.
+# The number of consecutive decisions before other tasks of the process run.
 _IN_A_ROW: Final = 8
-# A decision of so many seconds counts for all of these.
+# A decision that takes at least so many seconds counts as that many decisions.
 _LONG: Final = 0.005
 _LAST_SECONDS: Final = 5.0
-# A clock that is off by so many seconds was set, rather than adjusted.
+# A clock that differs by at least so many seconds was set, not adjusted.
 _JUMP: Final = 5.0
 _GATES: Final = {native.KIND: "GenericWorkload", native.COMPOSITE: "CompositePodGroup"}
 _logger = logging.getLogger("dray.scheduler")
@@ -68,8 +68,8 @@ _logger = logging.getLogger("dray.scheduler")
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """For schedulers that work at the same time: where they note what they are about to give away, and under what name
-    this one does, which must be another one each time it is started."""
+    """Options for several schedulers that work at the same time: the namespace of their intent log, and the identity of
+    this scheduler, which must be new each time it is started."""
 
     namespace: str
     identity: str
@@ -81,7 +81,7 @@ class _Running(Protocol):
 
 
 class SchedulerLoop:
-    """Without `sharing` it must be the only one that gives devices away."""
+    """The loop around the scheduler. Without `sharing`, no other scheduler may allocate devices at the same time."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SchedulerLoop:
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
         self._saying: dict[str, asyncio.Task[None]] = {}
-        """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
+        """The tasks that write why pods wait, by pod uid. The next write about a pod waits for its task."""
         self._prepared = False
         feed(self.scheduler, informers, self.now, self._wake.set, self._faults.set_aside)
         self._follow_optional_kinds(client, informers, events)
@@ -158,7 +158,7 @@ class SchedulerLoop:
         return self._kinds.troubles()
 
     async def prepare(self) -> None:
-        """Returns when all is known that it decides by, which may be never for want of a right. It is done once."""
+        """Returns when all objects are known that decisions depend on; never, if a permission is missing. Runs once."""
         if self._prepared:
             return
         await self._kinds.start()
@@ -169,7 +169,7 @@ class SchedulerLoop:
         self._prepared = True
 
     async def run(self) -> None:
-        """Until it is cancelled; what is being written then is finished first, for a moment."""
+        """Runs until it is cancelled. Writes in progress are then finished, within a time limit."""
         await self.prepare()
         beside: list[_Running] = [
             self._kinds,
@@ -178,7 +178,7 @@ class SchedulerLoop:
             *self._queue_systems,
             *([self._log] if self._log else []),
         ]
-        # One of them that fails ends all, and whoever runs this starts it again.
+        # If one of the tasks fails, all end, and the caller starts the loop again.
         async with asyncio.TaskGroup() as tasks:
             for each in beside:
                 tasks.create_task(each.run())
@@ -228,7 +228,8 @@ class SchedulerLoop:
                 await asyncio.sleep(0)
 
     def _follow_clock(self, differs: float, offset: float) -> float:
-        """Notices that the time of day was set; `differs` is by how much it differs from that of the loop now."""
+        """Tells the scheduler if the clock was set; `differs` is the difference between time of day and time of the
+        loop."""
         if abs(differs - offset) < _JUMP:
             return offset
         _logger.warning("the clock was set by %+.0f s", differs - offset)
@@ -236,7 +237,7 @@ class SchedulerLoop:
         return differs
 
     async def _pause(self) -> None:
-        """Until something happens or becomes due."""
+        """Waits for the next event, or until something is due."""
         due = self.scheduler.due()
         try:
             async with asyncio.timeout(max(0.0, due - self.now()) if due is not None else None):
@@ -324,7 +325,7 @@ class SchedulerLoop:
             self.scheduler.refusal_failed(action, self.now())
 
     async def _explain(self, pod: Pod, action: Refuse) -> None:
-        """Writes to the pod why it waits, and the node that it is to go to."""
+        """Writes to the pod why it waits, and its nominated node."""
         place = action.preemption.places.get(pod.uid) if action.preemption is not None else None
         if action.news:
             self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
@@ -332,7 +333,7 @@ class SchedulerLoop:
             await self._pods.explain(pod, action.reason, action.message, place.node if place is not None else "")
 
     async def _stop(self, pod: Pod, queue: str) -> None:
-        """A pod has to go since its queue is stopped."""
+        """Evicts a pod because its queue is stopped."""
         await self._pods.evict(pod, stopped=queue)
         self._events.normal(reference(pod.document), "Stopped", f"{queue} is stopped and drained", action="Evicting")
         await self._group_writer.disrupted((pod,), f"{queue.split()[0]}Stopped", f"{queue} is stopped and drained")
@@ -342,7 +343,7 @@ class SchedulerLoop:
         victims, queues = preemption.victims, self.scheduler.state.queues
         self.metrics.preemptions.inc()
         self.metrics.victims.observe(len(victims))
-        # Before the first pod is gone: then its queue is not known any more.
+        # The reasons are found before the evictions, since the queue of a deleted pod is not known.
         reasons = [preemption_reason(queues, preemptor, each, reclaims=preemption.reclaims) for each in victims]
         for victim, reason in zip(victims, reasons, strict=True):
             await self._pods.evict(victim, reason)
@@ -356,7 +357,7 @@ class SchedulerLoop:
 
 
 def _preemptor(action: Refuse, preemption: Preemption) -> str:
-    """The title of the pods that others are evicted for."""
+    """Returns the title of the pod or group that others are evicted for."""
     if action.group is not None:
         return f"{action.group.key.kind} {action.group.key.title}"
     return f"pod {'/'.join(action.pod.key)} on node {preemption.places[action.pod.uid].node}"
@@ -369,7 +370,7 @@ def _binds(action: Action) -> tuple[Bind, ...]:
 
 
 def _pods(action: Action) -> tuple[Pod, ...]:
-    """All pods that it is about."""
+    """Returns all pods of the action."""
     if isinstance(action, BindGroup):
         return tuple(each.pod for each in action.binds)
     return action.pods if isinstance(action, Refuse) else (action.pod,)

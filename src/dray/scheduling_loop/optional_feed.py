@@ -248,5 +248,5 @@ class OptionalFeed:
 
 
 def _words(document: Object) -> object:
-    """What is said by an object, without its status."""
+    """Returns the parts of an object that matter here: spec, value and annotations."""
     return document.get("spec"), document.get("value"), annotations_of(document)

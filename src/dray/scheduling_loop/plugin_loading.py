@@ -55,7 +55,7 @@ def load(asked: Iterable[str], watchdog: Watchdog) -> LoadedPlugins:
 
 
 def _wanted(asked: tuple[str, ...]) -> dict[str, Callable[[], Any]]:
-    """By what stands for them in reports, how each is found."""
+    """Returns functions that find the plugins to load, by the names of the plugins in reports."""
     offered = {each.name: each for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
     off = {each[1:] for each in asked if each.startswith("-")}
     found: dict[str, Callable[[], Any]] = {

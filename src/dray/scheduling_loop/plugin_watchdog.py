@@ -37,12 +37,12 @@ _QUIET_TICKS: Final = 20
 class PluginWatchdog:
     def __init__(self) -> None:
         self._budget: Budget | None = None
-        """Of the plugin that is being asked."""
+        """The budget of the plugin that is being called; None between calls."""
         self._armed = False
         self._quiet = 0
         self._computed = 0.0
         self._before: Any = None
-        """What handled the signal before."""
+        """The signal handler that was set before."""
 
     def call(self, budget: Budget, function: Callable[..., Any], *args: Any) -> Any:
         self._budget = budget
@@ -54,7 +54,7 @@ class PluginWatchdog:
             self._budget = None
 
     def close(self) -> None:
-        """The signal is free for others again."""
+        """Stops the timer and restores the former signal handler."""
         self._stop()
         if self._before is not None:
             signal.signal(signal.SIGALRM, self._before)

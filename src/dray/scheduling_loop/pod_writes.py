@@ -1,4 +1,4 @@
-"""What is written to pods: the binding, why one waits, and the removal of those that make room."""
+"""PodWriter: writes to pods: bindings, the reasons why pods wait, and evictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dray.scheduling_loop.feed import PODS
 
 
 class Elsewhere(ClientError):
-    """Somebody else bound the pod, to another node."""
+    """Raised if another client bound the pod to another node."""
 
 
 class PodWriter:
@@ -30,9 +30,9 @@ class PodWriter:
         self._retries = retries or Retries()
 
     async def bind(self, pod: Pod, node: str, queues: Mapping[str, str] | None = None) -> None:
-        """Binds the pod; `queues` are those that it is charged to, which an annotation says from then on.
+        """Binds the pod; `queues` are the queues that it is charged to, which are recorded in an annotation.
 
-        Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another.
+        Raises ClientError only if it is certain that the pod is not on the node; Elsewhere if it is on another node.
         """
         body = _binding(pod, node, queues or {})
         failures, uncertain = 0, False
@@ -42,11 +42,11 @@ class PodWriter:
                 await self._client.create(PODS, body, namespace=pod.key[0], name=pod.key[1], subresource="binding")
                 return
             except ApiError as error:
-                # "Not now" is no answer to what was asked before.
+                # Too many requests: this does not tell whether an earlier write was carried out.
                 refusal, uncertain = error, error.is_server_fault or (uncertain and error.is_too_many_requests)
             except (ConnectionFailed, Garbled) as error:
                 refusal, uncertain = error, True
-            # The answer may have been lost, and a repetition refused since the first time did it.
+            # The answer may have been lost, and a repeated write refused because the first one succeeded.
             found = await self._place(pod)
             if found == node:
                 return
@@ -58,7 +58,7 @@ class PodWriter:
             await self._retries.pause(failures)
 
     async def _place(self, pod: Pod) -> str | None:
-        """The node it is on, if any; None where it is gone. However long it takes to get an answer."""
+        """Reads the node of the pod, and retries until the server answers. Returns None if the pod was deleted."""
         failures = 0
         while True:
             try:
@@ -76,7 +76,7 @@ class PodWriter:
             await self._retries.pause(failures)
 
     async def explain(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
-        """Says in the pod's status why it is not on a node yet."""
+        """Writes to the pod's status why it is not scheduled, and its nominated node, if any."""
         known = condition_of(pod.document, "PodScheduled") or {}
         status: dict[str, Any] = {}
         wanted = {"status": "False", "reason": reason, "message": message, **_observed(pod)}
@@ -91,7 +91,7 @@ class PodWriter:
             await self.patch_status(pod, status)
 
     async def evict(self, victim: Pod, reason: str = "", *, stopped: str = "") -> None:
-        """Evicts the pod for the given reason, or because its queue is stopped, which is named.
+        """Evicts the pod for the given reason, or because its queue `stopped` is stopped.
 
         Without a reason the message is that of kube-scheduler.
         """
@@ -110,7 +110,7 @@ class PodWriter:
         except NotFound:
             pass
         except Conflict:
-            # Replaced by another of its name; but it may also be a race with somebody's write.
+            # The pod was replaced by another of its name, or another client changed it at the same time.
             if await self._place(victim) is not None:
                 raise
 
@@ -123,7 +123,7 @@ def _binding(pod: Pod, node: str, queues: Mapping[str, str]) -> Object:
     if queues:
         metadata["annotations"] = {pod_queues.RECORD: pod_queues.record(pod.document, queues)}
     elif pod_queues.RECORD in pod.annotations:
-        # Whatever somebody wrote there is not true.
+        # The pod is in no queue: a record that a user wrote is removed.
         metadata["annotations"] = {pod_queues.RECORD: ""}
     return {
         "apiVersion": "v1",
@@ -134,6 +134,6 @@ def _binding(pod: Pod, node: str, queues: Mapping[str, str]) -> Object:
 
 
 def _observed(pod: Pod) -> Object:
-    """Which generation of the pod a condition is about."""
+    """Returns the observedGeneration of a condition of the pod."""
     generation = pod.document["metadata"].get("generation")
     return {"observedGeneration": generation} if generation else {}

@@ -40,16 +40,16 @@ _logger = logging.getLogger("dray.scheduler")
 
 
 class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """That a writer may write these devices into a claim, on top of one version of it."""
+    """The intent of a writer to write an allocation of these devices into one version of a claim."""
 
     id: str
-    """No other intent has it."""
+    """A unique id."""
     writer: str
     uid: str
     namespace: str
     name: str
     base: str
-    """The claim's resource version. Once it has another, this can no longer be written."""
+    """The resource version of the claim. Once the claim has another version, the intent cannot be carried out."""
     results: list[dict[str, Any]]
 
     @property
@@ -58,7 +58,7 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def hold(self) -> Key:
-        """Under which its devices are held; no claim has such a key."""
+        """The key under which the devices of the intent are held; no claim has such a key."""
         return "", f"intent/{self.id}"
 
 
@@ -67,17 +67,17 @@ _decode = msgspec.json.Decoder(list[Intent]).decode
 
 @dataclass(slots=True)
 class PoolIntents:
-    """The intents of one pool, with the version they were read at."""
+    """The intents of one pool, with the version of the record from which they were read."""
 
     pool: PoolKey
     version: str = ""
-    """Empty while there is none."""
+    """The resource version of the record; empty if there is no record."""
     seen: int = 0
-    """Whoever gives devices away must know the claims up to this resource version: intents that were carried out by
-    then are no longer listed."""
+    """A scheduler that allocates devices of the pool must know the claims up to this resource version: intents that
+    were carried out by then are no longer listed."""
     intents: tuple[Intent, ...] = ()
     epoch: int = 0
-    """Changes whenever somebody else changed the record."""
+    """Incremented when another scheduler changed the record."""
     serial: int = 0
     unreadable_since: float | None = None
     """The time at which the record was found to be unreadable. Until it is written anew, no device of the pool is given
@@ -103,17 +103,17 @@ class PoolIntents:
         }
 
     def written(self, writer: str) -> str:
-        """Tells our last write from those of others."""
+        """Returns the mark that distinguishes our last write from writes of others."""
         return f"{writer}/{self.serial}"
 
     def take(self, document: Object) -> None:
-        """As somebody else left it."""
+        """Reads the record after another scheduler wrote it."""
         self.version, self.seen, self.intents = read(document)
         self.epoch += 1
         self.unreadable_since = None
 
     def took(self, document: Object) -> None:
-        """As we wrote it."""
+        """Reads the record after our own write."""
         self.version, self.seen, self.intents = read(document)
 
     def spoil(self, version: str, now: float) -> None:

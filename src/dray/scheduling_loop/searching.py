@@ -25,7 +25,7 @@ from dray.scheduling.scheduler import Scheduler
 PROGRAM: Final = "dray.scheduling_loop.search_process"
 _LOOK: Final = 0.25
 _MOST_SECONDS: Final = 120.0
-# Elsewhere these are imported when first needed; here that would be in the middle of a decision.
+# These modules are imported lazily elsewhere; the scheduler imports them at the start, not during a decision.
 _NEEDED: Final = (diagnosis, pruning)
 _logger = logging.getLogger("dray.scheduler")
 
@@ -39,7 +39,7 @@ class Searcher:
         self.limit = THOROUGH
 
     def wake(self) -> None:
-        """There may be something to search."""
+        """Notes that there may be a search to continue."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -55,7 +55,7 @@ class Searcher:
                 self._wake()
 
     async def _search(self, search: FurtherSearch) -> Outcome | None:
-        """None if it was given up, because nobody waits for it."""
+        """Runs a search in a process; returns None if no pod waits for the result any more."""
         options = self._scheduler.options
         question = {
             "snapshot": search.snapshot,

@@ -60,7 +60,7 @@ class Preemption:
 
     victims: tuple[Pod, ...]
     places: Mapping[str, NominatedPlace]
-    """Where the other pods will be, by their uids."""
+    """The places that the other pods will get, by pod uid."""
     reclaims: bool = False
     """Whether victims are evicted to reclaim quota of the other pods' queue, whatever their priority."""
 

@@ -43,7 +43,7 @@ class Topology:
     slices: tuple[tuple[Path, int], ...] = ()
     """Levels with a number of consecutive pods that must be in one domain of the level; coarse levels first."""
     levels: Path = ()
-    """All levels of the topology: pods that do not fit in one domain use few domains. Empty if not needed."""
+    """The levels of the topology: pods that do not fit in one domain use few domains. Empty if not needed."""
     least_free: bool = False
     """Whether domains with the least room are filled first, instead of using few domains."""
     slices_preferred: Path = ()

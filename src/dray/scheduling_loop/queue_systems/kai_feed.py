@@ -48,13 +48,13 @@ class KaiFeed(SystemFeed):
         self._restored = False
 
     async def start(self) -> None:
-        """Returns when it is known what queues had in the past, if there are any."""
+        """Returns when the past usage of queues is known, if there are queues."""
         if not self._restored and self._scheduler.state.queues.is_served(KAI_QUEUE.kind):
             self._restored = True
             await self._restore()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Samples usage and writes statuses until it is cancelled."""
         while True:
             await asyncio.sleep(_STATUS_SECONDS)
             await self.start()
@@ -69,7 +69,7 @@ class KaiFeed(SystemFeed):
                 if self._history is not None and _is_due(self._stored, now, _STORE_SECONDS):
                     await self._store(self._history, now)
 
-    # What queues have and want
+    # Statuses
 
     async def _write_statuses(self) -> None:
         for node in self._queues.shares().all():
@@ -83,7 +83,7 @@ class KaiFeed(SystemFeed):
             except ClientError as error:
                 _logger.debug("Queue %s does not say what its pods have: %s", node.name, error)
 
-    # What they had
+    # Past usage
 
     def _sample(self, history: UsageHistory, now: float) -> None:
         self._sampled = now
@@ -137,7 +137,7 @@ def queue_status(node: ShareNode) -> Object:
 
 
 def amounts_text(amounts: Mapping[str, float]) -> dict[str, str]:
-    """As quantities, all of them."""
+    """Returns the amounts of all resources as quantities."""
     return {name: _quantity(name, round(amounts.get(name, 0.0))) for name in RESOURCES}
 
 

@@ -49,7 +49,7 @@ class KaiGroups(SystemFeed):
         return self._kinds.is_own(kai.GROUP)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Evicts stale gangs until it is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)

@@ -34,7 +34,7 @@ class KueueFeed(SystemFeed):
         self._now = context.now
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Writes statuses, and evicts pods of drained queues, until it is cancelled."""
         while True:
             await asyncio.sleep(_SECONDS)
             if self._all_queues.is_served("ClusterQueue"):

@@ -29,36 +29,36 @@ class FeedContext:
     pods: PodWriter
     now: Callable[[], float]
     wake: Callable[[], None]
-    """Has the scheduler look for something to do."""
+    """Wakes the loop, which asks the scheduler for the next action."""
     stop: Callable[[Pod, str], Awaitable[None]]
-    """Evicts a pod, since the queue of that title is stopped."""
+    """Evicts a pod because its queue, given by its title, is stopped."""
 
 
 class SystemFeed:
-    """Writes what there is to say about objects of a queue system, where no other system does."""
+    """Writes the status of objects of a queue system, if the system itself does not run in the cluster."""
 
     async def start(self) -> None:
-        """Returns when all is known that the scheduler decides by."""
+        """Returns when everything is known that decisions depend on."""
 
     async def run(self) -> None:
         """Runs beside the scheduler until it is cancelled; a feed without such work need not define it."""
 
     async def scheduled(self, pod: Pod) -> None:
-        """Called when a pod of a group has a place, and others of its group that start with it."""
+        """Called when a pod of a group was placed, together with the other pods of its group that start with it."""
 
     async def refused(self, group: Group, action: Refuse) -> None:
-        """Called when a group has no place."""
+        """Called when a group could not be placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSystem:
     api_group: str
-    """Of its queues. Webhooks for it show that the system itself runs in the cluster."""
+    """The API group of the queues. A webhook for this group shows that the system itself runs in the cluster."""
     title: str
     queues: ServedResource
     """The kind that has quota."""
     kinds: Mapping[str, OptionalKind]
-    """All its kinds but those that stand for groups, by the name under which objects are given to the scheduler."""
+    """The kinds of the system except those of groups, by the name under which the scheduler receives objects."""
     queue_kinds: frozenset[str]
     """The kinds that decide on quota."""
     groups: ServedResource
