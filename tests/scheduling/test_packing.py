@@ -5,10 +5,11 @@ from random import Random
 import pytest
 
 from dray.allocation import PACK
+from dray.replay.simulation import Simulation
+from dray.replay.traces import WHOLE, Machine, Task, drawn
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod
-from tests.scheduling.trace import WHOLE, Machine, Task, drawn, played
 
 PACKING = {"policy": PACK}
 
@@ -117,6 +118,6 @@ def test_packing_allocates_more_than_the_default_over_a_mixed_load():
     plain, packed = [], []
     for seed in range(3):
         sequence = drawn(known, 1.3 * WHOLE * sum(machine.gpus for machine in cluster), seed)
-        plain.append(played(cluster, sequence, seed=seed))
-        packed.append(played(cluster, sequence, policy="pack", seed=seed))
+        plain.append(Simulation(cluster, "kubernetes", seed).play(sequence).percent)
+        packed.append(Simulation(cluster, "pack", seed).play(sequence).percent)
     assert sum(packed) > sum(plain), (plain, packed)
