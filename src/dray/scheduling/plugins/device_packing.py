@@ -67,12 +67,13 @@ class DevicePacking(Plugin):
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
         self._position = -1
         self._known: dict[int, FreeDevices] = {}
-        """By node number. A node is scored for many signatures between two changes: this halves the CPU of `pack`."""
+        """The free devices by node number. A node is scored for many signatures between two changes: halves the CPU of
+        `pack`."""
         self._changed: set[int] = set()
         self._usage = ClusterUsage()
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        """A higher score for nodes that waste less."""
+        """Returns a higher score for nodes that waste less."""
         demand = cycle.claims.demand
         wanted = self._takes.get(demand)
         if wanted is None:
@@ -101,7 +102,7 @@ class DevicePacking(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class FreeDevices:
-    """What is free of a node's devices, in thousandths of a device."""
+    """The free and the used parts of a node's devices, in thousandths of a device."""
 
     view: View
     parts: Mapping[int, int]
