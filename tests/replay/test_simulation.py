@@ -47,6 +47,16 @@ def test_in_virtual_time_tasks_wait_until_others_end():
     assert run.allocated == 0
 
 
+def test_time_never_goes_back():
+    tasks = [task(2, created=number, deleted=number + 7) for number in range(30)]
+    run = Simulation(TWO, "pack").play_in_time(tasks)
+    times = [at for at, _ in run.curve]
+    assert times == sorted(times)
+    assert run.placed == 30
+    # Two tasks run at a time, and the last one waits longest: it starts after 14 others of seven seconds.
+    assert max(run.waits["2"]) == pytest.approx(14 * 7 - 29 + 1, abs=1)
+
+
 def test_further_tasks_are_drawn_until_the_load_is_reached():
     tasks = [task(1), task(2)]
     found = drawn(tasks, 6000, seed=1)
@@ -86,3 +96,12 @@ def test_reports_compare_policies():
     found = reports.document(runs, timed=False)
     assert [run["policy"] for run in found["runs"]] == ["kubernetes", "pack"]
     assert "pack: 75.00 %" in reports.plot(runs, timed=False)
+
+
+def test_gpus_draw_full_power_while_a_task_uses_them():
+    idle = 2 * 10 + 2 * 30
+    assert Simulation(TWO, "pack").play([]).watts == idle
+    shares = [task(1, 500, models="T4"), task(1, 500, models="T4")]
+    assert Simulation(TWO, "pack").play(shares).watts == idle + 60
+    run = Simulation(TWO, "pack").play_in_time([task(created=10, deleted=20, models="V100"), task(0, 0, created=30)])
+    assert run.watts == pytest.approx(idle + 270 / 2)

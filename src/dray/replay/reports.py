@@ -24,7 +24,7 @@ def by_policy(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def rows(runs: Sequence[Run], *, timed: bool) -> Iterator[list[str]]:
     """A line of titles, then a line for each policy."""
-    titles = ["POLICY", "RUNS", "ALLOCATED", "DEVIATION", "PLACED", "REFUSED"]
+    titles = ["POLICY", "RUNS", "ALLOCATED", "DEVIATION", "PLACED", "REFUSED", "GPU POWER"]
     yield [*titles, "MEDIAN WAIT", "95 % WAIT"] if timed else titles
     for policy, group in by_policy(runs).items():
         percents = [run.percent for run in group]
@@ -35,6 +35,7 @@ def rows(runs: Sequence[Run], *, timed: bool) -> Iterator[list[str]]:
             f"{stdev(percents):.2f}" if len(group) > 1 else "-",
             f"{mean(run.placed for run in group):.0f}",
             f"{mean(run.refused.total() for run in group):.0f}",
+            f"{mean(run.watts for run in group) / 1000:.1f} kW",
         ]
         if timed:
             median, most = wait_figures([seconds for run in group for waits in run.waits.values() for seconds in waits])
@@ -52,6 +53,7 @@ def _run(run: Run, timed: bool) -> dict[str, Any]:
         "seed": run.seed,
         "allocatedPercent": round(run.percent, 4),
         "requestedPercent": round(100 * run.requested / run.units, 4) if run.units else 0,
+        "watts": round(run.watts),
         "placed": run.placed,
         "refused": run.refused.total(),
         "refusedByGpus": dict(sorted(run.refused.items(), key=lambda item: float(item[0]))),

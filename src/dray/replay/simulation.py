@@ -16,6 +16,8 @@ from typing import Final
 
 from dray.allocation import POLICIES
 from dray.api.objects import Object, status_of
+from dray.api.resource_claims import allocation_results
+from dray.replay.power import GpuKey, Power
 from dray.replay.trace_objects import device_class, machine_objects, task_objects
 from dray.replay.traces import WHOLE, Machine, Task
 from dray.scheduling.core.options import Options
@@ -27,6 +29,10 @@ _POINTS: Final = 200
 
 Progress = Callable[[float], None]
 """Told which part of the tasks has come."""
+
+
+Event = tuple[float, int, str, Task, bool]
+"""The time, a serial number, the name of a task, the task, and whether it comes or ends."""
 
 
 def ignore(part: float) -> None:
@@ -48,6 +54,9 @@ class Run:
     """All at once: requested and allocated units. In virtual time: seconds and allocated units. Units in percent."""
     waits: dict[str, list[float]] = field(default_factory=dict)
     """The seconds that tasks waited, by the number of GPUs that they request; in virtual time."""
+
+    watts: float = 0.0
+    """The power of the GPUs in the end; in virtual time, the mean."""
 
     @property
     def percent(self) -> float:
@@ -78,6 +87,8 @@ class Simulation:
         self._versions = count(1)
         self._objects: dict[tuple[str, str], Object] = {}
         self._now = 0.0
+        self._power = Power(machines)
+        self._gpus: dict[str, list[GpuKey]] = {}
         for document in (device_class(), *(each for machine in machines for each in machine_objects(machine))):
             self._put(document)
 
@@ -96,6 +107,7 @@ class Simulation:
             if number % step == 0 or number + 1 == len(tasks):
                 run.curve.append((100 * run.requested / (run.units or 1), run.percent))
                 progress((number + 1) / len(tasks))
+        run.watts = self._power.watts
         return run
 
     # Virtual time
@@ -105,43 +117,46 @@ class Simulation:
         run, waiting, serial = self.run, dict[str, Task](), count()
         events = [(task.created, next(serial), f"task-{number}", task, True) for number, task in enumerate(tasks)]
         heapify(events)
-        step, come = max(1, len(tasks) // _POINTS), 0
+        step, come, energy = max(1, len(tasks) // _POINTS), 0, 0.0
+        self._now = start = min((task.created for task in tasks), default=0.0)
+        retried: float | None = None
         while events:
-            at, _, name, task, comes = heappop(events)
-            for placed in self._until(at, waiting):
-                self._started(placed, waiting, events, serial)
-            if comes:
-                waiting[name] = task
-                self._create(name, task)
-                run.requested += task.units
+            due = self._scheduler.due()
+            retries = due is not None and due < events[0][0] and due != retried
+            at = max(self._now, due) if due is not None and retries else events[0][0]
+            energy += (at - self._now) * self._power.watts
+            self._now = at
+            if retries:
+                retried = due
+            elif self._happens(heappop(events), waiting):
                 come += 1
                 if come % step == 0 or come == len(tasks):
                     progress(come / len(tasks))
-            else:
-                self._remove(name)
-                run.allocated -= task.units
             for placed in self._decide(waiting):
                 self._started(placed, waiting, events, serial)
             if not events or next(serial) % step == 0:
                 run.curve.append((at, run.percent))
+        run.watts = energy / (self._now - start) if self._now > start else self._power.watts
         run.refused.update(map(size_of, waiting.values()))
         return run
 
-    def _until(self, at: float, waiting: dict[str, Task]) -> Iterable[str]:
-        """Lets the time go on; yields tasks that the scheduler retries and places meanwhile."""
-        while (due := self._scheduler.due()) is not None and due <= at:
-            self._now = max(self._now, due)
-            placed = self._decide(waiting)
-            yield from placed
-            if not placed and self._scheduler.due() == due:
-                break
-        self._now = at
+    def _happens(self, event: Event, waiting: dict[str, Task]) -> bool:
+        """A task comes or ends; returns True if it comes."""
+        _, _, name, task, comes = event
+        if comes:
+            waiting[name] = task
+            self._create(name, task)
+            self.run.requested += task.units
+        else:
+            self._remove(name)
+            self.run.allocated -= task.units
+        return comes
 
     def _started(
         self,
         name: str,
         waiting: dict[str, Task],
-        events: list[tuple[float, int, str, Task, bool]],
+        events: list[Event],
         serial: count[int],
     ) -> None:
         task = waiting.pop(name)
@@ -176,6 +191,9 @@ class Simulation:
             status = {**status_of(claim), "reservedFor": [write.consumer]}
             if write.allocation is not None:
                 status["allocation"] = write.allocation
+                gpus = [(result["pool"], result["device"]) for result in allocation_results(write.allocation)]
+                self._gpus[name] = gpus
+                self._power.use(gpus)
             self._scheduler.written(bind, write, self._stored({**claim, "status": status}), self._now)
         pod = self._objects["Pod", name]
         self._scheduler.bound(bind, self._now)
@@ -193,6 +211,7 @@ class Simulation:
         return stored
 
     def _remove(self, name: str) -> None:
+        self._power.release(self._gpus.pop(name, ()))
         for kind in ("Pod", "ResourceClaim"):
             if (document := self._objects.pop((kind, name), None)) is not None:
                 self._scheduler.remove(kind, document, self._now)
