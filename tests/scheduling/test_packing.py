@@ -121,3 +121,9 @@ def test_packing_allocates_more_than_the_default_over_a_mixed_load():
         plain.append(Simulation(cluster, "kubernetes", seed).play(sequence).percent)
         packed.append(Simulation(cluster, "pack", seed).play(sequence).percent)
     assert sum(packed) > sum(plain), (plain, packed)
+
+
+def test_power_prefers_models_that_draw_little():
+    cluster = [Machine("v", 32_000, 131_072, 2, "V100M32"), Machine("t", 32_000, 131_072, 2, "T4")]
+    task = Task(1000, 1024, 1, WHOLE)
+    assert Simulation(cluster, "pack,power").play([task, task]).watts == 2 * 30 + 2 * 70

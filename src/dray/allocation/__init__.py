@@ -12,7 +12,7 @@ away, `results` writes it down. A rejection carries its `reasons`, which `diagno
 from dray.allocation.allocator import Allocation, Commitment, allocate, commit, confirm, examine
 from dray.allocation.inventory import Inventory
 from dray.allocation.node_resources import ChargeError, NodeCharge, charge
-from dray.allocation.policies import KUBERNETES, PACK, POLICIES, SPREAD, Policy
+from dray.allocation.policies import KUBERNETES, PACK, PACK_POWER, POLICIES, SPREAD, Policy
 from dray.allocation.reasons import Rejection, RejectionKind
 from dray.allocation.results import ShareIds, derived_share_id
 from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
@@ -21,6 +21,7 @@ __all__ = [
     "ATTEMPT",
     "KUBERNETES",
     "PACK",
+    "PACK_POWER",
     "POLICIES",
     "SPREAD",
     "THOROUGH",

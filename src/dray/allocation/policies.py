@@ -88,7 +88,8 @@ class InOrder:
 
 
 class Pack:
-    name = "pack"
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def arranged(self, inventory: Inventory, view: View) -> View:
         waiting = {
@@ -112,9 +113,11 @@ class Pack:
 
 
 KUBERNETES: Final[Policy] = InOrder("kubernetes")
-PACK: Final[Policy] = Pack()
+PACK: Final[Policy] = Pack("pack")
+PACK_POWER: Final[Policy] = Pack("pack,power")
+"""As `pack`; among nodes, those whose devices draw less power are preferred."""
 SPREAD: Final[Policy] = InOrder("spread")
-POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK, SPREAD)}
+POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK, PACK_POWER, SPREAD)}
 
 
 def _fullness(inventory: Inventory, view: View, rank: int) -> int:

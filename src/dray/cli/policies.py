@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-POLICY_NAMES = ("kubernetes", "pack", "spread")
+POLICY_NAMES = ("kubernetes", "pack", "pack,power", "spread")
 
 policy_option = click.option(
     "--policy",
@@ -12,5 +12,6 @@ policy_option = click.option(
     default="kubernetes",
     show_default=True,
     help="Nodes and devices to prefer. kubernetes: emptier nodes, first devices that fit. pack: least devices wasted. "
+    "pack,power: also little power. "
     "spread: nodes with the most devices free.",
 )

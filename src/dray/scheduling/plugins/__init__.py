@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.allocation import KUBERNETES, PACK, SPREAD, Policy
+from dray.allocation import KUBERNETES, PACK, PACK_POWER, SPREAD, Policy
 from dray.scheduling.core.state import State
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.device_packing import OTHER_SCORES, DevicePacking, DeviceSpreading
@@ -64,12 +64,14 @@ def default_plugins(
     ]
     if policy is SPREAD:
         return [*plugins, DeviceSpreading(state)]
-    return [*plugins, DevicePacking(state)] if policy is PACK else plugins
+    if policy in (PACK, PACK_POWER):
+        return [*plugins, DevicePacking(state, power=policy is PACK_POWER)]
+    return plugins
 
 
 def score_weights(plugins: Sequence[Plugin], policy: Policy) -> dict[str, int]:
     """The weights of scores, by the name of the plugin, that are not the plugin's own."""
-    if policy is not PACK:
+    if policy not in (PACK, PACK_POWER):
         return {}
     spreading = {NodeResourcesFit.name, NodeResourcesBalancedAllocation.name}
     weights = {plugin.name: 0 if plugin.name in spreading else OTHER_SCORES * plugin.weight for plugin in plugins}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from dray.allocation import Inventory
@@ -24,6 +24,7 @@ from dray.allocation.views import View
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.cluster.device_demand import DeviceDemand
+from dray.scheduling.cluster.gpu_watts import watts_of
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
 from dray.scheduling.model.node import Node
@@ -36,6 +37,8 @@ _WHOLE: Final = 1000
 _REST: Final = 500
 _STRANDED: Final = 500
 _IMBALANCE: Final = 18
+# For each watt, with `pack,power`.
+_WATT: Final = 100
 # Enough to outweigh an emptier node by cpu and memory.
 _SPREAD: Final = 3
 _NOTHING: Final[Mapping[str, int]] = {}
@@ -62,8 +65,10 @@ class DeviceSpreading(Plugin):
 class DevicePacking(Plugin):
     depends_on = Depends.DEVICES | Depends.PODS
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, power: bool = False) -> None:
+        """With `power`, watts of devices that were idle before count as waste too."""
         self._state = state
+        self._watt = _WATT if power else 0
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
         self._position = -1
         self._known: dict[int, FreeDevices] = {}
@@ -79,7 +84,12 @@ class DevicePacking(Plugin):
         if wanted is None:
             wanted = self._takes[demand] = takes(demand.requests)
         free = self._free(node)
-        return -waste(free, node, cycle.pod.requirements, wanted, self._usage) if free is not None else 0
+        if free is None:
+            return 0
+        points = waste(free, node, cycle.pod.requirements, wanted, self._usage)
+        if self._watt:
+            points += self._watt * free.watts * sum(_placed(free.view, free.parts, take).opened for take in wanted)
+        return -points
 
     def _free(self, node: Node) -> FreeDevices | None:
         log = self._state.touched
@@ -119,6 +129,16 @@ class FreeDevices:
         free = max(0, _WHOLE * (number - view.held.bit_count()) - sum(parts.values()))
         used = {name: number * (_WHOLE - _left(node, name, 0)) for name in _RESOURCES}
         return cls(view, parts, free, _stranded(free, number, _room(node, _NOTHING, _RESOURCES)), used)
+
+    @property
+    def watts(self) -> int:
+        """What a device of the node draws in use beyond what it draws idle."""
+        if not self.view.devices:
+            return 0
+        device = self.view.devices[0]
+        model = (device.published(f"{device.driver}/model") or {}).get("string") or ""
+        idle, used = watts_of(str(model))
+        return used - idle
 
     @property
     def in_use(self) -> int:
@@ -176,9 +196,9 @@ def waste(
     """Points to subtract from the node's score."""
     number, left, rest = len(free.view.devices), free.free, 0
     for take in wanted:
-        taken, unused = _placed(free.view, free.parts, take)
-        left -= taken
-        rest += unused
+        placed = _placed(free.view, free.parts, take)
+        left -= placed.taken
+        rest += placed.rest
     left = max(0, left)
     part = left / number if number else 0
     stranded = _stranded(left, number, _room(node, requirements.requests, _RESOURCES)) - free.stranded
@@ -218,10 +238,19 @@ def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
                 yield rank, _WHOLE
 
 
-def _placed(view: View, parts: Mapping[int, int], take: Take) -> tuple[int, int]:
-    """Returns how much of the node's devices a request takes, and how much is left on the devices that it shares."""
+class Placed(NamedTuple):
+    """What a request takes of a node's devices."""
+
+    taken: int
+    rest: int
+    """What is left on the devices that it shares."""
+    opened: int
+    """The number of devices that were not in use before."""
+
+
+def _placed(view: View, parts: Mapping[int, int], take: Take) -> Placed:
     if not take.amounts:
-        return take.count * _WHOLE, 0
+        return Placed(take.count * _WHOLE, 0, take.count)
     fits = []
     for rank, used in parts.items():
         size = _size(view, rank, take)
@@ -235,7 +264,7 @@ def _placed(view: View, parts: Mapping[int, int], take: Take) -> tuple[int, int]
             (size for rank in range(len(view.devices)) if (size := _size(view, rank, take)) is not None), _WHOLE
         )
         taken, rest = taken + missing * size, rest + missing * (_WHOLE - size)
-    return taken, rest
+    return Placed(taken, rest, missing)
 
 
 def _size(view: View, rank: int, take: Take) -> int | None:
