@@ -206,7 +206,9 @@ WAYS = pytest.mark.parametrize("way", [{}, {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS":
 @WAYS
 async def test_kubectl_exec(machine, way):
     await machine.create(pod("p", IDLE, IDLE))
-    assert (await machine.kubectl("exec", "p", "-c", "c1", "--", "echo", "hello", **way))[:2] == (0, "hello\n")
+    # A pod is Running as soon as one of its containers is.
+    await machine.until("p", lambda found: all(each["ready"] for each in found["status"]["containerStatuses"]))
+    assert await machine.kubectl("exec", "p", "-c", "c1", "--", "echo", "hello", **way) == (0, "hello\n", "")
     code, _, errors = await machine.kubectl("exec", "p", "-c", "c0", "--", "sh", "-c", "exit 5", **way)
     assert (code, errors) == (5, "command terminated with exit code 5\n")
     code, output, _ = await machine.kubectl("exec", "-i", "p", "-c", "c0", "--", "cat", text="a\nb\n" * 50_000, **way)

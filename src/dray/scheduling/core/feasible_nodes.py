@@ -25,7 +25,7 @@ from dray.scheduling.model.status import UNSURE, Status
 _FEWEST_KEPT: Final = 64
 MOST_KEPT: Final = 256
 _MOST_ANSWERS: Final = 64 * 5000
-"""Clusters with fewer than 5,000 nodes keep more signatures: this many answers about nodes take about 60 MB."""
+"""Clusters with fewer than 5,000 nodes keep more signatures, as long as there are no more answers than this."""
 _NO_NODE: Final = Status("", ())
 """The status of numbers that no node has."""
 

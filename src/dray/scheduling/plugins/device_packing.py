@@ -72,8 +72,7 @@ class DevicePacking(Plugin):
         self._takes: WeakKeyDictionary[DeviceDemand, list[Take]] = WeakKeyDictionary()
         self._position = -1
         self._known: dict[int, FreeDevices] = {}
-        """The free devices by node number. A node is scored for many signatures between two changes: halves the CPU of
-        `pack`."""
+        """The free devices by node number. A node is scored for many signatures between two changes."""
         self._changed: set[int] = set()
         self._usage = ClusterUsage()
 
