@@ -669,3 +669,17 @@ def test_a_job_is_stale_where_it_says_so():
     gangs = StaleGangs(core.state)
     assert gangs.overdue(1000.0) == []
     assert [group.key.name for group, _ in gangs.overdue(1011.0)] == ["j"]
+
+
+def test_a_pod_evicts_another_of_its_queue_once_the_queue_above_has_room():
+    """Its own queue is at the limit, which an eviction would help, and so is the queue above, which it would not."""
+    core = cluster(queue("top", "dept", limit=3), queue("a", "top", limit=2), queue("b", "top"))
+    submit(core, "a", "a0")
+    submit(core, "b", "b0", number=2)
+    assert len(bound(core.settle())) == 2
+    submit(core, "a", "a1", number=2, value=10)
+    assert victims(core.settle()) == []
+    core.remove_with_claims("b0")
+    done = core.settle()
+    assert victims(done) == ["a0"]
+    assert bound(done) == {"a1": "n0"}

@@ -74,7 +74,10 @@ class PodAttempt(Attempt):
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
         # If evictions would free the quota, the pod may wait for a change of any node.
         nodes = None if result.lacks_place else NOWHERE
-        wait = replace(wait, nodes=nodes, binding=result.awaits_binding, at=result.retry_at)
+        objects = wait.objects
+        if result.lacks_quota is not None and result.lacks_quota not in objects:
+            objects = (*objects, result.lacks_quota)
+        wait = replace(wait, nodes=nodes, objects=objects, binding=result.awaits_binding, at=result.retry_at)
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(lacks_quota=True))
 
     def _trial(self) -> nullcontext[None]:

@@ -61,10 +61,13 @@ class Reclaimer:
             trial = QuotaTrial(self._state, policy, ask, place, changes)
             trial.hide_ending(related)
             found = evictions.reclaim(trial)
+            # The limit of a queue above may be reached too, which only the end of other pods changes.
+            short = policy.short(ask) if found is None else None
         # Pods with reserved quota may be evicted once they are placed.
         awaits_binding = trial.awaits_binding or self._state.queues.reservations.is_reserved(policy, related)
         if found is None:
-            return EvictionResult(None, awaits_binding, trial.lacks_place)
+            lacks_quota = asked.lacks(short) if short is not None else None
+            return EvictionResult(None, awaits_binding, trial.lacks_place, lacks_quota)
         units, assets = found
         victims = tuple(pod for unit in units for pod in unit.pods)
         quota = ReservedQuota(ask.pod, policy, ask.queue, assets)

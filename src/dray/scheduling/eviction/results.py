@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from dray.scheduling.model.actions import Preemption
+from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.reserved_quota import ReservedQuota
 
 
@@ -18,6 +19,8 @@ class EvictionResult:
     """Whether pods were left out only because they are being bound: the search may find more afterwards."""
     lacks_place: bool = False
     """Whether evictions would free enough quota, but the pods would fit on no node."""
+    lacks_quota: ObjectRef | None = None
+    """The quota that is used up even without the pods that may be evicted; the pods wait for it too."""
     retry_at: float = inf
     """The time when more pods may be evicted than now, if nothing else changes."""
     quota: ReservedQuota | None = None
