@@ -59,6 +59,9 @@ def _of_shortage(rejection: r.Rejection) -> str:
         there = len(request.available) + sum(len(each.devices) for each in request.fallen if _is_passing(each.cause))
         if request.need > there > 0:
             return f"ask for at most {there}, or split the work into several pods"
+        if request.need > 1 and any(isinstance(cause, r.InUse) for cause in causes):
+            # Freed devices would not be enough, or the conclusion would name their claims.
+            return "ask for fewer, or leave out a constraint"
         for cause in reversed(causes):
             if remedy := _of_cause(cause):
                 return remedy
@@ -81,7 +84,7 @@ def _of_cause(cause: r.Cause) -> str:
         case r.NotSelected(source="request"):
             return "change the selector to what there is"
         case r.InUse():
-            return "wait until a device is free, or ask for fewer"
+            return "wait until a device is free"
         case _:
             return ""
 
