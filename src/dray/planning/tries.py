@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dray.api.objects import Object, key_of
 from dray.planning.changes import Change, ChangeError
@@ -39,8 +40,7 @@ class Tries:
             return [self._from_the_beginning(each) for each in changes]
         if self._stage is None:
             self._stage = Stage(self._scene, self._options)
-        stage = self._stage
-        return forked([lambda each=each: self.from_stage(stage, each) for each in changes], seconds)  # type: ignore[misc]
+        return forked([partial(self.from_stage, self._stage, change) for change in changes], seconds)
 
     def _from_the_beginning(self, change: Change) -> Tried | None:
         try:
