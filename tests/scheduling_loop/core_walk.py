@@ -28,6 +28,7 @@ from tests.scheduling_loop.queued_walk import (
     WITH_QUEUES,
     QueuedSteps,
     kai_queues,
+    limits_by_flavor,
     queues,
 )
 from tests.scheduling_loop.soundness import could_run, differences, keep_reserved, kept_off, told
@@ -59,8 +60,7 @@ class CoreWalk(QueuedSteps, Steps, Core):
         self._number = 0
         self._gangs, self._trees = {}, {}
         self.client = self
-        limits = KAI_LIMITS if system == "kai" else LIMITS
-        self.pods = PodChecker(limits, DEVICES, lambda: self.now, self.queue_label)
+        self.pods = self._checker()
         self.devices = Checker([*(s for n in range(NODES) for s in slices_of(f"n{n}")), network()])
         super().__init__(gpus.device_class("share"), gpus.device_class("part"))
         self.now = _BEGINNING
@@ -69,6 +69,17 @@ class CoreWalk(QueuedSteps, Steps, Core):
         for number in range(NODES):
             _run(self._add_node(f"n{number}"))
         self.put(network())
+
+    def _checker(self):
+        if self._system == "flavors":
+            return PodChecker(limits_by_flavor(2), DEVICES, lambda: self.now, flavor_of=self._flavor_of)
+        limits = KAI_LIMITS if self._system == "kai" else LIMITS
+        return PodChecker(limits, DEVICES, lambda: self.now, self.queue_label)
+
+    def _flavor_of(self, node):
+        """By its labels as they are; pods on a node that is gone have the first."""
+        known = self.objects.get(("Node", node))
+        return known["metadata"]["labels"]["zone"] if known is not None else "z0"
 
     def _serve(self, scheduler):
         scheduler.state.groups.served.add("scheduling.k8s.io")
@@ -171,6 +182,8 @@ class CoreWalk(QueuedSteps, Steps, Core):
             self.devices.problems += self.devices.problems_of(
                 [each for (kind, _), each in self.objects.items() if kind == "ResourceClaim"]
             )
+        if document["kind"] == "Node" and self._system == "flavors":
+            self.pods.nodes_changed()
         super()._tell(verb, document)
 
     def _known(self, kind, name, uid):

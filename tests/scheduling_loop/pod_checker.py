@@ -34,10 +34,19 @@ class Gang:
 
 
 class PodChecker:
-    """`devices` says how many GPUs a claim from a template has, `now` tells the time, `label` names a pod's queue."""
+    """`devices` says how many GPUs a claim from a template has, `now` tells the time, `label` names a pod's queue.
 
-    def __init__(self, limits, devices, now, label=QUEUE):
+    With `flavor_of`, which tells the flavor of a node by its name, limits are by flavor and resource. If nodes get
+    another flavor, queues may have too much of it, which then only becomes less.
+    """
+
+    def __init__(self, limits, devices, now, label=QUEUE, flavor_of=None):
         self._limits = limits
+        self._flavor_of = flavor_of
+        self._changed = -1e9
+        """When nodes got other flavors the last time."""
+        self._excused = {}
+        """How much a queue or cohort has since then that is above its limit."""
         self._label = label
         self._devices = devices
         self._now = now
@@ -47,8 +56,6 @@ class PodChecker:
         """When a scheduler died the last time."""
         self.problems = []
         self.events = 0
-        self.highest = {}
-        """The most that a queue ever had, by queue and resource."""
 
     async def watch(self, client):
         """Until it is cancelled."""
@@ -86,18 +93,32 @@ class PodChecker:
 
     # Queues
 
+    def nodes_changed(self):
+        """Says that a node came, went or has other labels."""
+        self._changed = self._now()
+        self._look("the change of a node")
+
     def _look_at_queues(self, at):
+        above = dict(self._above())
+        self._excused = {account: most for account, most in self._excused.items() if account in above}
+        for account, amount in above.items():
+            # What was decided before a change is written soon after it.
+            if amount > self._excused.get(account, 0) and self._now() - self._changed > 1:
+                self.problems.append(f"at {at}: {account[0]} has {amount} of {account[1]}")
+            self._excused[account] = amount
+
+    def _above(self):
+        """Yields the queues and cohorts that have more than they may, with the resource and how much of it."""
         used = self.used()
         for (queue, resource), amount in used.items():
-            self.highest[queue, resource] = max(amount, self.highest.get((queue, resource), 0))
             if amount > self._limits[queue].most[resource]:
-                self.problems.append(f"at {at}: queue {queue} has {amount} of {resource}")
+                yield (f"queue {queue}", resource), amount
         for cohort in {each.cohort for each in self._limits.values() if each.cohort}:
             members = {name: each for name, each in self._limits.items() if each.cohort == cohort}
             for resource in {name for each in members.values() for name in each.nominal}:
                 total = sum(used.get((name, resource), 0) for name in members)
                 if total > sum(each.nominal[resource] for each in members.values()):
-                    self.problems.append(f"at {at}: cohort {cohort} has {total} of {resource}")
+                    yield (f"cohort {cohort}", resource), total
 
     def used(self):
         used = {}
@@ -106,7 +127,8 @@ class PodChecker:
             if queue not in self._limits or not pod["spec"].get("nodeName") or _has_ended(pod):
                 continue
             for resource, amount in self._taken(pod).items():
-                used[queue, resource] = used.get((queue, resource), 0) + amount
+                account = (queue, (self._flavor_of(pod["spec"]["nodeName"]), resource) if self._flavor_of else resource)
+                used[account] = used.get(account, 0) + amount
         return used
 
     def _taken(self, pod):

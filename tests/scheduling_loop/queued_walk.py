@@ -12,6 +12,7 @@ from tests.scheduling_loop.walk import Walk
 from tests.scheduling_loop.walk_steps import STEPS
 
 GPU = gpus.GPU
+_UNITS = (("cpu", 1000), (GPU, 1))
 _RECLAIM = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
 _NEWER = {"preemption": {"reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerOrNewerEqualPriority"}}
 
@@ -48,10 +49,28 @@ def queues(flavors=1):
         yield local_queue(name, name)
 
 
+def limits_by_flavor(flavors):
+    """The limits of the queues of Kueue by flavor and resource, with so many flavors."""
+    return {
+        name: QueueLimits(
+            *(
+                {
+                    (f"z{index}", resource): unit * _share(amounts[resource] // unit, index, flavors)
+                    for index in range(flavors)
+                    for resource, unit in _UNITS
+                }
+                for amounts in (limits.nominal, limits.most)
+            ),
+            limits.cohort,
+        )
+        for name, limits in LIMITS.items()
+    }
+
+
 def _part(limits, index, flavors):
     """The quota of one of several flavors, which together have what the limits say."""
     shares = {}
-    for resource, unit in (("cpu", 1000), (GPU, 1)):
+    for resource, unit in _UNITS:
         own, most = (_share(each[resource] // unit, index, flavors) for each in (limits.nominal, limits.most))
         shares[resource] = nominal(own, borrowingLimit=max(0, most - own)) if limits.cohort else nominal(own)
     return shares
