@@ -30,15 +30,12 @@ _QUEUE_RECORD = "QueuedPod and WaitEntry are records of the queue; nobody reads 
 _FLAG = "A flag that is reset before a call and read after it; the call is to return it."
 _CYCLE = "The cycle carries results from one extension point of an attempt to the next, like Kubernetes' CycleState."
 _OWN_NODES = "Nodes of a tree that this object builds and owns."
-_WORK = "The work budget of selectors is replaced for the time of a call and put back."
 _DOCUMENT = "The record of a pod follows the newest document."
 
 SETS_ATTRIBUTES = {
     "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
     "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT},
-    "cluster/cluster_capacity.py": {"work": _WORK},
     "cluster/device_demand.py": {"_missing": "DeviceDemands owns the demands and drops what depends on classes."},
-    "cluster/share_sizes.py": {"work": _WORK},
     "core/feasible_nodes.py": {"looks": "Counts the nodes that were looked at, for metrics."},
     "core/framework.py": {"own_filters": _CYCLE, "signers": "Set once, when plugins are registered."},
     "core/guarded_plugin.py": {
@@ -50,7 +47,6 @@ SETS_ATTRIBUTES = {
     "placement/algorithm.py": {
         "devices feasible nodes": _CYCLE,
         "extra": "Resources that the devices of a pod take; changed with the pod's place.",
-        "work": _WORK,
     },
     "placement/group_tree_search.py": {"planned": "Branches are records of the search that built them."},
     "placement/group_trial.py": {"claims": _CYCLE, "placement": "Members are records of the trial."},
@@ -66,15 +62,11 @@ SETS_ATTRIBUTES = {
         "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",
         "renewed shadow since uids until": "Records of reservations.",
     },
-    "scheduler.py": {
-        "requirements": _DOCUMENT,
-        "work": _WORK,
-    },
+    "scheduler.py": {"requirements": _DOCUMENT},
     "waiting/queue.py": {
         "added arrival attempts entry errors subqueue turn": _QUEUE_RECORD,
     },
     "waiting/reported_reasons.py": {"reported": _QUEUE_RECORD},
-    "waiting/timers.py": {"timer": _QUEUE_RECORD},
     "waiting/wait_entries.py": {"diagnosis entry failures not_before seen timer trying wait": _QUEUE_RECORD},
 }
 """By module: attributes that are set on objects which the function did not create, and why."""

@@ -4,9 +4,8 @@ import pytest
 
 from dray.scheduling.model.status import Diagnosis
 from dray.scheduling.waiting.queue import Queue
-from dray.scheduling.waiting.queued_pods import SubQueue
+from dray.scheduling.waiting.queued_pods import SubQueue, Wait
 from dray.scheduling.waiting.wait_entries import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, backoff
-from dray.scheduling.waiting.waits import Wait
 from tests.scheduling import models
 
 

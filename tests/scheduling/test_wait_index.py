@@ -2,9 +2,8 @@
 
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.waiting.events import ObjectChanged, PodBound, PodsReady, QuotaFreed, ReasonsOutdated
-from dray.scheduling.waiting.queued_pods import SubQueue
-from dray.scheduling.waiting.waits import Wait
+from dray.scheduling.waiting.queued_pods import SubQueue, Wait
+from dray.scheduling.waiting.wait_index import ObjectChanged, PodBound, PodsReady, QuotaFreed, ReasonsOutdated
 from dray.testing import objects
 from tests.scheduling.core import Core, pod
 

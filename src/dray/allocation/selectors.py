@@ -8,8 +8,8 @@ This is the one place that runs CEL.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -77,6 +77,19 @@ class Selectors:
         self._answers = 0
         self.work = Work()
         """Of whoever asks at the moment. Answers found before it was exhausted are kept."""
+
+    def charge(self, work: Work) -> None:
+        """Counts the work of evaluations in `work`, until the next call."""
+        self.work = work
+
+    @contextmanager
+    def charging(self, work: Work) -> Iterator[None]:
+        """Counts the work of evaluations in `work`, until the context ends."""
+        before, self.work = self.work, work
+        try:
+            yield
+        finally:
+            self.work = before
 
     def column(self, expression: str, devices: Sequence[Device]) -> Column:
         """The verdicts of a selector; an expression that does not compile faults on every device."""

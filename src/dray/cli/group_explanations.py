@@ -10,7 +10,7 @@ from dray.api.objects import Object
 from dray.cli.explanations import Explanation
 from dray.cli.queue_explainer import QueueAnswer
 from dray.cli.queue_texts import queue_text
-from dray.scheduling.explain.group_explainer import GroupExplanation, GroupSize
+from dray.scheduling.explain.explainer import GroupExplanation, GroupSize
 from dray.scheduling.model.messages import diagnosis_text, status_text
 
 

@@ -39,7 +39,7 @@ from dray.cli.unread_kinds import REMEDY, cannot_tell
 from dray.cli.wanted import claim as wanted_claim
 from dray.cli.workload_explanations import WORKLOADS
 from dray.scheduling.core.pods import read
-from dray.scheduling.explain.group_explainer import GroupExplainer
+from dray.scheduling.explain.explainer import GroupExplainer
 from dray.scheduling.groups.front_ends import FRONT_ENDS, group_of
 from dray.scheduling.model.messages import reason_text
 from dray.scheduling.scheduler import Options, Scheduler

@@ -19,11 +19,10 @@ from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Object, key_of
 from dray.scheduling.attempts import group_events
 from dray.scheduling.attempts.attempts import Attempts
-from dray.scheduling.attempts.bindings import Bindings
 from dray.scheduling.attempts.context import Context
 from dray.scheduling.attempts.group_events import GroupEvents
-from dray.scheduling.attempts.object_stores import object_stores
 from dray.scheduling.attempts.pod_events import PodEvents
+from dray.scheduling.cluster import node_classes
 from dray.scheduling.cluster.claim_assume_cache import CLAIM
 from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.cluster.readiness import Binding, binding_of_all, problem_of_all
@@ -32,13 +31,15 @@ from dray.scheduling.core import guarded_plugin, pods
 from dray.scheduling.core.guarded_plugin import NO_WATCHDOG, FaultReport, Watchdog
 from dray.scheduling.core.options import Options as Options
 from dray.scheduling.core.searches import FurtherSearch, Outcome
+from dray.scheduling.core.state import State
+from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model import faults
 from dray.scheduling.model.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.model.faults import Report
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.waiting.events import ObjectChanged, PodsReady, ReasonsOutdated, SearchEnded
 from dray.scheduling.waiting.queued_pods import SubQueue
+from dray.scheduling.waiting.wait_index import ObjectChanged, PodsReady, ReasonsOutdated, SearchEnded
 
 # Units of work that each attempt costs in addition to those it counts (a tenth of a millisecond).
 _TRIED: Final = 100
@@ -80,8 +81,7 @@ class Scheduler:
         self._stores = object_stores(self.state, self.preemptor)
         self._group_events = GroupEvents(context)
         self._pod_events = PodEvents(context)
-        self._bindings = Bindings(context, self._pod_events)
-        self.attempts = Attempts(context, self._bindings)
+        self.attempts = Attempts(context, self._pod_events)
         self.interrupted = False
 
     # Events
@@ -160,7 +160,8 @@ class Scheduler:
         self.waits.wake(ReasonsOutdated(self.reasons.pop(now)), now)
         spent = 0
         while True:
-            work = self.state.inventory.selectors.work = Work(_HINTS)
+            work = Work(_HINTS)
+            self.state.inventory.selectors.charge(work)
             try:
                 self.waits.wake_changed(now, work)
             except Exception as error:
@@ -238,14 +239,14 @@ class Scheduler:
 
     def written(self, action: Bind, write: ClaimWrite, claim: Object, now: float) -> None:
         """Notes that a claim was written; `claim` is the answer of the server."""
-        self._bindings.written(write, claim, now)
+        self._pod_events.written(write, claim, now)
 
     def bound(self, action: Bind, now: float) -> None:
-        self._bindings.bound(action, now)
+        self._pod_events.bound(action, now)
 
     def failed(self, action: Bind, now: float) -> None:
         """Notes that the pod was not bound, as far as is known. The pod is tried again after a backoff."""
-        self._bindings.failed(action, now)
+        self._pod_events.failed(action, now)
 
     def refusal_failed(self, action: Refuse, now: float) -> None:
         """Notes that a refusal could not be written or carried out. Its pods are tried again after a backoff."""
@@ -274,3 +275,38 @@ class Scheduler:
 
     def binding_problem(self, claims: tuple[Object, ...], now: float) -> str:
         return problem_of_all(self.state.claims, claims, now, self.options.binding_timeout)
+
+
+Take = Callable[[Object], None]
+
+
+def object_stores(state: State, preemptor: Preemptor) -> dict[str, tuple[Take, Take]]:
+    def name(document: Object) -> str:
+        return str(document["metadata"]["name"])
+
+    def reconsidering(change: Callable[[str, Object], None], kind: str) -> Take:
+        def take(document: Object) -> None:
+            change(kind, document)
+            state.reconsider()
+
+        return take
+
+    volumes, budgets = state.volumes, preemptor.budgets
+    return {
+        "Node": (state.put_node, lambda each: state.remove_node(name(each))),
+        "ResourceSlice": (state.put_slice, state.remove_slice),
+        "DeviceClass": (state.put_class, lambda each: state.remove_class(name(each))),
+        "DeviceTaintRule": (state.put_taint_rule, lambda each: state.remove_taint_rule(name(each))),
+        "Namespace": (
+            lambda each: state.put_namespace(name(each), each["metadata"].get("labels") or {}),
+            lambda each: state.put_namespace(name(each), None),
+        ),
+        "PodDisruptionBudget": (budgets.put, budgets.remove),
+        "PersistentVolumeClaim": (volumes.put, volumes.remove),
+        "PersistentVolume": (volumes.put_volume, volumes.remove_volume),
+        "StorageClass": (volumes.put_class, volumes.remove_class),
+        **{
+            kind: (reconsidering(state.node_classes.put, kind), reconsidering(state.node_classes.remove, kind))
+            for kind in node_classes.KINDS
+        },
+    }

@@ -1,6 +1,6 @@
 """Attempt: one try to place pods that are placed together. A single pod is a group of one.
 
-An attempt only decides: `decide` goes through the steps and returns an `Outcome`, which `Effects` carries out. Steps
+An attempt only decides: `decide` goes through the steps and returns an `Outcome`, which `Attempts` carries out. Steps
 that differ between a single pod and a group are methods of `PodAttempt` and `GroupAttempt`. A single pod is placed,
 and others are evicted for it, without the search over several pods: `benchmarks/test_scheduler_bench.py` shows why.
 """
@@ -11,17 +11,69 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from enum import Enum, auto
+from typing import NamedTuple
 
 from dray.api.objects import Object
 from dray.scheduling.attempts.context import Context
-from dray.scheduling.attempts.outcome import Outcome, Remedy, Unmet
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
+from dray.scheduling.model.actions import Preemption
 from dray.scheduling.model.group import Group, GroupKey, pod_key
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
-from dray.scheduling.waiting.queued_pods import QueuedPod
-from dray.scheduling.waiting.waits import Wait
+from dray.scheduling.placement.algorithm import Placement
+from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.reserved_quota import ReservedQuota
+from dray.scheduling.waiting.queued_pods import QueuedPod, Wait
+
+
+class Remedy(Enum):
+    PLACE = auto()
+    """The pods are placed on nodes."""
+    GATE = auto()
+    """The pods are not tried until an object that they name exists."""
+    DISCARD = auto()
+    """A claim of an earlier attempt is deleted first."""
+    RELEASE = auto()
+    """Claims that only the pods use are deallocated, so that they can get other devices."""
+    SEARCH = auto()
+    """The search for devices continues in the background."""
+    EVICT = auto()
+    """Other pods are evicted to free nodes, quota, or both."""
+    WAIT = auto()
+    """The pods wait for a change."""
+
+
+class Unmet(NamedTuple):
+    """A request to a queue that was not met. The pods are tried again when others take quota that is due to them."""
+
+    policy: QueuePolicy
+    ask: Ask
+    lacks_quota: bool
+    """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
+
+
+class Outcome(NamedTuple):
+    remedy: Remedy
+    diagnosis: Diagnosis | GroupDiagnosis | None = None
+    """Why no node fits; None only for PLACE and GATE."""
+    wait: Wait | None = None
+    """The changes that the pods wait for; None only for PLACE and GATE."""
+    placements: tuple[tuple[QueuedPod, Placement], ...] = ()
+    """Pods with their places. Pods of a group are assumed already, since the trial that found the places is kept."""
+    rejected: tuple[tuple[QueuedPod, Status], ...] = ()
+    """Pods of a group that the prefilter rejected."""
+    claims: tuple[Object, ...] = ()
+    """The claims to discard or to release."""
+    searches: tuple[Node, ...] = ()
+    """Nodes on which the search for devices continues."""
+    preemption: Preemption | None = None
+    quota: ReservedQuota | None = None
+    """The quota that the evictions free; None if the pods have quota already."""
+    unmet: Unmet | None = None
+    may_reserve: bool = False
+    """Whether a place may be reserved that is free when running pods end."""
 
 
 class Attempt(ABC):

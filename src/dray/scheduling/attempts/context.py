@@ -15,7 +15,6 @@ from dray.scheduling.core.nominations import Nominations
 from dray.scheduling.core.options import Options
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.group_preemption import GroupPreemptor
-from dray.scheduling.eviction.group_quota import GroupQuota
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.eviction.reclaim import Reclaimer
 from dray.scheduling.eviction.vain_evictions import VainEvictions
@@ -63,8 +62,7 @@ class Context:
             state, self.algorithm, vain, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
         )
         self.group_preemptor = GroupPreemptor(state, self.preemptor, self.placer)
-        self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
-        self.group_quota = GroupQuota(state, self.reclaimer, self.preemptor, self.placer)
+        self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor, self.placer)
         self.nominations = Nominations(state)
         self.reservations = ReservedPlaces(self.nominations, queue, options.reservation_seconds)
         self.place_search = PlaceSearch(state, self.preemptor)

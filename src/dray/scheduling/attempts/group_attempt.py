@@ -17,9 +17,8 @@ from typing import Final
 
 from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Key, Object, key_of
-from dray.scheduling.attempts.attempt import Attempt
+from dray.scheduling.attempts.attempt import Attempt, Outcome, Remedy, Unmet
 from dray.scheduling.attempts.context import Context
-from dray.scheduling.attempts.outcome import Outcome, Remedy, Unmet
 from dray.scheduling.attempts.pod_attempt import NOWHERE
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
@@ -33,8 +32,7 @@ from dray.scheduling.model.topology import rank_of
 from dray.scheduling.placement.group_trial import Member
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.reservations.place_search import PlaceSearchResult
-from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
-from dray.scheduling.waiting.waits import Wait
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, Wait
 
 # The work budget of a group, in addition to that for each of its pods.
 _GROUP: Final = 5 * ATTEMPT
@@ -111,13 +109,13 @@ class GroupAttempt(Attempt):
         if status is not None:
             diagnosis = GroupDiagnosis(self.need, status=status, error=status.error)
             return Outcome(Remedy.WAIT, diagnosis, self._wait(diagnosis))
-        lack = self._context.group_quota.lack(self._pods, self.need, self.now)
+        lack = self._context.reclaimer.lack(self._pods, self.need, self.now)
         if lack is None:
             return None
         asked, status = lack
         result = NO_EVICTION
         if asked is not None:
-            result = self._context.group_quota.reclaim(asked, self.group, self.need, self.prefiltered_least)
+            result = self._context.reclaimer.for_group(asked, self.group, self.need, self.prefiltered_least)
         diagnosis = GroupDiagnosis(self.need, status=status)
         # While the pods wait for others of their queue, no change of nodes helps them.
         nodes = None if asked is not None else NOWHERE
@@ -243,8 +241,8 @@ class GroupAttempt(Attempt):
 
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
         # There may be quota, but not for the nodes on which the pods fit.
-        quota = self._context.group_quota
-        found = quota.reclaim_for(self._pods, self.group, self.need, self.prefiltered_least, self.now)
+        quota = self._context.reclaimer
+        found = quota.for_flavors(self._pods, self.group, self.need, self.prefiltered_least, self.now)
         # Quota is reserved for each pod by itself, for the place that was found.
         return replace(found, quota=None)
 
@@ -273,7 +271,7 @@ class GroupAttempt(Attempt):
     # What the pods wait for
 
     def _unmet(self) -> Unmet | None:
-        asks = self._context.group_quota.asks(self._pods, self.need, self.now)
+        asks = self._context.reclaimer.asks(self._pods, self.need, self.now)
         return Unmet(asks[0].policy, asks[1], lacks_quota=False) if asks is not None else None
 
     def _wait(

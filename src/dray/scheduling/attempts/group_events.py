@@ -12,8 +12,8 @@ from dray.scheduling.groups.groups import reference
 from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.plugins.gang_scheduling import ANY_TOPOLOGY
-from dray.scheduling.waiting.events import ObjectChanged
 from dray.scheduling.waiting.queued_pods import SubQueue
+from dray.scheduling.waiting.wait_index import ObjectChanged
 
 PRIORITY_CLASS: Final = "PriorityClass"
 KINDS: Final = frozenset((*FRONT_ENDS, *TOPOLOGIES, PRIORITY_CLASS))

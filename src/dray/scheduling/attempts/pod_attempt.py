@@ -12,9 +12,8 @@ from typing import Final
 
 from dray.allocation import Work
 from dray.api.objects import Object
-from dray.scheduling.attempts.attempt import Attempt
+from dray.scheduling.attempts.attempt import Attempt, Outcome, Remedy, Unmet
 from dray.scheduling.attempts.context import Context
-from dray.scheduling.attempts.outcome import Outcome, Remedy, Unmet
 from dray.scheduling.core.feasible_nodes import signature_of
 from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
 from dray.scheduling.model.node import Node
@@ -22,8 +21,7 @@ from dray.scheduling.model.reasons import QUOTA_CODES, ObjectRef
 from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
-from dray.scheduling.waiting.queued_pods import QueuedPod
-from dray.scheduling.waiting.waits import Wait
+from dray.scheduling.waiting.queued_pods import QueuedPod, Wait
 
 NOWHERE: Final[frozenset[int]] = frozenset()
 """An empty set of node numbers."""

@@ -2,22 +2,26 @@
 
 GPUs are the devices that a GPU class selects. Devices that consume the same counters are partitions of one GPU, and
 count as one. A device class or extended resource is one of GPUs if its name, or the name of the extended resource of
-the class, contains "gpu".
+the class, contains "gpu". `ShareSizes` has the capacity that a request takes of a device at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from dray.allocation import Inventory, Work
+from dray.allocation.capacity import CapacityError, consumption
+from dray.allocation.devices import Device
+from dray.allocation.selectors import Selectors
 from dray.allocation.slices import Slice
-from dray.api.objects import Object, condition_of, mapping
+from dray.api.objects import Object, condition_of, mapping, mappings
+from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.cluster.extended import ResourceMap, is_extended
-from dray.scheduling.cluster.share_sizes import ShareSizes, selectors_of
 from dray.scheduling.model.node import Node
 
 GPU: Final = "gpu"
+_MOST_KINDS: Final = 1024
 
 
 def says_gpu(name: str) -> bool:
@@ -77,12 +81,9 @@ class ClusterCapacity:
             if is_gpu_class(name, self._resources)
         ]
         selectors = tuple(sorted({expression for expressions in classes for expression in expressions}))
-        was, self._inventory.selectors.work = self._inventory.selectors.work, Work()
-        try:
+        with self._inventory.selectors.charging(Work()):
             slices = self._inventory.newest_slices()
             self._units = {slice_.name: self._units_of(slice_, classes, selectors) for slice_ in slices}
-        finally:
-            self._inventory.selectors.work = was
         return len({unit for of_slice in self._units.values() for unit in of_slice.units})
 
     def _units_of(self, slice_: Slice, classes: Iterable[tuple[str, ...]], selectors: tuple[str, ...]) -> _Units:
@@ -91,10 +92,7 @@ class ClusterCapacity:
             return known
         selected = 0
         for expressions in classes:
-            bits = (1 << len(slice_.devices)) - 1
-            for expression in expressions:
-                bits &= slice_.column(expression, self._inventory.selectors).selected
-            selected |= bits
+            selected |= _selected(slice_, expressions, self._inventory.selectors)
         units: set[Hashable] = set()
         for position, device in enumerate(slice_.devices):
             if selected >> position & 1:
@@ -106,3 +104,83 @@ class ClusterCapacity:
 def is_ready(node: Object) -> bool:
     ready = condition_of(node, "Ready")
     return ready is None or ready.get("status") == "True"
+
+
+class ShareSizes:
+    """The capacity that a request for a share of a device takes at most, before a device is chosen.
+
+    A request without an amount takes the default of the device's request policy, or the whole capacity. An amount is
+    rounded up by the policy. The largest result over all devices that class and request select counts, so that quota is
+    not exceeded whichever device is chosen.
+    """
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._known: dict[object, dict[str, int]] = {}
+        """Sizes by the selectors and the requested capacity."""
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Calls a function when sizes that were returned may have changed."""
+        self._changed = changed
+
+    def outdate(self) -> None:
+        """Drops all sizes, after slices or classes changed."""
+        if self._known:
+            self._known.clear()
+            self._changed()
+
+    def of(self, request: Object) -> dict[str, int]:
+        """The size of a request by name of the capacity; empty if it selects no device that can be shared."""
+        device_class = self._inventory.classes.get(str(request.get("deviceClassName")))
+        if device_class is None:
+            return {}
+        asked = mapping(mapping(request.get("capacity")).get("requests"))
+        expressions = (*selectors_of(mapping(device_class.get("spec"))), *selectors_of(request))
+        key = expressions, tuple(sorted((name, str(amount)) for name, amount in asked.items()))
+        if key not in self._known:
+            if len(self._known) >= _MOST_KINDS:
+                self._known.clear()
+            self._known[key] = self._largest(expressions, asked)
+        return self._known[key]
+
+    def _largest(self, expressions: tuple[str, ...], asked: Object) -> dict[str, int]:
+        try:
+            wanted = {name: Quantity.parse(str(amount)) for name, amount in asked.items()}
+        except QuantityError:
+            return {}
+        fractional, largest = self._inventory.gates["DRAFractionalCapacityRange"], dict[str, int]()
+        for device in self._selected(expressions):
+            try:
+                amounts = consumption(device, wanted, fractional=fractional) or {}
+            except (CapacityError, QuantityError):
+                continue
+            for name, amount in amounts.items():
+                largest[name] = max(largest.get(name, 0), amount.value())
+        return largest
+
+    def _selected(self, expressions: tuple[str, ...]) -> list[Device]:
+        """The devices that all expressions select and that can be shared."""
+        selectors = self._inventory.selectors
+        with selectors.charging(Work()):
+            return [
+                device
+                for slice_ in self._inventory.newest_slices()
+                if (selected := _selected(slice_, expressions, selectors))
+                for position, device in enumerate(slice_.devices)
+                if selected >> position & 1 and device.shareable
+            ]
+
+
+def _selected(slice_: Slice, expressions: Iterable[str], selectors: Selectors) -> int:
+    """Returns the devices of a slice that all expressions select, as bits."""
+    selected = (1 << len(slice_.devices)) - 1
+    for expression in expressions:
+        selected &= slice_.column(expression, selectors).selected
+    return selected
+
+
+def selectors_of(spec: Object) -> tuple[str, ...]:
+    """The CEL expressions of a class or request; a selector of another type counts as `false`."""
+    listed = mappings(spec.get("selectors"))
+    return tuple(str(mapping(selector.get("cel")).get("expression") or "false") for selector in listed)

@@ -1,21 +1,26 @@
 """Candidates: the running pods that may be evicted under one rule, alone or as whole groups.
 
 A pod that is being bound cannot be evicted yet. If such a pod was left out, `awaits_binding` says so: the search may
-find more once the pod is bound.
+find more once the pod is bound. The rule is that of the queue system, or by priority (`removals_for`). `reprieve`
+restores as many as possible of the pods that were evicted in a trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Object, is_deleting
+from dray.scheduling.core.eviction_history import EvictionHistory
 from dray.scheduling.core.state import State
-from dray.scheduling.core.what_if import consumers
+from dray.scheduling.core.what_if import Trial, consumers
+from dray.scheduling.groups.groups import Groups
+from dray.scheduling.model.group import GroupKey
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.quota.priority_removals import Unit
-from dray.scheduling.quota.queue_policy import Removals
+from dray.scheduling.quota.priority_removals import PriorityRemovals, Unit
+from dray.scheduling.quota.queue_policy import Ask, Removals
+from dray.scheduling.quota.queues import Queues
 
 
 class Candidates:
@@ -110,3 +115,89 @@ class Candidates:
 
     def _is_evictable(self, pod: Pod) -> bool:
         return self.rule.is_evictable(pod) or self.is_leaving(pod)
+
+
+def removals_for(state: State, pods: Sequence[Pod], now: float) -> Removals:
+    """Returns the rule for one pod, or for pods of a group that start together."""
+    rule = _rule(state.queues, pods, now)
+    return SparingRemovals(rule, state.evictions, pods[0], now) if state.evictions else rule
+
+
+def _rule(queues: Queues, pods: Sequence[Pod], now: float) -> Removals:
+    member = queues.member(pods[0])
+    if member is not None:
+        policy, queue, priority = member
+        return policy.evictions(
+            Ask(tuple(pods), queue, policy.charges.costs.wanted(queue, pods), priority, now)
+        ).removals()
+    return PriorityRemovals(pods[0].priority)
+
+
+class SparingRemovals:
+    """Spares pods that were evicted too often, and in a circle, for the pods that ask."""
+
+    def __init__(self, rule: Removals, evictions: EvictionHistory, asking: Pod, now: float) -> None:
+        self._rule = rule
+        self._evictions = evictions
+        self._asking = asking
+        self._now = now
+        self.hopeless = rule.hopeless
+
+    @property
+    def retry_at(self) -> float:
+        return min(self._rule.retry_at, self._evictions.retry_at(self._asking, self._now))
+
+    def is_evictable(self, pod: Pod) -> bool:
+        return self._rule.is_evictable(pod) and not self._evictions.spares(self._asking, pod, self._now)
+
+    def allowed(self, units: Iterable[Unit]) -> list[Unit]:
+        return self._rule.allowed(units)
+
+    def reclaims(self, victims: Iterable[Pod]) -> bool:
+        return self._rule.reclaims(victims)
+
+
+def reprieve(groups: Groups, units: Iterable[Unit], trial: Trial, fits: Callable[[Unit], bool]) -> list[Pod]:
+    """Restores units in their order; returns the pods of the units that have to be evicted. `fits` tells whether the
+    pods that ask still fit after a unit was restored. If a group that starts together would be left with too few pods,
+    its other pods are evicted too, since they are useless."""
+    victims: list[Pod] = []
+    restored: list[Unit] = []
+    torn = _TornGroups(groups)
+    for unit in units:
+        if torn.have(unit):
+            victims += unit
+            continue
+        for pod in unit:
+            trial.restore(pod)
+        if fits(unit):
+            restored.append(unit)
+            continue
+        trial.evict(unit)
+        torn.add(unit)
+        victims += unit
+    for unit in filter(torn.have, restored):
+        trial.evict(unit)
+        victims += unit
+    return victims
+
+
+class _TornGroups:
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._victims: dict[GroupKey, list[Pod]] = {}
+        self._torn: set[GroupKey] = set()
+
+    def add(self, victims: Unit) -> None:
+        """Notes that the pods are evicted."""
+        group = self._groups.disruption_unit(victims[0])
+        if group is not None:
+            known = self._victims.setdefault(group.key, [])
+            known += victims
+            if self._groups.is_started(group) and not self._groups.is_started_without(group, known):
+                self._torn.add(group.key)
+
+    def have(self, unit: Unit) -> bool:
+        """Whether the unit belongs to a group that has too few pods after the evictions."""
+        group = self._groups.disruption_unit(unit[0]) if self._torn else None
+        return group is not None and group.key in self._torn

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from dray.api.objects import key_of
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
-from dray.scheduling.eviction.candidates import Candidates
+from dray.scheduling.eviction.candidates import Candidates, removals_for, reprieve
 from dray.scheduling.eviction.preemption import Preemptor, place_of
-from dray.scheduling.eviction.removals import removals_for
-from dray.scheduling.eviction.reprieve import reprieve
 from dray.scheduling.eviction.results import EvictionResult
 from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.group import Group

@@ -57,7 +57,7 @@ class SchedulingAlgorithm:
 
     def begin(self, pod: Pod, now: float, work: Work) -> Cycle:
         """Starts an attempt. Until the next attempt, evaluating selectors uses up this work budget."""
-        self._state.inventory.selectors.work = work
+        self._state.inventory.selectors.charge(work)
         return Cycle(pod, now, work, NO_CLAIMS)
 
     def schedule(self, cycle: Cycle, known: Diagnosis | None = None) -> Placement | Diagnosis:

@@ -1,9 +1,9 @@
 """Waiting pods: the order in which they are tried, what a refused pod waits for, and which events wake it.
 
-`queue` has the pods to be tried, in the order of `arrivals`. `waits` describes what a refused pod waits for.
-`wait_entries` and `object_waits` keep refused pods by what they wait for, and `timers` retry them after a time.
-`queued_pods` has the records of pods and entries. `wait_index` receives `events` and wakes the pods that they may help.
-`reported_reasons` has what was last reported about each pod. Nothing is decided here about nodes, devices or quota.
+`queue` has the pods to be tried, in their order. `queued_pods` has the records of pods and of what they wait for.
+`wait_entries` keeps refused pods by what they wait for, with timers. `wait_index` receives all events that may help
+waiting pods, and wakes these pods. `reported_reasons` has what was last reported about each pod. Nothing is decided
+here about nodes, devices or quota.
 
 May import: `core` and what it may import.
 """

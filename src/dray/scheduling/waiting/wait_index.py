@@ -13,7 +13,8 @@ Pods are tried again in the order of the queue. Nothing is woken by what happens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from dray.allocation import Work
@@ -21,11 +22,102 @@ from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.core.state import State
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.queue_policy import QueuePolicy
-from dray.scheduling.waiting import events
-from dray.scheduling.waiting.events import Event
-from dray.scheduling.waiting.object_waits import ObjectWaits
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanged:
+    """An object was created, changed or deleted, or pods that wait for it may use it now."""
+
+    changed: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class PodsReady:
+    """Pods need not wait any more: it is their turn, or the quota that they lacked may be free."""
+
+    uids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonsOutdated:
+    """Reported reasons of pods are outdated: they name claims that hold no devices any more."""
+
+    pods: Sequence[QueuedPod]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFreed:
+    """Quota was freed."""
+
+    quotas: frozenset[ObjectRef]
+
+
+@dataclass(frozen=True, slots=True)
+class SharesChanged:
+    """Shares changed, so that other pods may be evicted for pods of a queue system."""
+
+    policy: QueuePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEnded:
+    """A search for devices in the background found devices, or was the last search for the demand."""
+
+    demand: DeviceDemand
+
+
+@dataclass(frozen=True, slots=True)
+class PodBound:
+    """A pod was bound, so that it may be evicted from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesChanged:
+    """Nodes, or nominations of pods, may have changed; the logs of the state tell which nodes."""
+
+    work: Work
+    """The work budget for finding the pods that the change may help."""
+
+
+Event = ObjectChanged | PodsReady | ReasonsOutdated | QuotaFreed | SharesChanged | SearchEnded | PodBound | NodesChanged
+
+
+class ObjectWaits:
+    """The pods that wait for single objects: an index in both directions, by object and by pod uid."""
+
+    def __init__(self) -> None:
+        self._pods: dict[ObjectRef, set[str]] = {}
+        self._objects: dict[str, tuple[ObjectRef, ...]] = {}
+
+    def objects(self, uid: str) -> tuple[ObjectRef, ...]:
+        return self._objects.get(uid, ())
+
+    def pods(self, waited_for: ObjectRef) -> tuple[str, ...]:
+        return tuple(self._pods.get(waited_for, ()))
+
+    def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
+        """Notes that the pod waits for these objects and no others."""
+        if self.objects(uid) == objects:
+            return
+        self.remove(uid)
+        if objects:
+            self._objects[uid] = objects
+        for waited_for in objects:
+            self._pods.setdefault(waited_for, set()).add(uid)
+
+    def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
+        known = self.objects(uid)
+        self.set(uid, (*known, *(waited_for for waited_for in objects if waited_for not in known)))
+
+    def remove(self, uid: str) -> None:
+        for waited_for in self._objects.pop(uid, ()):
+            uids = self._pods.get(waited_for)
+            if uids is not None:
+                uids.discard(uid)
+                if not uids:
+                    del self._pods[waited_for]
 
 
 class Hints(Protocol):
@@ -56,21 +148,21 @@ class WaitIndex:
     def wake(self, event: Event, now: float) -> None:
         """Tries the pods again that the event may help."""
         match event:
-            case events.ObjectChanged(changed):
+            case ObjectChanged(changed):
                 self._retry_all(self.objects.pods(changed), now)
-            case events.PodsReady(uids):
+            case PodsReady(uids):
                 self._retry_all(uids, now)
-            case events.NodesChanged(work):
+            case NodesChanged(work):
                 self._hints.move(now, work)
-            case events.PodBound():
+            case PodBound():
                 self._hints.note_bound()
-            case events.QuotaFreed(quotas):
+            case QuotaFreed(quotas):
                 self._quota_freed(quotas, now)
-            case events.SharesChanged(policy):
+            case SharesChanged(policy):
                 self._shares_changed(policy, now)
-            case events.ReasonsOutdated(pods):
+            case ReasonsOutdated(pods):
                 self._reasons_outdated(pods, now)
-            case events.SearchEnded(demand):
+            case SearchEnded(demand):
                 self._search_ended(demand, now)
 
     def wake_changed(self, now: float, work: Work) -> None:
@@ -79,14 +171,14 @@ class WaitIndex:
         if self._seen_queues != queues.revision or self._queue.has_moved:
             self._take_turns()
         if not self.is_settled:
-            self.wake(events.PodsReady(queues.reclaim_waiters.pop()), now)
+            self.wake(PodsReady(queues.reclaim_waiters.pop()), now)
         while (changes := queues.waiters.pop()) is not None:
-            self.wake(events.PodsReady(changes.ready), now)
-            self.wake(events.QuotaFreed(changes.freed), now)
+            self.wake(PodsReady(changes.ready), now)
+            self.wake(QuotaFreed(changes.freed), now)
         for policy in queues.newly_entitled():
-            self.wake(events.SharesChanged(policy), now)
+            self.wake(SharesChanged(policy), now)
         queues.sample(now)
-        self.wake(events.NodesChanged(work), now)
+        self.wake(NodesChanged(work), now)
 
     @property
     def is_settled(self) -> bool:
