@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# The write-ahead log has about 4 MB when it is moved into the database, which may grow by as much.
-_SIZE: Final = 8 << 20
+_SIZE: Final = 16 << 20
 _LEAST: Final = 64 << 10
 # Of a small disk it takes only a part.
 _SHARE: Final = 4
@@ -46,6 +45,15 @@ class Ballast:
     def enough(self) -> int:
         """Number of free bytes from which on a disk does not count as full."""
         return min(_ENOUGH, self._size)
+
+    @property
+    def largest_log(self) -> int:
+        """Size in bytes that the write-ahead log should have at most, so that it always fits into the database.
+
+        A log of this size is not moved on a disk with less room than that. It may then grow until the disk is full, to
+        about twice the size, and beyond it by one transaction. The room that is kept back is enough for that.
+        """
+        return self._size // 4
 
     def release(self) -> None:
         with suppress(OSError):

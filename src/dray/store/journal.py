@@ -29,6 +29,7 @@ _log = logging.getLogger("dray.store")
 
 _SCHEMA_VERSION: Final = 1
 _CHECKPOINT_PAGES: Final = 1000
+_PAGE: Final = 4096
 _BLOCK: Final = 10_000
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -127,7 +128,7 @@ class Journal:
         execute = self._connection.execute
         with suppress(sqlite3.Error, OSError):
             pages, size = execute("PRAGMA page_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
-            if pages * size - self.path.stat().st_size < free(self.path.parent):
+            if pages * size - self.path.stat().st_size <= free(self.path.parent):
                 execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def has_room(self, enough: int) -> bool:
@@ -142,9 +143,12 @@ class Journal:
             return False
         return pages * size + disk >= enough and logged + disk >= enough
 
-    def be_sparing(self, sparing: bool) -> None:
-        """Whether the write-ahead log is moved by `make_room` only: begun in vain, that takes what room is left."""
-        self._connection.execute(f"PRAGMA wal_autocheckpoint = {0 if sparing else _CHECKPOINT_PAGES}")
+    def checkpoint_at(self, size: int) -> None:
+        """Moves the write-ahead log into the database whenever it has about so many bytes, or 4 MB.
+
+        With 0 only `make_room` does: a move that is begun in vain takes what room is left.
+        """
+        self._connection.execute(f"PRAGMA wal_autocheckpoint = {min(_CHECKPOINT_PAGES, size // _PAGE)}")
 
     def snapshot(self) -> bytes:
         """Returns the database as a file would have it, with what is only in the write-ahead log.

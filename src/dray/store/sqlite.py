@@ -42,6 +42,7 @@ class SqliteStore(MemoryStore):
         super().__init__(buffer=buffer, history=history)
         self._journal = Journal(directory, fsync=fsync)
         self._ballast = Ballast(directory / "store.ballast")
+        self._journal.checkpoint_at(self._ballast.largest_log)
         self._trouble = ""
         self._tight = False
         # Whether less room is kept back for deletions than is wanted.
@@ -98,7 +99,8 @@ class SqliteStore(MemoryStore):
     async def compact(self, revision: int) -> None:
         self._forget(max(revision, self._log.published) if self._tight else revision)
         while True:
-            rows = list(islice(self._garbage, _STRIDE))
+            # SQLite may overwrite what it frees: a full disk has room for one value, not for the whole stride.
+            rows = list(islice(self._garbage, 1 if self._tight else _STRIDE))
             try:
                 with self._giving_way():
                     self._journal.forget(rows, self._log.compacted)
@@ -174,7 +176,7 @@ class SqliteStore(MemoryStore):
         """From now on only what frees space is sure to be taken."""
         if not self._tight:
             self._tight = True
-            self._journal.be_sparing(True)
+            self._journal.checkpoint_at(0)
         self._note_trouble(f"no space left on device: cannot write to {self._journal.path}")
 
     def _hold(self) -> None:
@@ -215,7 +217,7 @@ class SqliteStore(MemoryStore):
             return
         if self._tight:
             self._tight = False
-            self._journal.be_sparing(False)
+            self._journal.checkpoint_at(self._ballast.largest_log)
         with suppress(sqlite3.Error):
             self._journal.try_out()
             self._end_trouble()
