@@ -38,7 +38,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
         up.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ann(box: Box) -> Iterator[str]:
     added = box.dray("user", "add", "ann", "--gpus", "1")
     assert added.returncode == 0, added.stderr

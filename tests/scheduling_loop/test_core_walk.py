@@ -6,7 +6,7 @@ import pytest
 
 from tests.scheduling_loop.core_walk import CoreWalk
 
-ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "2"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 STEPS = int(os.environ.get("DRAY_CORE_WALK_STEPS", "200"))
 

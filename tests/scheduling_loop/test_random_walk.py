@@ -8,7 +8,7 @@ import pytest
 from tests.scheduling_loop.queued_walk import QueuedWalk
 from tests.scheduling_loop.walk import Walk
 
-ROUNDS = int(os.environ.get("DRAY_WALK_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("DRAY_WALK_ROUNDS", "2"))
 STEPS = int(os.environ.get("DRAY_WALK_STEPS", "400"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 
