@@ -101,6 +101,7 @@ def _forked(options: ClusterOptions) -> _Parts:
 
 
 async def _run(options: ClusterOptions, parts: _Parts) -> int:
+    from dray.cli.page import paged
     from dray.client.foreign_kinds import definitions
     from dray.server.running import RunningServer
 
@@ -121,7 +122,8 @@ async def _run(options: ClusterOptions, parts: _Parts) -> int:
                 server.context.health.watch_optional(child.plugins)
             joining = await _invitation(transport) if options.join_token else []
             with _known(options, server):
-                status = await _work(work, stop, _greet(children, server, counts, joining, options))
+                async with paged(server, transport):
+                    status = await _work(work, stop, _greet(children, server, counts, joining, options))
                 await _say_what_goes_on(transport, options)
                 return status
     finally:
@@ -315,6 +317,8 @@ async def _greet(
     lines = [f"ready in {time.perf_counter() - _BEGAN:.1f} s at {server.url}{f' ({told})' if told else ''}"]
     lines += options.devices
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
+    # Over plain HTTP everybody on this machine is the administrator.
+    lines += [f"page at {server.url}/ui{'' if server.options.plain else '; `dray ui --code` prints a sign-in code'}"]
     lines += joining
     lines += [f"export KUBECONFIG={Path(server.options.kubeconfig or '').absolute()}"]
     text = "".join(f"{line}\n" for line in lines)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from dray.server import auditing, compression, status
 from dray.server.api_server import ApiServer, refused
@@ -39,6 +40,14 @@ class Limits:
     stalled_seconds: float = 60.0
 
 
+class Mounted(Protocol):
+    """An ASGI application under a path of its own. It checks who may use it by itself."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def end_streams(self) -> None: ...
+
+
 class _Gone(Exception):
     """The client left before it had asked."""
 
@@ -56,6 +65,7 @@ class Application:
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._tunnels = Tunnels()
+        self._mounted: dict[str, Mounted] = {}
         self._node_streams = Streams(stalled_seconds=IDLE_SECONDS)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
@@ -66,10 +76,17 @@ class Application:
         self._long_answers.end()
         self._node_streams.end()
         self._tunnels.end()
+        for mounted in self._mounted.values():
+            mounted.end_streams()
+
+    def mount(self, prefix: str, mounted: Mounted) -> None:
+        """Hands requests for the prefix and what is below it to another application."""
+        self._mounted[prefix] = mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            mounted = self._mounted.get("/" + scope["path"].split("/", 2)[1]) if self._mounted else None
+            await (mounted or self._http)(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

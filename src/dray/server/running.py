@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
@@ -91,10 +91,14 @@ def open_security(options: Options, view: StoredView) -> Security:
     return Security.open(options.data / "pki", view, plain=options.plain)
 
 
-class _Uvicorn(uvicorn.Server):
+class HasStreams(Protocol):
+    def end_streams(self) -> None: ...
+
+
+class PatientServer(uvicorn.Server):
     """Ends the streams before it waits for connections to close; signals are left to whoever runs it."""
 
-    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+    def __init__(self, config: uvicorn.Config, application: HasStreams) -> None:
         super().__init__(config)
         self._application = application
 
@@ -180,7 +184,7 @@ class RunningServer:
         """Serves for as long as the block lasts."""
         collect_rarely()
         written = b""
-        server = _Uvicorn(self._config(), self.application)
+        server = PatientServer(self._config(), self.application)
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         keeping = asyncio.create_task(self._keep_certificate())
         try:

@@ -1,0 +1,153 @@
+"""Feeds: the documents of views as streams of frames, shared by all viewers that see the same.
+
+A feed has a `Source`, which makes a snapshot and then changes. A frame is an encoded server-sent event, encoded once
+however many viewers there are. A viewer that cannot keep up misses changes and gets a snapshot again. A feed without
+viewers ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dray.api.objects import Object
+from dray.client.cache import Change
+from dray.process.tasks import end_tasks
+from dray.web.merge_patch import difference
+from dray.web.model import Model
+
+_KEPT_FRAMES: Final = 32
+_LONGEST_QUIET: Final = 30.0
+_encode: Final = msgspec.json.Encoder().encode
+_logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """`take` is told of changes of the model as they come; the other two are called by the feed, seldom.
+
+    `change` gives what changed since it was called last, and `snapshot` everything as of the last call of `change`.
+    """
+
+    def take(self, kind: str, change: Change) -> None: ...
+
+    def change(self) -> Any | None:
+        """JSON for the viewer; None if there is no change for them."""
+        ...
+
+    def snapshot(self) -> Any: ...
+
+
+class DerivedSource:
+    """Makes the whole document anew, and sends what is different as a merge patch."""
+
+    def __init__(self, derive: Callable[[], Object]) -> None:
+        self._derive = derive
+        self._document = derive()
+
+    def take(self, kind: str, change: Change) -> None:
+        pass
+
+    def change(self) -> Any | None:
+        before, self._document = self._document, self._derive()
+        return difference(before, self._document)
+
+    def snapshot(self) -> Any:
+        return self._document
+
+
+class Feed:
+    def __init__(self, source: Source, model: Model, reads: Sequence[str], interval: float) -> None:
+        self._source = source
+        self._model = model
+        self._reads = frozenset(reads)
+        self._interval = interval
+        self._changed = asyncio.Event()
+        self._news = asyncio.Event()
+        self._version = 0
+        self._frames: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_FRAMES)
+        self._snapshot: tuple[int, bytes] = (-1, b"")
+        self.viewers = 0
+        model.listen(self._take)
+        self._task = asyncio.create_task(self._run(), name="page: feed")
+
+    async def frames(self, seen: int | None, seconds: float) -> tuple[int, list[bytes]]:
+        """Returns frames after the version that was seen, and their version; waits at most so long for some."""
+        if seen == self._version and not self._task.done():
+            news = self._news
+            try:
+                async with asyncio.timeout(seconds):
+                    await news.wait()
+            except TimeoutError:
+                return self._version, []
+        if seen is None or not self._frames or self._frames[0][0] > seen + 1:
+            return self._version, [] if seen == self._version else [self._whole()]
+        return self._version, [frame for version, frame in self._frames if version > seen]
+
+    async def close(self) -> None:
+        self._model.forget(self._take)
+        await end_tasks([self._task])
+
+    def _take(self, kind: str, change: Change) -> None:
+        if kind in self._reads:
+            self._source.take(kind, change)
+            self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_LONGEST_QUIET):
+                    await self._changed.wait()
+            except TimeoutError:
+                # Documents may show the time.
+                pass
+            self._changed.clear()
+            try:
+                change = self._source.change()
+            except Exception:
+                _logger.exception("a view of the page cannot be made")
+                change = None
+            if change is not None:
+                self._version += 1
+                self._frames.append((self._version, _frame("change", change)))
+                news, self._news = self._news, asyncio.Event()
+                news.set()
+            await asyncio.sleep(self._interval)
+
+    def _whole(self) -> bytes:
+        if self._snapshot[0] != self._version:
+            self._snapshot = self._version, _frame("snapshot", self._source.snapshot())
+        return self._snapshot[1]
+
+
+class Feeds:
+    def __init__(self) -> None:
+        self._feeds: dict[Hashable, Feed] = {}
+
+    def open(self, key: Hashable, make: Callable[[], Feed]) -> Feed:
+        """The feed under a key, made if there is none; whoever opens it closes it."""
+        feed = self._feeds.get(key)
+        if feed is None:
+            feed = self._feeds[key] = make()
+        feed.viewers += 1
+        return feed
+
+    async def close(self, key: Hashable) -> None:
+        feed = self._feeds.get(key)
+        if feed is not None:
+            feed.viewers -= 1
+            if feed.viewers <= 0:
+                del self._feeds[key]
+                await feed.close()
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+
+def _frame(event: str, document: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    # JSON has no line breaks outside of strings, and escapes them there.
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), _encode(document))

@@ -1,0 +1,4 @@
+// The views of the page, in the order of the menu. A view is listed once, here; its module is loaded when it is shown.
+export const VIEWS = [
+  { name: "cluster", title: "Cluster", load: () => import("./views/cluster.js") },
+];

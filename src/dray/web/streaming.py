@@ -1,0 +1,140 @@
+"""Streams of viewers: server-sent events of a view, for as long as the session lasts.
+
+Every second a stream looks whether its session is still good and whether the viewer's rights are the same. With other
+rights it goes on with a new snapshot. Streams of a session and in all are counted; there are no more than so many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from dray.client.errors import ClientError
+from dray.process.tasks import end_tasks
+from dray.web.exchanges import Exchange, Refusal
+from dray.web.feeds import DerivedSource, Feed, Feeds
+from dray.web.model import Model
+from dray.web.rights import Rights, Sight
+from dray.web.services import Services
+from dray.web.sessions import Session, Sessions
+from dray.web.view import Question, View
+
+_LOOK: Final = 1.0
+_ALIVE: Final = 15
+"""Looks without a frame, after which a comment is sent: it shows the client, and proxies, that the stream lives."""
+_STALLED: Final = 60.0
+"""Seconds that a client may leave a frame unread."""
+_UNUSED_SECONDS: Final = 300.0
+_COMMENT: Final = b": alive\n\n"
+_OVER: Final = b"event: over\ndata: {}\n\n"
+
+
+class Streaming:
+    def __init__(
+        self,
+        model: Model,
+        rights: Rights,
+        sessions: Sessions,
+        services: Services,
+        *,
+        most: int,
+        most_of_session: int,
+    ) -> None:
+        self._model = model
+        self._rights = rights
+        self._sessions = sessions
+        self._services = services
+        self._most = most
+        self._most_of_session = most_of_session
+        self._feeds = Feeds()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def run(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
+        """Raises Refusal before the stream begins, and nothing after."""
+        if len(self._tasks) >= self._most or session.streams >= self._most_of_session:
+            raise Refusal(429, "too many streams are open; close other tabs of this page")
+        session.streams += 1
+        sending = asyncio.create_task(self._send(exchange, session, view, query), name=f"page: stream of {view.name}")
+        self._tasks.add(sending)
+        self._keep_model()
+        leaving = asyncio.create_task(exchange.left(), name="page: client of a stream")
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_tasks((sending, leaving))
+            self._tasks.discard(sending)
+            session.streams -= 1
+            if not self._tasks:
+                self._closing = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_model)
+        if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
+            raise error
+
+    def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        self._keep_model()
+        self.end()
+        await end_tasks(list(self._tasks))
+
+    async def _send(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
+        try:
+            await self._model.need(view.reads)
+            sight = await self._rights.sight(session.identity, view.reads)
+        except ClientError as error:
+            raise Refusal(502, f"the API server does not answer: {error}") from None
+        await exchange.start_stream()
+        while self._sessions.is_good(session):
+            try:
+                sight = await self._follow(exchange, session, view, query, sight)
+            except TimeoutError:
+                return
+        await exchange.piece(_OVER, more=False)
+
+    async def _follow(
+        self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str], sight: Sight
+    ) -> Sight:
+        """Sends frames while session and rights are the same; returns the new rights."""
+        key: Hashable = (view.name, tuple(query.items()), sight.fingerprint)
+        feed = self._feeds.open(key, lambda: self._feed(view, query, sight))
+        version: int | None = None
+        quiet = 0
+        try:
+            while self._sessions.is_good(session):
+                version, frames = await feed.frames(version, _LOOK)
+                quiet = 0 if frames else quiet + 1
+                if frames or quiet % _ALIVE == 0:
+                    # A client that does not read holds this up, and nobody else.
+                    async with asyncio.timeout(_STALLED):
+                        await exchange.piece(b"".join(frames) or _COMMENT)
+                now = await self._rights.sight(session.identity, view.reads)
+                if now.fingerprint != sight.fingerprint:
+                    return now
+        finally:
+            await self._feeds.close(key)
+        return sight
+
+    def _feed(self, view: View, query: Mapping[str, str], sight: Sight) -> Feed:
+        question = Question(self._model, sight, query, self._services)
+        if view.source is not None:
+            return Feed(view.source(question), self._model, view.reads, view.interval)
+        derive = view.derive
+        if derive is None:
+            raise ValueError(f"the view {view.name} has neither derive nor source")
+        return Feed(DerivedSource(lambda: derive(question)), self._model, view.reads, view.interval)
+
+    def _keep_model(self) -> None:
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
+
+    def _close_model(self) -> None:
+        """Nobody has looked for a while."""
+        self._closed = asyncio.create_task(self._model.close(), name="page: close the model")

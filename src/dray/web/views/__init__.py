@@ -1,0 +1,10 @@
+"""The views of the page, one module each. A view is listed once, here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.web.view import View
+from dray.web.views import cluster
+
+VIEWS: Final[tuple[View, ...]] = (cluster.VIEW,)

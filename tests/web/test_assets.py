@@ -1,0 +1,37 @@
+"""The files of the page: small, complete, and nothing from the network."""
+
+import re
+
+from dray.web.assets import ROOT, assets
+from dray.web.views import VIEWS
+
+SCRIPTS = {name: asset.body.decode() for name, asset in assets().items() if name.endswith((".js", ".mjs"))}
+
+
+def test_the_page_has_less_than_250_kilobytes():
+    assert sum(len(asset.body) for asset in assets().values()) < 250_000
+
+
+def test_every_import_is_a_file_of_the_page():
+    for name, text in SCRIPTS.items():
+        for target in re.findall(r"""(?:from\s*|import\()["']([^"']+)["']""", text):
+            assert ((ROOT / name).parent / target).resolve().is_file(), (name, target)
+
+
+def test_nothing_is_loaded_from_the_network_and_no_markup_is_made_of_texts():
+    for name, text in SCRIPTS.items():
+        if not name.startswith("vendor/"):
+            found = re.findall(r"https?://(?!www\.w3\.org)|innerHTML|outerHTML|dangerouslySetInnerHTML|\beval\b", text)
+            assert not found, (name, found)
+
+
+def test_modules_are_small():
+    for name, text in SCRIPTS.items():
+        assert name.startswith("vendor/") or len(text.splitlines()) <= 250, name
+
+
+def test_every_view_has_both_sides():
+    listed = re.findall(r'name: "(\w+)"', SCRIPTS["views.js"])
+    assert sorted(listed) == sorted(view.name for view in VIEWS)
+    for name in listed:
+        assert f'export const view = {{ name: "{name}"' in SCRIPTS[f"views/{name}.js"]

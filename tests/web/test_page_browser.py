@@ -1,0 +1,73 @@
+"""The page in a browser: sign-in, live data, addresses, keyboard, phone width, themes, accessibility."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from selenium.webdriver.common.keys import Keys
+
+from tests.web.browser import Browser, PageCluster, needs_browser
+
+pytestmark = needs_browser
+
+SHOTS = os.environ.get("DRAY_SCREENSHOTS", "")
+"""A folder to put screenshots into."""
+
+
+def shoot(browser: Browser, name: str) -> None:
+    if SHOTS:
+        browser.screenshot(Path(SHOTS) / f"{name}.png")
+
+
+def test_sign_in_with_a_code_shows_the_cluster_live(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 800)
+    browser.open(cluster.page)
+    browser.until_text("Sign-in code or token")
+    assert browser.accessibility_problems() == []
+    shoot(browser, "sign-in")
+    field = browser.find("#credential")
+    field.send_keys("AAAA-2222", Keys.ENTER)
+    browser.until_text("is not valid", ".failure")
+    field.clear()
+    code = cluster.code()
+    field.send_keys(code, Keys.ENTER)
+    browser.until_text("Live")
+    browser.until_text("NVIDIA H100 80GB HBM3")
+    assert code not in browser.driver.current_url
+    shoot(browser, "cluster")
+
+
+def test_every_view_has_no_serious_accessibility_problem_in_both_themes(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 800)
+    cluster.sign_in(browser)
+    links = browser.run("return [...document.querySelectorAll('.menu a')].map((each) => each.href)")
+    assert links
+    for scheme in ("light", "dark"):
+        browser.theme(scheme)
+        for link in links:
+            browser.open(link)
+            browser.until(lambda: browser.run("return document.querySelector('.view-head')"), "head of the view")
+            assert browser.accessibility_problems() == [], (scheme, link)
+            shoot(browser, f"{link.rpartition('/')[2]}-{scheme}")
+    assert [text for text in browser.messages() if "Content Security Policy" in text] == []
+
+
+def test_every_view_fits_a_phone(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(360, 740)
+    cluster.sign_in(browser)
+    for link in browser.run("return [...document.querySelectorAll('.menu a')].map((each) => each.href)"):
+        browser.open(link)
+        browser.until(lambda: browser.run("return document.querySelector('.view-head')"), "head of the view")
+        wide = browser.run("return document.documentElement.scrollWidth")
+        assert wide <= 360, (link, wide)
+        shoot(browser, f"{link.rpartition('/')[2]}-phone")
+    browser.size(1280, 800)
+
+
+def test_sign_out_ends_the_session(browser: Browser, cluster: PageCluster) -> None:
+    cluster.sign_in(browser)
+    browser.run("[...document.querySelectorAll('button')].find((each) => each.innerText === 'Sign out').click()")
+    browser.until_text("You have signed out.")
+    browser.open(cluster.page)
+    browser.until_text("Sign-in code or token")
