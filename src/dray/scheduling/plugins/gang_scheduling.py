@@ -70,5 +70,7 @@ class GangScheduling(Plugin):
         return SKIP
 
     def _topology_problem(self, pod: Pod) -> str:
-        problems = (check(pod.document, self._groups.topologies) for check in _CHECKS)
-        return next(filter(None, problems), "")
+        for check in _CHECKS:
+            if problem := check(pod.document, self._groups.topologies):
+                return problem
+        return ""
