@@ -20,7 +20,7 @@ def test_policies_are_shown_side_by_side(tmp_path):
     plot = tmp_path / "plot.svg"
     result = played(tmp_path, "--seeds", "2", "--plot", str(plot))
     assert result.exit_code == 0, result.output
-    assert [line.split()[0] for line in result.stdout.splitlines()] == ["POLICY", "kubernetes", "pack"]
+    assert [line.split()[0] for line in result.stdout.split("\n\n")[0].splitlines()] == ["POLICY", "kubernetes", "pack"]
     assert plot.read_text().startswith("<svg")
 
 

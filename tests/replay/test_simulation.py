@@ -6,20 +6,22 @@ import pytest
 
 from dray.replay import reports
 from dray.replay.simulation import Simulation
+from dray.replay.trace_objects import trace_workload, trace_world
 from dray.replay.traces import Machine, Task, TraceError, drawn, read_machines, read_tasks
 
-TWO = [Machine("a", 8000, 32_768, 2, "T4"), Machine("b", 8000, 32_768, 2, "V100")]
+TWO = trace_world([Machine("a", 8000, 32_768, 2, "T4"), Machine("b", 8000, 32_768, 2, "V100")])
 
 
 def task(gpus=1, milli=1000, cpu=1000, **members):
-    return Task(cpu, 1024, gpus, milli, **members)
+    return trace_workload(Task(cpu, 1024, gpus, milli, **members))
 
 
 def test_tasks_that_do_not_fit_are_refused_for_good():
     run = Simulation(TWO, "kubernetes").play([task(2), task(2), task(1), task(1, 500), task(0, 0)])
     assert (run.percent, run.placed) == (100.0, 3)
     assert dict(run.refused) == {"1": 1, "0.5": 1}
-    assert run.curve[-1] == (137.5, 100.0)
+    assert run.curve[-1][:2] == (137.5, 100.0)
+    assert dict(run.reasons) == {"CannotAllocate": 2}
 
 
 def test_models_select_nodes():
@@ -41,20 +43,19 @@ def test_in_virtual_time_tasks_wait_until_others_end():
         task(4, created=20, deleted=40),
     ]
     run = Simulation(TWO, "pack").play_in_time(tasks)
-    assert sorted(run.waits["2"]) == [0, 0, 40]
+    assert sorted(wait.seconds for wait in run.waits) == [0, 0, 40]
     # No node has four GPUs.
     assert dict(run.refused) == {"4": 1}
-    assert run.allocated == 0
 
 
 def test_time_never_goes_back():
     tasks = [task(2, created=number, deleted=number + 7) for number in range(30)]
     run = Simulation(TWO, "pack").play_in_time(tasks)
-    times = [at for at, _ in run.curve]
+    times = [at for at, *_ in run.curve]
     assert times == sorted(times)
     assert run.placed == 30
     # Two tasks run at a time, and the last one waits longest: it starts after 14 others of seven seconds.
-    assert max(run.waits["2"]) == pytest.approx(14 * 7 - 29 + 1, abs=1)
+    assert max(wait.seconds for wait in run.waits) == pytest.approx(14 * 7 - 29 + 1, abs=1)
 
 
 def test_further_tasks_are_drawn_until_the_load_is_reached():
@@ -98,10 +99,25 @@ def test_reports_compare_policies():
     assert "pack: 75.00 %" in reports.plot(runs, timed=False)
 
 
-def test_gpus_draw_full_power_while_a_task_uses_them():
-    idle = 2 * 10 + 2 * 30
+def test_gpus_and_cpus_draw_full_power_while_a_task_uses_them():
+    idle = 2 * 10 + 2 * 30 + 20 + 20
     assert Simulation(TWO, "pack").play([]).watts == idle
     shares = [task(1, 500, models="T4"), task(1, 500, models="T4")]
-    assert Simulation(TWO, "pack").play(shares).watts == idle + 60
-    run = Simulation(TWO, "pack").play_in_time([task(created=10, deleted=20, models="V100"), task(0, 0, created=30)])
-    assert run.watts == pytest.approx(idle + 270 / 2)
+    assert Simulation(TWO, "pack").play(shares).watts == idle + (70 - 10) + (165 - 20)
+    run = Simulation(TWO, "pack").play_in_time(
+        [task(created=10, deleted=20, models="V100"), task(0, 0, created=30, cpu=0)]
+    )
+    assert run.watts == pytest.approx(idle + ((300 - 30) + (185 - 20)) / 2)
+
+
+def test_without_waiting_tasks_that_do_not_fit_on_arrival_are_refused():
+    tasks = [task(2, created=number, deleted=number + 10) for number in (0, 1, 2, 12)]
+    run = Simulation(TWO, "pack").play_in_time(tasks, wait=False)
+    assert (run.placed, dict(run.refused), run.acceptance) == (3, {"2": 1}, 75.0)
+
+
+def test_fragmented_is_what_is_free_on_devices_in_use():
+    run = Simulation(TWO, "spread").play([task(1, 500), task(1, 500)])
+    assert (run.figures.whole_free, run.figures.fragmented) == (2, pytest.approx(100 / 3))
+    run = Simulation(TWO, "pack").play([task(1, 500), task(1, 500)])
+    assert (run.figures.whole_free, run.figures.fragmented) == (3, 0)

@@ -5,8 +5,10 @@ from random import Random
 import pytest
 
 from dray.allocation import PACK
+from dray.replay.device_units import WHOLE
 from dray.replay.simulation import Simulation
-from dray.replay.traces import WHOLE, Machine, Task, drawn
+from dray.replay.trace_objects import trace_workload, trace_world
+from dray.replay.traces import Machine, Task, drawn
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod
@@ -117,13 +119,15 @@ def test_packing_allocates_more_than_the_default_over_a_mixed_load():
     ]
     plain, packed = [], []
     for seed in range(3):
-        sequence = drawn(known, 1.3 * WHOLE * sum(machine.gpus for machine in cluster), seed)
-        plain.append(Simulation(cluster, "kubernetes", seed).play(sequence).percent)
-        packed.append(Simulation(cluster, "pack", seed).play(sequence).percent)
+        sequence = drawn(list(map(trace_workload, known)), 1.3 * WHOLE * sum(machine.gpus for machine in cluster), seed)
+        plain.append(Simulation(trace_world(cluster), "kubernetes", seed).play(sequence).percent)
+        packed.append(Simulation(trace_world(cluster), "pack", seed).play(sequence).percent)
     assert sum(packed) > sum(plain), (plain, packed)
 
 
 def test_power_prefers_models_that_draw_little():
     cluster = [Machine("v", 32_000, 131_072, 2, "V100M32"), Machine("t", 32_000, 131_072, 2, "T4")]
-    task = Task(1000, 1024, 1, WHOLE)
-    assert Simulation(cluster, "pack,power").play([task, task]).watts == 2 * 30 + 2 * 70
+    task = trace_workload(Task(1000, 1024, 1, WHOLE))
+    simulation = Simulation(trace_world(cluster), "pack,power")
+    simulation.play([task, task])
+    assert simulation.meter.gpu_watts == 2 * 30 + 2 * 70

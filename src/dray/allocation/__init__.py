@@ -12,13 +12,14 @@ away, `results` writes it down. A rejection carries its `reasons`, which `diagno
 from dray.allocation.allocator import Allocation, Commitment, allocate, commit, confirm, examine
 from dray.allocation.inventory import Inventory
 from dray.allocation.node_resources import ChargeError, NodeCharge, charge
-from dray.allocation.policies import KUBERNETES, PACK, PACK_POWER, POLICIES, SPREAD, Policy
+from dray.allocation.policies import FIRST_FIT, KUBERNETES, PACK, PACK_POWER, POLICIES, SPREAD, Policy
 from dray.allocation.reasons import Rejection, RejectionKind
 from dray.allocation.results import ShareIds, derived_share_id
 from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
 
 __all__ = [
     "ATTEMPT",
+    "FIRST_FIT",
     "KUBERNETES",
     "PACK",
     "PACK_POWER",

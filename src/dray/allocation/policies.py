@@ -1,10 +1,10 @@
 """Policies: which of the possible devices to prefer. A policy puts them in order; the search takes the first that fit.
 
 `kubernetes` keeps the order of publication, which is what Kubernetes picks by. `pack` prefers the device whose use
-leaves the least unusable: the fullest shared device, the partition that breaks no larger one, the smallest device,
-the device of a group that is no longer whole. `spread` is a preference for nodes whose devices are free; on a node it
-is `kubernetes`. The scheduler prefers nodes by the same policy. Whatever the policy, the search decides what is valid.
-What it gets is a view with its devices in the order of the policy.
+leaves the least unusable: the fullest shared device, the partition of the fullest GPU after which most fits there, the
+smallest device, the device of a group that is no longer whole. `spread` is a preference for nodes whose devices are
+free; on a node it is `kubernetes`. The scheduler prefers nodes by the same policy. Whatever the policy, the search
+decides what is valid. What it gets is a view with its devices in the order of the policy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any, Final, Protocol
 
 from dray.allocation.devices import Values
 from dray.allocation.inventory import Inventory
+from dray.allocation.partitions import preferences
 from dray.allocation.selectors import Column, Selectors
 from dray.allocation.views import MOST_INDEXES, AttributeIndex, View
 from dray.api.caches import BoundedDict
 from dray.api.objects import Object
 
 _BILLION: Final = 10**9
+_NOT_PARTITIONED: Final = (1.0, 0.0)
 ALIGNED_BY: Final = "resource.kubernetes.io/pcieRoot"
 
 
@@ -97,13 +99,14 @@ class Pack:
         }
         free = _free_by_group(view)
         sizes = _sizes(view)
+        partitions = preferences(view)
 
         def preference(rank: int) -> tuple[Any, ...]:
             device = view.devices[rank]
             return (
                 (device.driver, device.pool) in waiting,
                 -_fullness(inventory, view, rank),
-                _broken(view, rank),
+                partitions.get(rank, _NOT_PARTITIONED),
                 sizes[rank],
                 free.get((device.pool, device.values(ALIGNED_BY)), 0),
                 rank,
@@ -117,7 +120,11 @@ PACK: Final[Policy] = Pack("pack")
 PACK_POWER: Final[Policy] = Pack("pack,power")
 """As `pack`; among nodes, those whose devices draw less power are preferred."""
 SPREAD: Final[Policy] = InOrder("spread")
-POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK, PACK_POWER, SPREAD)}
+FIRST_FIT: Final[Policy] = InOrder("first-fit")
+"""The first node that fits, in the order in which nodes came; to compare other policies with."""
+POLICIES: Final[Mapping[str, Policy]] = {
+    policy.name: policy for policy in (KUBERNETES, PACK, PACK_POWER, SPREAD, FIRST_FIT)
+}
 
 
 def _fullness(inventory: Inventory, view: View, rank: int) -> int:
@@ -132,28 +139,6 @@ def _fullness(inventory: Inventory, view: View, rank: int) -> int:
         if name in usage.consumed and capacity.value.nanos
     ]
     return max(parts, default=0)
-
-
-def _broken(view: View, rank: int) -> tuple[int, int]:
-    """How many larger partitions that could be taken now could not be any more, and how large they are together."""
-    counter_sets = view.counter_sets.get(rank)
-    if counter_sets is None:
-        return 0, 0
-    device = view.devices[rank]
-    own = dict(counter_sets.cost(device))
-    sets = {consumed.counter_set for consumed in device.consumes}
-    number = size = 0
-    for other_rank, others in view.counter_sets.items():
-        other = view.devices[other_rank]
-        if others is not counter_sets or not any(each.counter_set in sets for each in other.consumes):
-            continue
-        cost = counter_sets.cost(other)
-        total = sum(amount for _, amount in cost)
-        if total <= sum(own.values()) or any(counter_sets.left[position] < amount for position, amount in cost):
-            continue
-        if any(counter_sets.left[position] - own.get(position, 0) < amount for position, amount in cost):
-            number, size = number + 1, size + total
-    return number, size
 
 
 def _sizes(view: View) -> list[int]:

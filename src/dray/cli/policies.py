@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 POLICY_NAMES = ("kubernetes", "pack", "pack,power", "spread")
+REPLAY_POLICIES = (*POLICY_NAMES, "first-fit")
+"""Policies that can be played. `first-fit` is there to be compared with others."""
 
 policy_option = click.option(
     "--policy",

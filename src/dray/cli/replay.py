@@ -1,116 +1,127 @@
-"""`dray replay`: plays the tasks of a trace against nodes, under several policies side by side. No server needed."""
+"""`dray replay`: plays workloads against nodes, under several policies side by side. No server needed."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dray.cli.cluster import Where, reaching
+from dray.cli.durations import seconds
 from dray.cli.output_formats import output_option, structured
-from dray.cli.policies import POLICY_NAMES
+from dray.cli.policies import REPLAY_POLICIES
 
 if TYPE_CHECKING:
-    from dray.replay.simulation import Run
-    from dray.replay.traces import Machine, Task
+    from dray.cli.replay_input import Job
+    from dray.replay.runs import Run
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One run: what a worker process needs for it."""
-
-    machines: list[Machine]
-    tasks: list[Task]
-    policy: str
-    seed: int
-    load: float
-    timed: bool
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("trace", type=_FILE, required=False)
+@click.option("--nodes", type=_FILE, help="CSV file with the nodes: sn, cpu_milli, memory_mib, gpu, model.")
+@click.option("--fleet", multiple=True, metavar="TYPE=N,...|FILE", help="Play against these machines, without pods.")
+@click.option("--snapshot", type=_FILE, help="Play against the nodes, pods and queues of this snapshot.")
 @click.option(
-    "--nodes",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="CSV file with the nodes: sn, cpu_milli, memory_mib, gpu, model.",
+    "--filename", "-f", "manifests", multiple=True, metavar="PATH", help="Manifests to add, such as queues; repeatable."
 )
+@click.option(
+    "--random-profiles",
+    metavar="all|PROFILE=WEIGHT,...",
+    default="",
+    help="Play random partitions (MIG profiles) in virtual time, instead of a file.",
+)
+@click.option("--tasks", default=2000, show_default=True, type=click.IntRange(1), help="Number of random partitions.")
 @click.option(
     "--policy",
     "policies",
-    type=click.Choice(POLICY_NAMES),
+    type=click.Choice(REPLAY_POLICIES),
     multiple=True,
     help="Policy to play; repeatable. Default: kubernetes and pack.",
 )
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Runs per policy.")
 @click.option(
     "--load",
-    default=130.0,
-    show_default=True,
+    default=None,
     type=click.FloatRange(0, min_open=True),
     metavar="PERCENT",
-    help="Draw tasks until they request this part of all GPUs.",
+    help="Draw tasks until they request this part of all GPUs. Default: 130; 100 for random partitions.",
 )
 @click.option("--time", "timed", is_flag=True, help="Play in virtual time: tasks arrive, wait, run and end.")
+@click.option("--no-wait", is_flag=True, help="In virtual time, refuse what does not fit when it arrives.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Processes to use.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a plot to this SVG file.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write plots to this SVG file.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Record the pods of a running cluster to FILE, instead of playing.",
+)
+@click.option(
+    "--for", "duration", callback=seconds, metavar="DURATION", help="How long to record. Default: until interrupted."
+)
 @output_option("table", "json", "yaml")
+@reaching
 def replay(
-    trace: Path,
-    nodes: Path,
-    policies: tuple[str, ...],
-    seeds: int,
-    load: float,
-    timed: bool,
-    jobs: int,
     plot: Path | None,
+    jobs: int,
     output: str,
+    record: Path | None,
+    duration: float | None,
+    kubeconfig: Path | None,
+    context: str,
+    **asked: object,
 ) -> None:
-    """Play the tasks of a trace against nodes and compare policies.
+    """Play workloads against nodes and compare policies.
 
-    TRACE is a CSV file with the columns cpu_milli, memory_mib, num_gpu, gpu_milli, and optionally gpu_spec,
-    creation_time and deletion_time. Files may be compressed (.gz). The real scheduler runs in this process.
+    TRACE is a CSV file (see `docs/replay.md` for its columns), or a snapshot or recording whose pods are played. Nodes
+    are those of --nodes, --fleet or --snapshot; of TRACE itself if it is a snapshot. Files may be compressed (.gz). The
+    real scheduler runs in this process.
 
-    Tasks come in a random order and never end, and a task that does not fit when it comes is refused. With --time
-    they come at their creation time, wait until they fit, and end after their run time; --load and --seeds are ignored.
+    Workloads come in a random order and never end, and a workload that does not fit when it comes is refused. With
+    --time they come at their time, wait until they fit, and end after their run time; --load and --seeds are ignored.
 
     \b
     Examples:
       dray replay tasks.csv --nodes nodes.csv
       dray replay tasks.csv --nodes nodes.csv --policy pack --policy spread --seeds 10 --jobs 2 --plot packing.svg
-      dray replay tasks.csv --nodes nodes.csv --time -o json
+      dray replay tasks.csv --fleet p5.48xlarge=4 -f queues.yaml --time -o json
+      dray replay --record monday.recording --for 1h
+      dray replay monday.recording --time --policy kubernetes --policy pack
+      dray replay --random-profiles all --fleet p5.48xlarge:mig=8 --policy first-fit --policy pack --load 110
 
-    Exit status: 0 played, 2 a file cannot be read.
+    Exit status: 0 played or recorded, 1 the server refused, 2 a file cannot be read, an option is wrong, or the server
+    cannot be reached.
     """
-    from dray.replay import reports
-    from dray.replay.traces import TraceError, read_machines, read_tasks
+    if record is not None:
+        from dray.cli.replay_recording import record_cluster
 
-    try:
-        machines, tasks = read_machines(nodes), read_tasks(trace)
-    except (TraceError, OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(str(error)) from None
-    if not any(task.units for task in tasks) or not any(machine.gpus for machine in machines):
-        raise click.UsageError("no task requests GPUs, or no node has any")
-    numbers = range(1, 2 if timed else seeds + 1)
-    todo = [
-        Job(machines, tasks, policy, seed, load, timed)
-        for policy in dict.fromkeys(policies or ("kubernetes", "pack"))
-        for seed in numbers
-    ]
+        record_cluster(Where(kubeconfig, context, ""), record, duration)
+    from dray.cli.replay_input import Asked, jobs_of
+    from dray.replay import reports
+
+    wanted = Asked(**asked)  # type: ignore[arg-type]
+    todo = jobs_of(wanted)
+    timed = todo[0].timed
     runs = _played(todo, jobs)
+    for error in dict.fromkeys(error for run in runs for error in run.errors):
+        click.echo(f"note: {error}", err=True)
     if plot is not None:
         plot.write_text(reports.plot(runs, timed=timed))
     if output in ("json", "yaml"):
         click.echo(structured(reports.document(runs, timed=timed), output), nl=False)
         return
-    rows = list(reports.rows(runs, timed=timed))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for number, table in enumerate(reports.tables(runs, timed=timed)):
+        if number:
+            click.echo()
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _played(todo: list[Job], jobs: int) -> list[Run]:
@@ -132,11 +143,11 @@ def _played(todo: list[Job], jobs: int) -> list[Run]:
 
 
 def play(job: Job, progress: Callable[[float], None] = lambda _: None) -> Run:
+    """Plays one run; also in a worker process."""
     from dray.replay.simulation import Simulation
-    from dray.replay.traces import WHOLE, drawn
 
-    simulation = Simulation(job.machines, job.policy, job.seed)
+    simulation = Simulation(job.world, job.policy, job.seed)
+    workloads = job.workloads()
     if job.timed:
-        return simulation.play_in_time(job.tasks, progress)
-    units = job.load / 100 * WHOLE * sum(machine.gpus for machine in job.machines)
-    return simulation.play(drawn(job.tasks, units, job.seed), progress)
+        return simulation.play_in_time(workloads, progress, wait=job.wait)
+    return simulation.play(workloads, progress)

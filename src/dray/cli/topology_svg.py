@@ -7,14 +7,14 @@ SVG 1.1 without scripts or fonts of its own; the whole text of a device is in it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
 from dray.allocation.device_states import STATES, DeviceState
 from dray.cli.devices import described
 from dray.cli.topology_model import Entry, Spot, what
 from dray.cli.topology_text import groups, holder, span, tally
+from dray.drawing import svg
+from dray.drawing.svg import Box
 
 _COLOURS: Final = {
     "free": ("#e6f4ea", "#34a853"),
@@ -30,19 +30,6 @@ _TITLES: Final = {"node": "{}", "socket": "socket {}", "numa": "NUMA node {}", "
 _LETTERS: Final = 27
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """What is drawn at a place that is given later."""
-
-    width: int
-    height: int
-    draw: Sequence[str]
-    """Pieces of SVG relative to its upper left corner."""
-
-    def at(self, x: int, y: int) -> str:
-        return f'<g transform="translate({x},{y})">{"".join(self.draw)}</g>'
-
-
 def svg_of(nodes: Sequence[Spot]) -> str:
     boxes = [_spot(each) for each in nodes]
     legend = _legend()
@@ -51,10 +38,7 @@ def svg_of(nodes: Sequence[Spot]) -> str:
     for each in (legend, *boxes):
         parts.append(each.at(_GAP, y))
         y += each.height + _GAP
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" viewBox="0 0 {width} {y}"'
-    style = 'font-family="Helvetica, Arial, sans-serif" font-size="11" fill="#202124"'
-    back = f'<rect width="{width}" height="{y}" fill="#ffffff"/>'
-    return f"{head} {style}>\n{back}\n" + "\n".join(parts) + "\n</svg>\n"
+    return svg.document(width, y, parts)
 
 
 def _spot(spot: Spot) -> Box:
@@ -69,13 +53,13 @@ def _spot(spot: Spot) -> Box:
         parts.append(each.at(_GAP, y))
         y += each.height + _GAP
     for note in notes:
-        parts.append(_text(_GAP, y + 12, _cut(note, width // 6)))
+        parts.append(svg.text(_GAP, y + 12, svg.cut(note, width // 6)))
         y += 18
     title = _TITLES[spot.kind].format(spot.name)
     if spot.kind in ("node", "numa"):
         title += f" · {tally(spot.all_entries())}"
-    frame = f'<rect width="{width}" height="{y}" rx="6" fill="{_FILLS[spot.kind]}" stroke="#bdc1c6"/>'
-    return Box(width, y, [frame, _text(_GAP, 16, _cut(title, width // 6), bold=True), *parts])
+    frame = f'<rect width="{width}" height="{y}" rx="6" fill="{_FILLS[spot.kind]}" stroke="{svg.LINE}"/>'
+    return Box(width, y, [frame, svg.text(_GAP, 16, svg.cut(title, width // 6), bold=True), *parts])
 
 
 def _boxes(alike: list[Entry]) -> Iterator[Box]:
@@ -110,12 +94,12 @@ def _device(state: DeviceState, kind: str, name: str) -> Box:
     if used := next(iter(state.used().values()), None):
         third = f"{used[0]} of {used[1]}: {third}"
     parts = [
-        f"<title>{escape(full)}</title>",
+        svg.title(full),
         f'<rect width="{_WIDE}" height="{_HIGH}" rx="4" fill="{fill}" stroke="{edge}"/>',
         _bar(state, edge),
-        _text(8, 14, _cut(name, _LETTERS), bold=True),
-        _text(8, 27, _cut(second, _LETTERS), grey=True),
-        _text(8, 40, _cut(third, _LETTERS)),
+        svg.text(8, 14, svg.cut(name, _LETTERS), bold=True),
+        svg.text(8, 27, svg.cut(second, _LETTERS), grey=True),
+        svg.text(8, 40, svg.cut(third, _LETTERS)),
     ]
     return Box(_WIDE, _HIGH, parts)
 
@@ -134,16 +118,6 @@ def _legend() -> Box:
     for state in STATES:
         fill, edge = _COLOURS[state]
         parts.append(f'<rect x="{x}" width="12" height="12" rx="2" fill="{fill}" stroke="{edge}"/>')
-        parts.append(_text(x + 17, 10, state))
+        parts.append(svg.text(x + 17, 10, state))
         x += 80
     return Box(x, 14, parts)
-
-
-def _text(x: int, y: int, text: str, *, bold: bool = False, grey: bool = False) -> str:
-    weight = ' font-weight="bold"' if bold else ""
-    fill = f" fill={quoteattr('#5f6368')}" if grey else ""
-    return f'<text x="{x}" y="{y}"{weight}{fill}>{escape(text)}</text>'
-
-
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -1,5 +1,7 @@
-"""Replay: plays the tasks of a trace against nodes with the real scheduler, in one process and without a server.
+"""Replay: plays workloads against nodes with the real scheduler, in one process and without a server.
 
-`traces` reads the files, `trace_objects` makes API objects of nodes and tasks, `simulation` plays them, `power`
-counts watts, and `reports` makes tables and plots of the results.
+`traces` and `workload_files` read CSV files, `recordings` the pods of a snapshot, and `random_profiles` draws random
+partitions; all make a `Workload` of each line. `Simulation(world, policy).play(workloads)` plays them all at once,
+`play_in_time` in virtual time. `cluster` carries out what the scheduler decides, `meter` measures, and `reports` makes
+tables, a document and plots of the runs.
 """

@@ -1,18 +1,21 @@
-"""Reports of runs: rows for people, a document for programs, and a plot."""
+"""Reports of runs: tables for people, a document for programs, and plots. Policies stand side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from statistics import mean, stdev
 from typing import Any, Final
-from xml.sax.saxutils import escape
 
-from dray.replay.simulation import Run, wait_figures
+from dray.drawing import svg
+from dray.drawing.charts import Chart, Series
+from dray.replay.runs import Run, Sample, size_order, wait_figures, waits_by
 
 VERSION: Final = "dray.replay/v1"
 """The version of the document. Members may be added to it."""
-_WIDTH, _HEIGHT, _MARGIN = 720, 420, 56
-_COLORS: Final = ("#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce", "#b91c1c", "#0f766e")
+_GAP: Final = 12
+Table = list[list[str]]
+"""Rows of cells, the first of them titles."""
 
 
 def by_policy(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -22,9 +25,23 @@ def by_policy(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return found
 
 
+def tables(runs: Sequence[Run], *, timed: bool) -> Iterator[Table]:
+    """The figures of each policy, then refusals by reason, and in virtual time waiting times by size and queue."""
+    yield list(rows(runs, timed=timed))
+    groups = by_policy(runs)
+    if any(run.reasons for run in runs):
+        yield _counts("REFUSED BECAUSE OF", groups, lambda run: run.reasons)
+    if timed and any(wait.seconds for run in runs for wait in run.waits):
+        yield _wait_table("WAIT BY SIZE", groups, "size")
+        if any(wait.queue for run in runs for wait in run.waits):
+            yield _wait_table("WAIT BY QUEUE", groups, "queue")
+
+
 def rows(runs: Sequence[Run], *, timed: bool) -> Iterator[list[str]]:
     """A line of titles, then a line for each policy."""
-    titles = ["POLICY", "RUNS", "ALLOCATED", "DEVIATION", "PLACED", "REFUSED", "GPU POWER"]
+    evicted = any(run.evictions for run in runs)
+    titles = ["POLICY", "RUNS", "ALLOCATED", "DEVIATION", "FRAGMENTED", "WHOLE FREE", "PLACED", "REFUSED"]
+    titles += [*(["EVICTED"] if evicted else []), "POWER"]
     yield [*titles, "MEDIAN WAIT", "95 % WAIT"] if timed else titles
     for policy, group in by_policy(runs).items():
         percents = [run.percent for run in group]
@@ -33,14 +50,47 @@ def rows(runs: Sequence[Run], *, timed: bool) -> Iterator[list[str]]:
             str(len(group)),
             f"{mean(percents):.2f} %",
             f"{stdev(percents):.2f}" if len(group) > 1 else "-",
+            f"{mean(run.figures.fragmented for run in group):.1f} %",
+            f"{mean(run.figures.whole_free for run in group):.1f}",
             f"{mean(run.placed for run in group):.0f}",
             f"{mean(run.refused.total() for run in group):.0f}",
+            *([f"{mean(run.evictions for run in group):.0f}"] if evicted else []),
             f"{mean(run.watts for run in group) / 1000:.1f} kW",
         ]
         if timed:
-            median, most = wait_figures([seconds for run in group for waits in run.waits.values() for seconds in waits])
-            row += [f"{median:.0f} s", f"{most:.0f} s"]
+            row += _seconds(wait_figures(wait.seconds for run in group for wait in run.waits))
         yield row
+
+
+def _counts(title: str, groups: dict[str, list[Run]], counts: Callable[[Run], Counter[str]]) -> Table:
+    """The mean of the counts of all runs of a policy."""
+    totals = {policy: sum(map(counts, group), Counter[str]()) for policy, group in groups.items()}
+    names = sorted({name for total in totals.values() for name in total}, key=lambda name: -_most(totals, name))
+    means = [[f"{totals[policy][name] / len(group):.0f}" for policy, group in groups.items()] for name in names]
+    return [[title, *groups], *([name, *row] for name, row in zip(names, means, strict=True))]
+
+
+def _most(totals: dict[str, Counter[str]], name: str) -> int:
+    return max(total[name] for total in totals.values())
+
+
+def _wait_table(title: str, groups: dict[str, list[Run]], member: str) -> Table:
+    found = {
+        policy: waits_by([wait for run in group for wait in run.waits], member) for policy, group in groups.items()
+    }
+    names = sorted({name for waits in found.values() for name in waits}, key=size_order)
+    table = [[title, *(f"{policy}: {what}" for policy in groups for what in ("median", "95 %"))]]
+    for name in names:
+        cells = [cell for policy in groups for cell in _seconds(found[policy].get(name))]
+        table.append([name or "(none)", *cells])
+    return table
+
+
+def _seconds(figures: tuple[float, float] | None) -> list[str]:
+    return [f"{each:.0f} s" for each in figures] if figures is not None else ["-", "-"]
+
+
+# For programs
 
 
 def document(runs: Sequence[Run], *, timed: bool) -> dict[str, Any]:
@@ -53,49 +103,61 @@ def _run(run: Run, timed: bool) -> dict[str, Any]:
         "seed": run.seed,
         "allocatedPercent": round(run.percent, 4),
         "requestedPercent": round(100 * run.requested / run.units, 4) if run.units else 0,
+        "acceptedPercent": round(100 * run.accepted / run.units, 4) if run.units else 0,
+        "fragmentedPercent": round(run.figures.fragmented, 4),
+        "wholeFree": round(run.figures.whole_free, 3),
         "watts": round(run.watts),
         "placed": run.placed,
         "refused": run.refused.total(),
-        "refusedByGpus": dict(sorted(run.refused.items(), key=lambda item: float(item[0]))),
-        "curve": [[round(x, 3), round(y, 3)] for x, y in run.curve],
+        "refusedBySize": {size: run.refused[size] for size in sorted(run.refused, key=size_order)},
+        "refusedByReason": dict(run.reasons.most_common()),
+        "evictions": run.evictions,
+        "curve": [[round(each.x, 3), round(each.allocated, 3)] for each in run.curve],
+        "fragmentedCurve": [[round(each.x, 3), round(each.fragmented, 3)] for each in run.curve],
+        "wattsCurve": [[round(each.x, 3), round(each.watts)] for each in run.curve],
     }
     if timed:
-        median, most = run.waiting
-        sizes = {size: wait_figures(run.waits[size]) for size in sorted(run.waits, key=float)}
-        found["waitSeconds"] = {"median": median, "p95": most}
-        found["waitSecondsByGpus"] = {size: {"median": low, "p95": high} for size, (low, high) in sizes.items()}
+        found["waitSeconds"] = _wait_members(wait_figures(wait.seconds for wait in run.waits))
+        for name, member in (("waitSecondsBySize", "size"), ("waitSecondsByQueue", "queue")):
+            found[name] = {key: _wait_members(each) for key, each in waits_by(run.waits, member).items()}
     return found
 
 
+def _wait_members(figures: tuple[float, float]) -> dict[str, float]:
+    return {"median": figures[0], "p95": figures[1]}
+
+
+# Plots
+
+
 def plot(runs: Sequence[Run], *, timed: bool) -> str:
-    """The curve of the first run of each policy, as SVG."""
+    """Allocation, fragmentation and power of the first run of each policy, as SVG."""
     first = {policy: group[0] for policy, group in by_policy(runs).items()}
-    most_x = max((x for run in first.values() for x, _ in run.curve), default=1) or 1
-    least_x = min((x for run in first.values() for x, _ in run.curve), default=0) if timed else 0
-    inner_width, inner_height = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
+    x_title = "time in hours" if timed else "requested devices in percent"
 
-    def place(x: float, y: float) -> str:
-        across = _MARGIN + inner_width * (x - least_x) / max(most_x - least_x, 1e-9)
-        return f"{across:.1f},{_HEIGHT - _MARGIN - inner_height * y / 100:.1f}"
+    def chart(title: str, value: Callable[[Sample], float], label: Callable[[Run], str], top: float | None) -> Chart:
+        scale = 3600 if timed else 1
+        return Chart(
+            title,
+            x_title,
+            [
+                Series(f"{policy}: {label(run)}", [(each.x / scale, value(each)) for each in run.curve])
+                for policy, run in first.items()
+            ],
+            top,
+        )
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
-        'font-size="12">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-    ]
-    for percent in range(0, 101, 20):
-        left, right = place(least_x, percent), place(most_x, percent)
-        height = left.split(",")[1]
-        parts.append(f'<polyline points="{left} {right}" stroke="#ddd" fill="none"/>')
-        parts.append(f'<text x="{_MARGIN - 8}" y="{height}" text-anchor="end">{percent} %</text>')
-    title = "time" if timed else f"requested GPUs (up to {most_x:.0f} %)"
-    parts.append(f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 16}" text-anchor="middle">{title}</text>')
-    parts.append(f'<text x="{_MARGIN}" y="24">allocated GPUs</text>')
-    for number, (policy, run) in enumerate(first.items()):
-        color = _COLORS[number % len(_COLORS)]
-        points = " ".join(place(x, y) for x, y in run.curve)
-        parts.append(f'<polyline points="{points}" stroke="{color}" stroke-width="2" fill="none"/>')
-        label = escape(f"{policy}: {run.percent:.2f} %")
-        across, down = _WIDTH - _MARGIN, _HEIGHT - _MARGIN - 16 * (len(first) - number)
-        parts.append(f'<text x="{across}" y="{down}" text-anchor="end" fill="{color}">{label}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    charts = (
+        chart("Allocated devices in percent", lambda each: each.allocated, lambda run: f"{run.percent:.2f} %", 100),
+        chart(
+            "Free devices that are fragmented, in percent",
+            lambda each: each.fragmented,
+            lambda run: f"{run.figures.fragmented:.1f} %",
+            100,
+        ),
+        chart("Power in kW", lambda each: each.watts / 1000, lambda run: f"{run.watts / 1000:.1f} kW", None),
+    )
+    boxes = [each.box() for each in charts]
+    parts = [box.at(_GAP, _GAP + number * (box.height + _GAP)) for number, box in enumerate(boxes)]
+    height = sum(box.height + _GAP for box in boxes) + _GAP
+    return svg.document(boxes[0].width + 2 * _GAP, height, parts)

@@ -6,15 +6,29 @@ for a number of devices with so many units each; its models are a selector.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from dray.api.objects import Object
-from dray.replay.traces import WHOLE, Machine, Task
+from dray.replay.device_units import WHOLE
+from dray.replay.traces import Machine, Task
+from dray.replay.workloads import Workload, World
 
 _DRIVER: Final = "gpu.example.com"
 _CLASS: Final = "gpu"
 _VERSION: Final = "resource.k8s.io/v1"
+
+
+def trace_world(machines: Iterable[Machine]) -> World:
+    made = [each for machine in machines for each in machine_objects(machine)]
+    objects = {kind: [each for each in made if each["kind"] == kind] for kind in ("Node", "ResourceSlice")}
+    return World({**objects, "DeviceClass": [device_class()], "PodGroup": []}, frozenset([_DRIVER]))
+
+
+def trace_workload(task: Task) -> Workload:
+    size = f"{task.units / WHOLE:g}"
+    return Workload(partial(task_objects, task=task), task.units, size, task.created, task.seconds)
 
 
 def device_class() -> Object:

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final, TypeVar
+from typing import TextIO, TypeVar
+
+from dray.replay.workloads import Workload
 
 T = TypeVar("T")
-
-WHOLE: Final = 1000
-"""The units of a GPU."""
 
 
 class TraceError(ValueError):
@@ -60,12 +59,12 @@ class Task:
 
 def read_machines(file: Path) -> list[Machine]:
     """Raises TraceError if the file has not the columns of nodes, OSError if it cannot be read."""
-    return list(_read(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _machine))
+    return list(read_rows(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _machine))
 
 
 def read_tasks(file: Path) -> list[Task]:
     """Raises TraceError if the file has not the columns of tasks, OSError if it cannot be read."""
-    return list(_read(file, ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _task))
+    return list(read_rows(file, ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _task))
 
 
 def _machine(row: dict[str, str]) -> Machine:
@@ -85,8 +84,19 @@ def _task(row: dict[str, str]) -> Task:
     )
 
 
-def _read(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]], T]) -> Iterator[T]:
-    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
+def column_names(file: Path) -> Sequence[str]:
+    """The column names of a CSV file. Raises OSError."""
+    with _opened(file) as text:
+        return csv.DictReader(text).fieldnames or ()
+
+
+def _opened(file: Path) -> TextIO:
+    return gzip.open(file, "rt") if file.suffix == ".gz" else file.open()
+
+
+def read_rows(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]], T]) -> Iterator[T]:
+    """Yields what is made of each line. Raises TraceError with the line, if a column is missing or a value is wrong."""
+    with _opened(file) as text:
         reader = csv.DictReader(text)
         try:
             if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
@@ -94,13 +104,13 @@ def _read(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]], T
             for row in reader:
                 yield made(row)
         except (ValueError, TypeError, csv.Error) as error:
-            if isinstance(error, TraceError):
+            if isinstance(error, TraceError) and not reader.line_num > 1:
                 raise
             raise TraceError(f"{file}, line {reader.line_num}: {error}") from None
 
 
-def drawn(tasks: Sequence[Task], units: float, seed: int) -> list[Task]:
-    """All tasks in a random order, then further random ones, until they request so many units."""
+def drawn(tasks: Sequence[Workload], units: float, seed: int) -> list[Workload]:
+    """All workloads in a random order, then further random ones, until they request so many units."""
     random = Random(seed)
     rest = random.sample(list(tasks), len(tasks))
     found, requested = [], 0

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.allocation import KUBERNETES, PACK, PACK_POWER, SPREAD, Policy
+from dray.allocation import FIRST_FIT, KUBERNETES, PACK, PACK_POWER, SPREAD, Policy
 from dray.scheduling.core.state import State
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.plugins.device_packing import OTHER_SCORES, DevicePacking, DeviceSpreading
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.gpu_fractions import GpuFractions
@@ -26,6 +25,8 @@ from dray.scheduling.plugins.node_resources_balanced_allocation import NodeResou
 from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from dray.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from dray.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from dray.scheduling.plugins.preferences.device_packing import OTHER_SCORES, DevicePacking, DeviceSpreading
+from dray.scheduling.plugins.preferences.node_order import NodeOrder
 from dray.scheduling.plugins.queue_quota import QueueQuota
 from dray.scheduling.plugins.scheduling_gates import SchedulingGates
 from dray.scheduling.plugins.taint_toleration import TaintToleration
@@ -64,6 +65,8 @@ def default_plugins(
     ]
     if policy is SPREAD:
         return [*plugins, DeviceSpreading(state)]
+    if policy is FIRST_FIT:
+        return [*plugins, NodeOrder()]
     if policy in (PACK, PACK_POWER):
         return [*plugins, DevicePacking(state, power=policy is PACK_POWER)]
     return plugins
@@ -71,6 +74,8 @@ def default_plugins(
 
 def score_weights(plugins: Sequence[Plugin], policy: Policy) -> dict[str, int]:
     """The weights of scores, by the name of the plugin, that are not the plugin's own."""
+    if policy is FIRST_FIT:
+        return {plugin.name: int(plugin.name == NodeOrder.name) for plugin in plugins}
     if policy not in (PACK, PACK_POWER):
         return {}
     spreading = {NodeResourcesFit.name, NodeResourcesBalancedAllocation.name}
@@ -80,6 +85,6 @@ def score_weights(plugins: Sequence[Plugin], policy: Policy) -> dict[str, int]:
 
 def names() -> frozenset[str]:
     """The names of all plugins of the scheduler, in use or not."""
-    policies = (KUBERNETES, PACK, SPREAD)
+    policies = (KUBERNETES, PACK, SPREAD, FIRST_FIT)
     own = [default_plugins(State(), policy=policy, binding_timeout=0) for policy in policies]
     return frozenset(plugin.name for plugins in own for plugin in plugins)

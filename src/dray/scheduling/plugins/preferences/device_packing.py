@@ -15,7 +15,7 @@ do not count, and preferences such as affinity weigh as much as some tenths of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,12 +24,13 @@ from dray.allocation.views import View
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.cluster.device_demand import DeviceDemand
-from dray.scheduling.cluster.gpu_watts import watts_of
+from dray.scheduling.cluster.gpu_watts import model_of, watts_of
 from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.state import State
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
+from dray.scheduling.plugins.preferences.partition_packing import free_parts, partition_waste
 
 OTHER_SCORES: Final = 1000
 """The factor of all other scores under `pack`: a preference of 100 points weighs as much as 200 wasted thousandths."""
@@ -37,8 +38,9 @@ _WHOLE: Final = 1000
 _REST: Final = 500
 _STRANDED: Final = 500
 _IMBALANCE: Final = 18
-# For each watt, with `pack,power`.
-_WATT: Final = 100
+# For each watt, with `pack,power`: 60 watts weigh as much as 600 wasted thousandths. The watts of processors do not
+# count: a processor is idle or not, and pods that avoid waking one up go to GPUs that draw more.
+_WATT: Final = 5000
 # Enough to outweigh an emptier node by cpu and memory.
 _SPREAD: Final = 3
 _NOTHING: Final[Mapping[str, int]] = {}
@@ -85,10 +87,25 @@ class DevicePacking(Plugin):
         free = self._free(node)
         if free is None:
             return 0
-        points = waste(free, node, cycle.pod.requirements, wanted, self._usage)
+        points = 0
+        if free.view.counter_sets:
+            points, wanted = self._partitions(free.view, wanted)
+        points += waste(free, node, cycle.pod.requirements, wanted, self._usage)
         if self._watt:
-            points += self._watt * free.watts * sum(_placed(free.view, free.parts, take).opened for take in wanted)
+            opened = sum(_placed(free.view, free.parts, take).opened for take in wanted)
+            points += self._watt * free.watts * opened
         return -points
+
+    def _partitions(self, view: View, wanted: Sequence[Take]) -> tuple[int, list[Take]]:
+        """The points of requests that take partitions of devices, and the other requests."""
+        points, others = 0, []
+        for take in wanted:
+            found = partition_waste(self._state.inventory, view, take.request)
+            if found is None:
+                others.append(take)
+            else:
+                points += found
+        return points, others
 
     def _free(self, node: Node) -> FreeDevices | None:
         log = self._state.touched
@@ -117,6 +134,8 @@ class FreeDevices:
     parts: Mapping[int, int]
     """The used part of each shared device, by rank."""
     free: int
+    number: int
+    """The number of physical devices: partitions of one device count as one."""
     stranded: float
     used: Mapping[str, float]
     """The parts of cpu and memory that pods request, in devices: as if each device had an equal part of them."""
@@ -124,24 +143,27 @@ class FreeDevices:
     @classmethod
     def of(cls, inventory: Inventory, view: View, node: Node) -> FreeDevices:
         parts = dict(_used_parts(inventory, view))
-        number = len(view.devices)
-        free = max(0, _WHOLE * (number - view.held.bit_count()) - sum(parts.values()))
+        partitioned, left, held, single = 0, 0.0, view.held.bit_count(), len(view.devices)
+        if view.counter_sets:
+            partitioned, left = free_parts(view)
+            held = sum(1 for rank in view.ranks(view.held) if rank not in view.counter_sets)
+            single -= len(view.counter_sets)
+        number = single + partitioned
+        free = max(0, _WHOLE * (single - held) - sum(parts.values())) + int(_WHOLE * left)
         used = {name: number * (_WHOLE - _left(node, name, 0)) for name in _RESOURCES}
-        return cls(view, parts, free, _stranded(free, number, _room(node, _NOTHING, _RESOURCES)), used)
+        return cls(view, parts, free, number, _stranded(free, number, _room(node, _NOTHING, _RESOURCES)), used)
 
     @property
     def watts(self) -> int:
         """What a device of the node draws in use beyond what it draws idle."""
         if not self.view.devices:
             return 0
-        device = self.view.devices[0]
-        model = (device.published(f"{device.driver}/model") or {}).get("string") or ""
-        idle, used = watts_of(str(model))
+        idle, used = watts_of(model_of(self.view.devices[0]))
         return used - idle
 
     @property
     def in_use(self) -> int:
-        return _WHOLE * len(self.view.devices) - self.free
+        return _WHOLE * self.number - self.free
 
 
 class ClusterUsage:
@@ -170,6 +192,7 @@ class Take:
     count: int
     amounts: Mapping[str, int]
     """Amounts in billionths, by name of the capacity."""
+    request: Object = field(default_factory=dict, compare=False)
 
 
 def takes(requests: Sequence[Object]) -> list[Take]:
@@ -185,7 +208,7 @@ def takes(requests: Sequence[Object]) -> list[Take]:
                 amounts[name] = Quantity.parse(str(amount)).nanos
             except QuantityError:
                 continue
-        found.append(Take(subrequest.get("count") or 1, amounts))
+        found.append(Take(subrequest.get("count") or 1, amounts, subrequest))
     return found
 
 
@@ -193,7 +216,7 @@ def waste(
     free: FreeDevices, node: Node, requirements: Requirements, wanted: Sequence[Take], usage: ClusterUsage
 ) -> int:
     """Points to subtract from the node's score."""
-    number, left, rest = len(free.view.devices), free.free, 0
+    number, left, rest = free.number, free.free, 0
     for take in wanted:
         placed = _placed(free.view, free.parts, take)
         left -= placed.taken
@@ -213,7 +236,7 @@ def _stranded(free: int, number: int, room: float) -> float:
 
 
 def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
-    """The used part of each shared device, by rank; devices whose counters are used up count as fully used."""
+    """The used part of each shared device, by rank."""
     devices = inventory.usage.devices
     for rank in view.ranks(view.shared & ~view.held):
         device = view.devices[rank]
@@ -230,11 +253,6 @@ def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
                     default=0,
                 ),
             )
-    for rank, counter_sets in view.counter_sets.items():
-        if not (view.held | view.shared) >> rank & 1:
-            cost = counter_sets.cost(view.devices[rank])
-            if any(counter_sets.left[position] < amount for position, amount in cost):
-                yield rank, _WHOLE
 
 
 class Placed(NamedTuple):

@@ -1,0 +1,213 @@
+"""What `dray replay` plays: workloads and a world, from the files and options of the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dray.api.objects import Object
+
+if TYPE_CHECKING:
+    from dray.replay.device_units import DeviceName, PublishedDevice
+    from dray.replay.workloads import Workload, World
+
+_DEFAULT_POLICIES: Final = ("kubernetes", "pack")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line."""
+
+    trace: Path | None
+    nodes: Path | None
+    fleet: tuple[str, ...]
+    snapshot: Path | None
+    manifests: tuple[str, ...]
+    random_profiles: str
+    tasks: int
+    policies: tuple[str, ...]
+    seeds: int
+    load: float | None
+    timed: bool
+    no_wait: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run: what a worker process needs for it."""
+
+    world: World
+    workloads: Callable[[], list[Workload]]
+    policy: str
+    seed: int
+    timed: bool
+    wait: bool
+
+
+def jobs_of(asked: Asked) -> list[Job]:
+    """The runs in the order of the report. Ends the command with status 2 if an option or a file is wrong."""
+    from dray.replay.traces import TraceError
+
+    try:
+        return _jobs(asked)
+    except (TraceError, OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _jobs(asked: Asked) -> list[Job]:
+    from dray.replay.device_units import published_devices
+
+    if (asked.trace is None) != bool(asked.random_profiles):
+        raise click.UsageError("give either TRACE or --random-profiles")
+    recorded = asked.trace is not None and _is_snapshot(asked.trace)
+    given = [each for each in (asked.nodes, asked.fleet, asked.snapshot) if each]
+    if len(given) > 1 or (not given and not recorded):
+        raise click.UsageError("give the nodes with one of --nodes, --fleet and --snapshot")
+    objects = _world_objects(asked, recorded)
+    published = published_devices(objects.get("ResourceSlice", ()))
+    workloads: list[Workload] = []
+    if asked.trace is not None:
+        workloads = _recorded(asked, objects) if recorded else _read(asked.trace, asked.nodes is not None, published)
+    world = _measured(objects, published)
+    timed = asked.timed or asked.no_wait or bool(asked.random_profiles)
+    seeds = range(1, 2 if timed and not asked.random_profiles else asked.seeds + 1)
+    return [
+        Job(world, _drawing(asked, world, published, workloads, timed, seed), policy, seed, timed, _waits(asked))
+        for policy in dict.fromkeys(asked.policies or _DEFAULT_POLICIES)
+        for seed in seeds
+    ]
+
+
+def _waits(asked: Asked) -> bool:
+    return not (asked.no_wait or asked.random_profiles)
+
+
+def _drawing(
+    asked: Asked,
+    world: World,
+    published: Mapping[DeviceName, PublishedDevice],
+    workloads: Sequence[Workload],
+    timed: bool,
+    seed: int,
+) -> Callable[[], list[Workload]]:
+    """Makes the workloads of one run."""
+    from dray.replay.device_units import WHOLE
+    from dray.replay.random_profiles import mix_of, random_workloads
+    from dray.replay.traces import drawn
+
+    if asked.random_profiles:
+        mix = mix_of(asked.random_profiles, published)
+        return partial(
+            random_workloads, mix, published, world.drivers, number=asked.tasks, load=asked.load or 100.0, seed=seed
+        )
+    if timed:
+        return partial(list, workloads)
+    devices = {device.physical for name, device in published.items() if name[0] in world.drivers}
+    if not devices or not any(workload.units for workload in workloads):
+        raise click.UsageError("no task requests GPUs, or no node has any")
+    return partial(drawn, workloads, (asked.load or 130.0) / 100 * WHOLE * len(devices), seed)
+
+
+# The world
+
+
+def _world_objects(asked: Asked, recorded: bool) -> dict[str, list[Object]]:
+    """Objects by the kind under which the scheduler receives them."""
+    from dray.replay.trace_objects import trace_world
+    from dray.replay.traces import read_machines
+
+    if asked.nodes is not None:
+        found = {kind: list(objects) for kind, objects in trace_world(read_machines(asked.nodes)).objects.items()}
+    elif asked.fleet:
+        from dray.cli.fleet_choice import chosen_fleet
+        from dray.planning.fleet_scene import fleet_objects
+
+        found = fleet_objects(chosen_fleet(asked.fleet, None).machines)
+    else:
+        snapshot = asked.snapshot or asked.trace
+        assert snapshot is not None
+        found = _snapshot_objects(snapshot)
+        if recorded and asked.snapshot is None:
+            from dray.replay.recordings import shared_claims
+
+            found = {**found, "Pod": [], "ResourceClaim": shared_claims(found)}
+    for kind, objects in _manifest_objects(asked.manifests).items():
+        found.setdefault(kind, []).extend(objects)
+    return found
+
+
+def _is_snapshot(file: Path) -> bool:
+    import gzip
+
+    try:
+        with gzip.open(file, "rb") as lines:
+            return lines.read(1) == b"{"
+    except (OSError, EOFError):
+        return False
+
+
+def _snapshot_objects(file: Path) -> dict[str, list[Object]]:
+    from dray.cli.cluster import snapshot_cluster
+    from dray.snapshot.listing import listed
+
+    cluster = snapshot_cluster(file)
+    found = asyncio.run(listed(cluster.client))
+    return dict(found.objects)
+
+
+def _manifest_objects(paths: tuple[str, ...]) -> dict[str, list[Object]]:
+    from dray.cli.manifests import read
+    from dray.cli.plan_manifests import planned_objects
+    from dray.cli.stored import Unusable
+
+    if not paths:
+        return {}
+    reading = read(paths)
+    problems = list(map(str, reading.problems))
+    try:
+        planned = planned_objects(reading.manifests, "default", [], time.time())
+    except Unusable as unusable:
+        problems += map(str, unusable.problems)
+    if problems:
+        raise click.UsageError(problems[0])
+    return planned.objects
+
+
+def _measured(objects: dict[str, list[Object]], published: Mapping[DeviceName, PublishedDevice]) -> World:
+    """The world, with the drivers of accelerators: not those of CPUs and network cards."""
+    from dray.drivers.devices.names import CPU, NIC
+    from dray.replay.workloads import World
+
+    return World(objects, frozenset(driver for driver, _, _ in published) - {CPU, NIC})
+
+
+# Workloads
+
+
+def _read(file: Path, nodes_of_trace: bool, published: Mapping[DeviceName, PublishedDevice]) -> list[Workload]:
+    from dray.replay.trace_objects import trace_workload
+    from dray.replay.traces import TraceError, read_tasks
+    from dray.replay.workload_files import is_workload_file, read_workloads
+
+    if is_workload_file(file):
+        return read_workloads(file, published)
+    tasks = read_tasks(file)
+    if not nodes_of_trace:
+        raise TraceError(f"{file}: tasks with gpu_milli need --nodes; for other nodes write a column device_class")
+    return [trace_workload(task) for task in tasks]
+
+
+def _recorded(asked: Asked, objects: Mapping[str, Sequence[Object]]) -> list[Workload]:
+    from dray.replay.device_units import published_devices
+    from dray.replay.recordings import recorded_workloads
+
+    assert asked.trace is not None
+    source = _snapshot_objects(asked.trace)
+    return recorded_workloads(source, published_devices(objects.get("ResourceSlice", ())))

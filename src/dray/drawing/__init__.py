@@ -1,0 +1,7 @@
+"""Drawing: SVG for topologies, replays and other pictures.
+
+`svg` has the pieces (documents, texts, boxes, lines), `charts` line charts made of them. Everything is plain SVG 1.1
+without scripts and without fonts of its own.
+
+May import: nothing else of dray.
+"""

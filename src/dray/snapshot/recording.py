@@ -1,0 +1,87 @@
+"""Records a live cluster for a time: a snapshot of its start, with all pods and claims that were there in that time.
+
+The file is a snapshot. A pod that was deleted while it ran is in it as a pod that has succeeded, with the time when it
+was gone, so that a replay knows how long it ran. Pods that ended or were deleted before are not in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, status_of, uid_of
+from dray.api.pods import is_terminal, node_of
+from dray.api.times import text_of
+from dray.client.api import ApiClient
+from dray.client.cache import Change
+from dray.client.informer import Informers
+from dray.snapshot.fields import kept
+from dray.snapshot.files import Header, Snapshot
+from dray.snapshot.taking import take
+
+_KINDS = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
+
+
+class Recorder:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.seen: dict[str, dict[str, Object]] = {kind: {} for kind in _KINDS}
+        """The last state of every object that was seen, by kind and uid."""
+
+    def note(self, kind: str, change: Change) -> None:
+        document = change.object
+        known = self.seen[kind].get(uid_of(document))
+        if change.type == "DELETED" and kind == "Pod":
+            document = ended(document, self._clock())
+        elif kind == "ResourceClaim" and known is not None and not status_of(document).get("allocation"):
+            # What a claim had is what its pod needed; it loses it when the pod ends.
+            document = known
+        self.seen[kind][uid_of(document)] = document
+
+
+async def record(
+    client: ApiClient, namespace: str, seconds: float | None, clock: Callable[[], float], stop: asyncio.Event
+) -> Snapshot:
+    """Records for so many seconds, or until `stop` is set. Raises ClientError."""
+    taken, recorder, informers = await take(client, clock(), namespace), Recorder(clock), Informers(client)
+    for kind, version in _KINDS.items():
+        informers.of(built_in(version, kind)).add_handler(partial(recorder.note, kind))
+    running = asyncio.create_task(informers.run())
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), seconds)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return _with(taken, recorder)
+
+
+def _with(taken: Snapshot, recorder: Recorder) -> Snapshot:
+    objects, kinds = dict(taken.objects), []
+    for listed in taken.header.kinds:
+        version = _KINDS.get(listed.kind)
+        if version == listed.api_version and listed.refusal is None:
+            found = [kept(listed.kind, each) for each in recorder.seen[listed.kind].values()]
+            objects[version, listed.kind] = found
+            kinds.append(msgspec.structs.replace(listed, objects=len(found)))
+        else:
+            kinds.append(listed)
+    header = taken.header
+    return Snapshot(Header(taken_at=header.taken_at, namespace=header.namespace, kinds=tuple(kinds)), objects)
+
+
+def ended(pod: Object, now: float) -> Object:
+    """The pod as one that ran until now; a pod that never ran, or has ended before, stays as it is."""
+    if is_terminal(pod) or not node_of(pod):
+        return pod
+    finished = {"terminated": {"exitCode": 0, "finishedAt": text_of(now)}}
+    names = [container["name"] for container in pod["spec"].get("containers") or ()]
+    statuses = [{"name": name, "state": finished} for name in names]
+    status = {**status_of(pod), "phase": "Succeeded", "containerStatuses": statuses}
+    status.setdefault("startTime", pod["metadata"].get("creationTimestamp"))
+    return {**pod, "status": status}
