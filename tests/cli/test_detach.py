@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from dray.cli import up_state
+from dray.process import up_state
 from dray.process.identity import started_at
 from tests.cli.lab import CLASS, gpus, node
 from tests.cli.running import DRAY, PATIENCE, eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation.device_states import device_states
-from dray.cli.devices import described, lines
+from dray.answers.views.device_tables import described, lines
 from dray.testing.objects import claim, pod
 
 DRIVER = "gpu.example.com"

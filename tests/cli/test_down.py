@@ -13,10 +13,10 @@ import pytest
 from click.testing import Result
 
 from dray.cli import down, up_state
-from dray.cli.up_state import UpNode, UpState
 from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
 from dray.process.identity import started_at
+from dray.process.up_state import UpNode, UpState
 from tests.cli.running import eventually, running
 from tests.cli.test_up import wait
 

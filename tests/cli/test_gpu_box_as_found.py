@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.cli import up_state
 from dray.node.runtimes.device_files import can_hide
+from dray.process import up_state
 from tests.cli.reboots import kill_all
 from tests.cli.running import DRAY, PATIENCE, Running, eventually
 from tests.cli.test_up import wait

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from dray.answers.linting.hints import hint_for
 from dray.api.catalogue import find
 from dray.api.errors import ErrorType, FieldError
-from dray.cli.hints import hint_for
 
 CLAIM, SLICE = "ResourceClaim", "ResourceSlice"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.cli.lint import identity, is_foreign
-from dray.cli.manifests import Manifest, read
+from dray.answers.linting.examination import identity, is_foreign
+from dray.answers.manifests.reading import Manifest, read
 
 
 @pytest.fixture

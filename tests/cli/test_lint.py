@@ -15,11 +15,11 @@ from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dray.answers.linting.examination import examine
+from dray.answers.linting.findings import RULES
+from dray.answers.manifests.reading import Manifest, read
 from dray.api.conversion import ConversionError
 from dray.cli.convert import convert_manifest
-from dray.cli.findings import RULES
-from dray.cli.lint import examine
-from dray.cli.manifests import Manifest, read
 from dray.yaml.text import Position
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.cli import up_state
+from dray.process import up_state
 from tests.cli.reboots import kill_all, kill_server
 from tests.cli.running import DRAY, PATIENCE, eventually
 

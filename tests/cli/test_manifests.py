@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dray.cli import manifests
-from dray.cli.manifests import read
+from dray.answers.manifests import reading as manifests
+from dray.answers.manifests.reading import read
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 

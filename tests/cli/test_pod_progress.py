@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.cli.pod_progress import cannot_start, exit_status, has_started, misfortune, waits_for
+from dray.answers.explaining.pod_progress import cannot_start, exit_status, has_started, misfortune, waits_for
 
 
 def pod(state: dict[str, Any] | None = None, *, node: str = "", **status: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import click
 import pytest
 from click.testing import Result
 
-from dray.cli.findings import warning
-from dray.cli.manifests import Manifest
+from dray.answers.linting.findings import warning
+from dray.answers.manifests.reading import Manifest
 from dray.cli.reports import Report, one_line, text
 from dray.yaml.text import Position
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from dray.cli import up_state
+from dray.process import up_state
 from tests.cli.reboots import kill_all
 from tests.cli.running import DRAY, PATIENCE, Running, eventually
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from dray.answers.views.queue_view import find, views
 from dray.api.tables.gangs import COLUMNS
-from dray.cli.queue_view import find, views
 from dray.client.foreign_kinds import KUEUE, definitions
 from dray.testing import objects
 from tests.fleet.rehearsal import Rehearsal

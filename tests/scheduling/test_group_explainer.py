@@ -1,6 +1,6 @@
 """Why a group waits: size, queue, topology and devices, each by itself."""
 
-from dray.cli.queue_explainer import QueueExplainer
+from dray.answers.explaining.queue_explainer import QueueExplainer
 from dray.scheduling.explain.explainer import GroupExplainer
 from dray.scheduling.model.messages import diagnosis_text, reason_text, status_text
 from dray.testing import objects

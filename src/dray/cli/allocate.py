@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
-from dray.allocation import POLICIES, Policy
-from dray.allocation.nearness import alike
-from dray.allocation.text import nodes_text, summary
+from dray.allocation import POLICIES
+from dray.answers.allocate import cluster_base, place_all
+from dray.answers.errors import InvalidInput
+from dray.answers.manifests.reading import read
+from dray.answers.one_line import one_line
 from dray.api.objects import Object
-from dray.api.resource_claims import allocation_results
-from dray.cli.cluster import snapshot_option
-from dray.cli.explanation_trees import device
-from dray.cli.explanations import claim_rows
-from dray.cli.manifests import Manifest, read
+from dray.cli.cluster import snapshot_cluster, snapshot_option
 from dray.cli.output_formats import output_option, structured
-from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.plugins import plugin_option
 from dray.cli.policies import policy_option
-from dray.cli.reports import one_line
-from dray.cli.stored import Unusable
+from dray.cli.warnings import warn
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -53,126 +53,27 @@ def allocate(
 
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
-    cluster = load(paths, POLICIES[policy], node, plugins, snapshot)
-    for note in cluster.notes:
+    base = snapshot_objects(snapshot) if snapshot is not None else {}
+    answer = asked(lambda: place_all(read(paths), POLICIES[policy], node, plugins, base, warn))
+    for note in answer.notes:
         click.echo(one_line(f"note: {note}"), err=True)
-    placements = [cluster.place(wanted) for wanted in cluster.wanted]
-    if output == "text":
-        _text(placements)
-    else:
-        click.echo(_structured([_row(each) for each in placements], output), nl=False)
-    sys.exit(0 if all(placement.fits for placement in placements) else 1)
+    click.echo(answer.text if output == "text" else _structured(answer.document, output), nl=False)
+    sys.exit(0 if answer.fits else 1)
 
 
-def load(
-    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = (), snapshot: Path | None = None
-) -> Cluster:
-    """The cluster in the files; leaves with status 2 where there is none to be had."""
-    return load_manifests(paths, policy, node, plugins, snapshot)[0]
+def snapshot_objects(snapshot: Path) -> dict[str, list[Object]]:
+    """Returns the objects of a snapshot; leaves with status 2 if the file cannot be read."""
+    return asyncio.run(cluster_base(snapshot_cluster(snapshot)))
 
 
-def load_manifests(
-    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = (), snapshot: Path | None = None
-) -> tuple[Cluster, list[Manifest]]:
-    """The cluster, and the manifests that it is made of."""
-    reading = read(paths)
-    problems = [str(problem) for problem in reading.problems]
-    cluster = None
-    base = _objects_of(snapshot) if snapshot is not None else {}
-    if not problems:
-        cluster = _read_cluster(reading.manifests, policy, node, plugins, base, problems)
-    if cluster is None:
-        for problem in problems:
+def asked(question: Callable[[], T]) -> T:
+    """Returns the answer; leaves with status 2 if the question is wrong, after a line for each problem."""
+    try:
+        return question()
+    except InvalidInput as error:
+        for problem in error.problems:
             click.echo(one_line(problem), err=True)
         sys.exit(2)
-    return cluster, reading.manifests
-
-
-def _objects_of(snapshot: Path) -> dict[str, list[Object]]:
-    import asyncio
-
-    from dray.cli.cluster import snapshot_cluster
-    from dray.snapshot.listing import listed
-
-    return asyncio.run(listed(snapshot_cluster(snapshot).client)).objects
-
-
-def _read_cluster(
-    manifests: list[Manifest],
-    policy: Policy,
-    node: str,
-    plugins: tuple[str, ...],
-    base: Mapping[str, Sequence[Object]],
-    problems: list[str],
-) -> Cluster | None:
-    try:
-        cluster = read_cluster(manifests, policy, node, plugins, base)
-    except Unusable as unusable:
-        problems += map(str, unusable.problems)
-        return None
-    if node and not cluster.size:
-        problems.append(f"error: node {node} not found; give a Node, or a ResourceSlice that names it")
-        return None
-    return cluster
-
-
-def _text(placements: list[Placement]) -> None:
-    for placement in placements:
-        wanted = placement.wanted
-        click.echo(f"{wanted.title}: {f'on node {placement.node}' if placement.fits else 'does not fit'}")
-        for line in _devices(placement) if placement.fits else _refusals(placement):
-            click.echo(f"  {one_line(line)}")
-    fitting = sum(placement.fits for placement in placements)
-    click.echo(f"{fitting} of {len(placements)} fit" if placements else "nothing to allocate")
-
-
-def _devices(placement: Placement) -> Iterator[str]:
-    wanted = placement.wanted
-    resources = {each["requestName"]: each["resourceName"] for each in placement.mappings}
-    for (_, name), allocation in placement.allocations.items():
-        for result in allocation_results(allocation):
-            label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
-            if name == wanted.special_name:
-                label = resources.get(result["request"], label)
-            yield f"{label}: {device(result)}"
-
-
-def _refusals(placement: Placement) -> Iterator[str]:
-    answers = placement.answers
-    if answers is None:
-        yield placement.wanted.missing
-        return
-    order = {rejection.node: number for number, rejection in enumerate(answers.rejections)}
-    for group in sorted(alike(answers.rejections), key=lambda group: order[group[0].node]):
-        yield f"{nodes_text([each.node for each in group])}: {summary(group[0])}"
-    for names, details in answers.obstacles():
-        yield f"{nodes_text(names)}: {'; '.join(details)}"
-    if not answers.nodes:
-        yield answers.conclusion()
-
-
-def _row(placement: Placement) -> Object:
-    wanted = placement.wanted
-    row: Object = {"kind": wanted.kind, "namespace": wanted.namespace, "name": wanted.name, "fits": placement.fits}
-    if not placement.fits:
-        return {**row, "reasons": list(_reasons(placement))}
-    row["node"] = placement.node
-    if placement.allocations:
-        row["claims"] = claim_rows(placement.allocations.items())
-    if placement.mappings:
-        row["claims"][-1]["requestMappings"] = list(placement.mappings)
-    return row
-
-
-def _reasons(placement: Placement) -> Iterator[Object]:
-    answers = placement.answers
-    if answers is None or not answers.nodes:
-        yield {"reason": placement.wanted.missing if answers is None else answers.conclusion()}
-        return
-    for rejection in answers.rejections:
-        yield {"node": rejection.node, "reason": summary(rejection)}
-    for names, details in answers.obstacles():
-        yield from ({"node": name, "reason": "; ".join(details)} for name in names)
 
 
 def _structured(rows: list[Object], output: str) -> str:

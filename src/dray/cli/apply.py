@@ -13,10 +13,10 @@ from typing import Final
 
 import click
 
+from dray.answers.manifests.reading import Manifest, Reading, read
+from dray.answers.one_line import one_line
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.manifests import Manifest, Reading, read
-from dray.cli.reports import one_line
 from dray.cli.rest_mapping import DEFINITION, FOUNDATIONS, Misplaced, Target, complain_about, locate
 from dray.client.interface import PatchType, WriteOptions
 

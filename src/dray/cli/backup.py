@@ -9,9 +9,9 @@ from typing import NoReturn
 
 import click
 
-from dray.cli import up_state
 from dray.cli.absolute_path import AbsolutePath
 from dray.cli.down import data_option
+from dray.process import up_state
 
 
 @click.command()

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from dray.answers.manifests.reading import read
 from dray.api.objects import Object, mapping, mappings, text, walk
 from dray.api.quantity import Quantity
 from dray.api.suggestions import did_you_mean
@@ -22,7 +23,6 @@ from dray.cel import COST_LIMIT, CompileError, CostLimitExceeded, Device, Evalua
 from dray.cel.selector import compile_device_expression
 from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, decode_key
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.manifests import read
 from dray.cli.output_formats import output_option, structured
 
 

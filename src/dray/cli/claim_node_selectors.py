@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from dray.answers.manifests.claim_specs import pod_spec
 from dray.api import alpha2
 from dray.api.errors import render
 from dray.api.objects import mapping, mappings, text, walk
-from dray.cli.claim_specs import pod_spec
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a claim or template."""

@@ -8,7 +8,6 @@ line that says what to do. The client and its HTTP library are imported once the
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sys
 import time
@@ -20,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from dray.cli.reports import one_line
+from dray.answers.advice import advice_on
+from dray.answers.errors import InvalidInput, NotThere
+from dray.answers.one_line import one_line
 from dray.cli.resource_names import Catalog
 
 if TYPE_CHECKING:
@@ -176,9 +177,25 @@ def ask(where: Where, work: Callable[[Cluster], Awaitable[int]], then: Callable[
 
     `then` is what to do after work that gave 0, without a connection and without an event loop; its status counts.
     """
-    if where.snapshot is not None:
-        _ask_snapshot(where, where.snapshot, work, then)
-    ending(where, lambda endpoint: _finished(asyncio.run(_work(endpoint, where, work)), then))
+    try:
+        if where.snapshot is not None:
+            _ask_snapshot(where, where.snapshot, work, then)
+        ending(where, lambda endpoint: _finished(asyncio.run(_work(endpoint, where, work)), then))
+    except InvalidInput as error:
+        raise (NotFound if isinstance(error, NotThere) else Unanswerable)(error) from None
+
+
+class Unanswerable(click.ClickException):
+    """The question itself is wrong, or is about something that the cluster does not have."""
+
+    exit_code = 2
+
+    def __init__(self, error: InvalidInput) -> None:
+        super().__init__("\n".join(map(one_line, error.problems)))
+
+
+class NotFound(Unanswerable):
+    exit_code = 1
 
 
 def _finished(status: int, then: Callable[[], int] | None) -> int:
@@ -253,46 +270,9 @@ async def _work(endpoint: Endpoint, where: Where, work: Callable[[Cluster], Awai
 
 
 def endpoint_of(where: Where) -> Endpoint:
-    """Returns the server that the options, $KUBECONFIG or ~/.kube/config name.
+    from dray.answers.endpoints import find_endpoint
 
-    Without any of them it is the server of the pod this process runs in, or the cluster that `dray up` runs here.
-    """
-    from dray.client.endpoint import in_cluster
-    from dray.client.errors import ConfigError
-    from dray.client.kubeconfig import Kubeconfig
-
-    try:
-        config = Kubeconfig.load([where.kubeconfig] if where.kubeconfig else ())
-    except ConfigError as error:
-        if not str(error).startswith("no kubeconfig"):
-            raise
-        named = where.kubeconfig or where.context or os.environ.get("KUBECONFIG")
-        if "KUBERNETES_SERVICE_HOST" in os.environ and not (where.kubeconfig or where.context):
-            return in_cluster()
-        found = None if named else _running_here()
-        if found is None:
-            raise ConfigError(
-                f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray up` and `dray apiserver` write one)"
-            ) from None
-        config = Kubeconfig.load([found])
-    name = where.context or config.current_context
-    if name not in config.contexts:
-        problem = f"has no context {name!r}" if name else "names no current context"
-        choice = f"choose one with --context: {', '.join(config.contexts)}" if config.contexts else "it has none at all"
-        raise ConfigError(f"the kubeconfig {problem}; {choice}")
-    return config.endpoint(name)
-
-
-def _running_here() -> Path | None:
-    """Returns the kubeconfig of the cluster that this user runs on this machine; None if there is none."""
-    from dray.cli import up_state
-    from dray.client.errors import ConfigError
-
-    found = up_state.running()
-    if len(found) > 1:
-        choices = ", ".join(f"--kubeconfig {each.kubeconfig} ({each.url})" for each in found)
-        raise ConfigError(f"{len(found)} clusters run here; choose one: {choices}")
-    return Path(found[0].kubeconfig) if found else None
+    return find_endpoint(where.kubeconfig, where.context)
 
 
 def complain_unasked(error: ClientError, server: str) -> None:
@@ -312,20 +292,6 @@ def _unasked(error: ClientError, server: str) -> tuple[str, str]:
     return str(error), ""
 
 
-_ADVICE: Final = {
-    401: "the server does not accept these credentials: use a current kubeconfig, or another --context",
-    403: "ask for a role that allows it, or use another --context",
-}
-# The same status has other causes than missing rights; the message says which.
-_CAUSES: Final = {
-    "error looking up service account": "create the ServiceAccount, or correct serviceAccountName",
-    "exceeded quota": "delete something in the namespace, or ask for a higher quota",
-    "no PriorityClass with name": "`dray get priorityclasses` lists the names",
-    "violates PodSecurity": "change the securityContext of the pod, or the pod-security label of the namespace",
-    "is being terminated": "wait until the namespace is gone, or use another one",
-}
-
-
 def complain(error: ApiError) -> None:
     """Prints an error that the server returned, and what to do about it if the message does not say so."""
     advice = advice_on(error)
@@ -336,13 +302,3 @@ def _reason(error: ApiError) -> str:
     """Returns the reason in parentheses, unless the message contains its words: "NotFound" is in "x not found"."""
     words = _WORD_STARTS.sub(" ", error.reason)
     return "" if not words or words.lower() in str(error).lower() else f" ({error.reason})"
-
-
-def advice_on(error: ApiError) -> str:
-    """Returns what to do about a refusal; empty if its message says so already."""
-    return advice_in(str(error)) or _ADVICE.get(error.status, "")
-
-
-def advice_in(message: str) -> str:
-    """Returns what to do about a refusal with this message; empty if only its status could tell."""
-    return next((advice for cause, advice in _CAUSES.items() if cause in message), "")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from dray.answers.asked_schedulers import with_plugins
 from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
-from dray.cli.plugins import plugin_option, with_plugins
+from dray.cli.plugins import plugin_option
 from dray.cli.policies import policy_option
 from dray.cli.queue_usage import option as queue_usage_option
 from dray.cli.serving import log_to_stderr, run, stopping, until

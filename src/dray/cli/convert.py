@@ -13,17 +13,17 @@ from typing import Any, Final
 
 import click
 
+from dray.answers.linting.hints import hint_for
+from dray.answers.manifests.claim_specs import group_name, pod_spec
+from dray.answers.manifests.reading import Manifest, read
+from dray.answers.one_line import one_line
 from dray.api import alpha2, alpha3
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.conversion import ConversionError, oddities, unreadable
 from dray.api.conversion import convert as convert_version
 from dray.api.errors import ErrorType
 from dray.cli.claim_node_selectors import ClaimNodeSelectors, key_of
-from dray.cli.claim_specs import group_name, pod_spec
-from dray.cli.hints import hint_for
-from dray.cli.manifests import Manifest, read
 from dray.cli.output_formats import manifests, output_option
-from dray.cli.reports import one_line
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")

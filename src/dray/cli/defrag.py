@@ -8,11 +8,12 @@ from typing import Any, Final
 import click
 
 from dray.allocation import KUBERNETES
+from dray.answers.explaining.live import World
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.live import World
 from dray.cli.moving import Mover
 from dray.cli.output_formats import output_option, structured
 from dray.cli.plugins import plugin_option
+from dray.cli.warnings import warn
 from dray.scheduling.explain.consolidation import Consolidation, Consolidator, Waiting
 from dray.snapshot.listing import listed
 
@@ -90,7 +91,7 @@ def defrag(
 async def _consolidation(
     cluster: Cluster, target: str, scheduler_name: str, plugins: tuple[str, ...]
 ) -> Consolidation | None:
-    world = World(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins)
+    world = World(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins, warn)
     consolidator = Consolidator(world.scheduler(scheduler_name), cluster.now())
     waiting = [each for each in consolidator.waiting() if _is_meant(each, target, cluster.namespace)]
     first: Consolidation | None = None

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import click
 
+from dray.answers.manifests.reading import Manifest, Reading, read
+from dray.answers.one_line import one_line
 from dray.api.objects import Object, spec_of
 from dray.cli.cluster import Cluster, Where, ask, complain, located
 from dray.cli.durations import seconds
-from dray.cli.manifests import Manifest, Reading, read
-from dray.cli.reports import one_line
 from dray.cli.resource_names import wanted
 from dray.cli.rest_mapping import FOUNDATIONS, Misplaced, Target, UnknownKind, complain_about, locate
 from dray.client.interface import DeleteOptions

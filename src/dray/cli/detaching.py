@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from dray.cli import up_state
+from dray.process import up_state
 
 
 def detach(data: Path) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dray.cli import up_state
 from dray.cli.down import data_option
 from dray.cli.output_formats import output_option, structured
+from dray.process import up_state
 
 if TYPE_CHECKING:
     from dray.cli.doctor_checks.check import Check

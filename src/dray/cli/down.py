@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from dray.cli import up_state
 from dray.cli.absolute_path import AbsolutePath
-from dray.cli.up_state import UpState
+from dray.process import up_state
+from dray.process.up_state import UpState
 
 if TYPE_CHECKING:
     from dray.cli.machine import EndedPods

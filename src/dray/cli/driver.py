@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.answers.views.layout import Layout
 from dray.api.objects import Object
 from dray.cli.absolute_path import AbsolutePath
 from dray.cli.cluster import Where, ending, reaching
-from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
 from dray.cli.output_formats import manifests, output_option
 from dray.cli.serving import log_to_stderr, run, stopping, until
 
 if TYPE_CHECKING:
-    from dray.cli.up_state import UpNode
     from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
     from dray.driver import Driver, Pool, RunnerOptions
     from dray.driver.runner import DriverRunner
+    from dray.process.up_state import UpNode
 
 OUTPUTS: Final = ("table", "json", "yaml")
 _DEVICE_FIELD: Final = re.compile(r"spec\.devices\[(\d+)\]")
@@ -269,7 +269,7 @@ def driver(
 
 def _node_of(data: Path) -> UpNode:
     """Returns the node that `dray up` runs with this directory; raises UsageError if there is none."""
-    from dray.cli import up_state
+    from dray.process import up_state
 
     state = up_state.read(data)
     if state is None:

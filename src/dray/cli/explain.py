@@ -6,28 +6,20 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import click
 
 from dray.allocation import POLICIES
-from dray.cli.allocate import load
-from dray.cli.cluster import Where, ask, located, snapshot_option
-from dray.cli.explanations import Explanation, write
-from dray.cli.output_formats import output_option
-from dray.cli.placement import Cluster
+from dray.answers.explain import explain_reading, kind_of_word, named_target
+from dray.answers.explaining.explanations import Explanation
+from dray.answers.explaining.live import explain_live
+from dray.answers.manifests.reading import read
+from dray.cli.allocate import asked, snapshot_objects
+from dray.cli.cluster import Cluster, Where, ask, located, snapshot_option
+from dray.cli.output_formats import output_option, structured
 from dray.cli.plugins import plugin_option
 from dray.cli.policies import policy_option
-from dray.cli.reports import one_line
-from dray.cli.wanted import Wanted
-from dray.cli.workload_explanations import WORKLOADS
-
-_KINDS: Final = {
-    **{word: kind for kind, (_, words) in WORKLOADS.items() for word in words},
-    **dict.fromkeys(("podgroup", "podgroups", "pg", "compositepodgroup", "compositepodgroups"), "podgroup"),
-    **dict.fromkeys(("pod", "pods", "po"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-}
+from dray.cli.warnings import warn
 
 
 @click.command()
@@ -79,64 +71,26 @@ def explain(
     """
     kind, name = _live_target(target, paths)
     if name:
-        from dray.cli.live import explain_live
 
-        show = partial(write, output=output)
-        ask(
-            Where(kubeconfig, context, namespace, snapshot),
-            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], plugins, show),
-        )
-    cluster = load(paths, POLICIES[policy], node, plugins, snapshot)
-    wanted = _find(cluster, target)
-    for before in cluster.wanted:
-        if before is wanted:
-            break
-        cluster.place(before)
-    explanation = _explained(wanted, cluster)
-    write(explanation, output)
-    sys.exit(0 if explanation.good else 1)
+        async def work(cluster: Cluster) -> int:
+            return _show(await explain_live(cluster, kind, name, node, POLICIES[policy], plugins, warn), output)
+
+        ask(Where(kubeconfig, context, namespace, snapshot), work)
+    base = snapshot_objects(snapshot) if snapshot is not None else {}
+    question = partial(explain_reading, target, read(paths), POLICIES[policy], node, plugins, base, warn)
+    sys.exit(_show(asked(question), output))
+
+
+def _show(explanation: Explanation, output: str) -> int:
+    shown = explanation.text if output == "text" else structured(explanation.document, output)
+    click.echo(shown, nl=False)
+    return 0 if explanation.fits else 1
 
 
 def _live_target(target: str, paths: tuple[str, ...]) -> tuple[str, str]:
     """The kind, if it is said, and the name of what to look for in a running cluster; no name where files are meant."""
     if not paths:
-        first, slash, rest = target.partition("/")
-        kind = _kind(first) if slash else ""
-        return (kind, rest) if kind else ("", target)
-    if len(paths) == 1 and (kind := _kind(target)) and not os.path.exists(paths[0]):
+        return named_target(target)
+    if len(paths) == 1 and (kind := kind_of_word(target)) and not os.path.exists(paths[0]):
         return kind, paths[0]
     return "", ""
-
-
-def _kind(word: str) -> str:
-    """Returns pod, claim, podgroup (with an API group where it has one) or a workload's kind; else empty."""
-    name, dot, group = word.lower().partition(".")
-    known = _KINDS.get(name, "")
-    return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
-
-
-def _find(cluster: Cluster, target: str) -> Wanted:
-    found = [wanted for wanted in cluster.wanted if wanted.answers_to(target)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        problem = f"{target} may be {' or '.join(each.title for each in found)}; say which, as in pod/{target}"
-    else:
-        known = ", ".join(each.title for each in cluster.wanted) or "none"
-        problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
-    click.echo(one_line(f"error: {problem}"), err=True)
-    sys.exit(2)
-
-
-def _explained(wanted: Wanted, cluster: Cluster) -> Explanation:
-    explanation = Explanation(wanted.kind, wanted.namespace, wanted.name, "does not fit", False, wanted.missing)
-    if wanted.missing:
-        return explanation
-    answers = cluster.ask(wanted)
-    if answers.chosen:
-        explanation.outcome, explanation.good = f"on node {answers.chosen}", True
-    else:
-        explanation.conclusion, explanation.remedy = answers.conclusion(), answers.remedy()
-    explanation.trees = list(answers.trees_of_choice())
-    explanation.data = lambda: {"nodes": answers.rows()}
-    return explanation

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dray.answers.manifests.reading import Manifest
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
-from dray.cli.manifests import Manifest
 from dray.cli.rest_mapping import Target
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.answers.one_line import one_line
+from dray.answers.views.device_facts import capacity, kind, place, table
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.output_formats import output_option, structured
-from dray.cli.reports import one_line
 from dray.yaml.writing import as_yaml
 
 if TYPE_CHECKING:

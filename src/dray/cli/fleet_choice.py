@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.cli.reports import one_line
+from dray.answers.one_line import one_line
 
 if TYPE_CHECKING:
     from dray.fleet.choice import Chosen

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from dray.answers.views.layout import Layout
 from dray.api.objects import Object, metadata_of
 from dray.cli.cluster import TABLE, Cluster, Where, ask, complain, located
-from dray.cli.layout import Layout
 from dray.cli.output_formats import output_option, structured
 from dray.cli.resource_names import wanted
 from dray.client.interface import Selection

@@ -1,123 +1,17 @@
-"""`dray lint`: what an API server would reject, and mistakes that it would accept.
-
-Reading, examining and printing are separate: `manifests` reads, `examine` gives findings as values,
-`reports` prints. Kinds that the catalogue does not have belong to somebody else and are left alone, unless
-they pretend to be in a group that it knows in full.
-"""
+"""`dray lint`: what an API server would reject, and mistakes that it would accept."""
 
 from __future__ import annotations
 
-import copy
-import difflib
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
 
 import click
 
-from dray.api.catalogue import KINDS, RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion, find, split_api_version
-from dray.api.errors import FieldError
+from dray.answers.lint import lint_reading
+from dray.answers.linting.findings import RULES
+from dray.answers.manifests.reading import read
 from dray.api.gates import DEFAULT_GATES, FeatureGates
-from dray.api.intake import check
-from dray.api.objects import Object, mapping
-from dray.cel import Expressions
-from dray.cli.claim_specs import made_pod_spec, pod_spec
-from dray.cli.findings import RULES, Finding, error
-from dray.cli.hints import hint_for, without_source
-from dray.cli.lint_rules import pools, references, selectors, single_objects
-from dray.cli.manifests import Manifest, read
 from dray.cli.output_formats import output_option
-from dray.cli.reports import Report, write
-from dray.cli.stored import Namespaces
-from dray.yaml.text import segments
-
-_DRA_KINDS: Final = frozenset(kind.name for kind in KINDS if kind.group == RESOURCE_GROUP)
-_REMOVED_VERSIONS: Final = {"v1alpha1": "1.27", "v1alpha2": "1.31"}
-_ONCE_IN_V1ALPHA3: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})
-_TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
-
-
-def without(document: Object, fields: Iterable[str]) -> Object:
-    """A copy without the fields. An item of a list is emptied instead, for the others to keep their places."""
-    changed = copy.deepcopy(document)
-    for field in fields:
-        *above, last = segments(field) or [""]
-        place: Any = changed
-        for step in above:
-            place = _below(place, step)
-        if isinstance(place, dict):
-            place.pop(last, None)
-        elif isinstance(place, list) and _below(place, last) is not None:
-            place[int(last)] = None
-    return changed
-
-
-def touches(field: str, others: Iterable[str]) -> bool:
-    """Whether the field is one of the others, above one or below one."""
-    steps = segments(field)
-    for other in others:
-        these = segments(other)
-        shorter = min(len(steps), len(these))
-        if steps[:shorter] == these[:shorter]:
-            return True
-    return False
-
-
-def _below(place: Any, step: str) -> Any:
-    if isinstance(place, dict):
-        return place.get(step)
-    if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
-        return place[int(step)]
-    return None
-
-
-def identity(manifest: Manifest) -> Iterator[Finding]:
-    for member in ("apiVersion", "kind"):
-        value = manifest.document.get(member)
-        if not isinstance(value, str) or not value:
-            hint = "every object has apiVersion and kind; is this a Kubernetes manifest?"
-            yield error("unknown-kind", manifest, member, "Required value: must be a non-empty string", hint)
-            return
-    if find(manifest.api_version, manifest.kind) is not None:
-        return
-    group, version = split_api_version(manifest.api_version)
-    if group == RESOURCE_GROUP and _is_removed(version, manifest.kind):
-        yield _removed(manifest, version)
-    elif group in (RESOURCE_GROUP, SCHEDULING_GROUP):
-        yield _not_served(manifest, group)
-    elif manifest.kind in _DRA_KINDS and _almost_the_group(group):
-        message = f"there is no kind {manifest.kind} in {manifest.api_version}"
-        yield error("unknown-kind", manifest, "apiVersion", message, f"write {RESOURCE_GROUP}/v1")
-
-
-def _almost_the_group(group: str) -> bool:
-    return not group or bool(difflib.get_close_matches(group, [RESOURCE_GROUP], cutoff=0.8))
-
-
-def is_foreign(manifest: Manifest) -> bool:
-    """Whether the object belongs to somebody else, so that only its pod template, if any, is looked at."""
-    return find(manifest.api_version, manifest.kind) is None and not any(identity(manifest))
-
-
-def _is_removed(version: str, kind: str) -> bool:
-    return version in _REMOVED_VERSIONS or (version == "v1alpha3" and kind in _ONCE_IN_V1ALPHA3)
-
-
-def _removed(manifest: Manifest, version: str) -> Finding:
-    since = f" since Kubernetes {_REMOVED_VERSIONS[version]}" if version in _REMOVED_VERSIONS else ""
-    message = f"{manifest.api_version} {manifest.kind} was removed: no API server serves it{since}"
-    return error("removed-version", manifest, "apiVersion", message, "dray convert rewrites it")
-
-
-def _not_served(manifest: Manifest, group: str) -> Finding:
-    served = {kind.name: kind for kind in KINDS if kind.group == group}
-    message = f"there is no kind {manifest.kind} in {manifest.api_version}"
-    if manifest.kind in served:
-        versions = ", ".join(version.name for version in served[manifest.kind].versions)
-        return error("unknown-kind", manifest, "apiVersion", message, f"{manifest.kind} has the versions {versions}")
-    close = difflib.get_close_matches(manifest.kind, served, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]}?" if close else f"{group} has {', '.join(served)}"
-    return error("unknown-kind", manifest, "kind", message, hint)
+from dray.cli.reports import write
 
 
 def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) -> FeatureGates:
@@ -161,73 +55,6 @@ def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple
 
     Exit status: 0 nothing found, 1 findings (errors or warnings), 2 a file cannot be read.
     """
-    reading = read(files)
-    findings = [finding for finding in examine(reading.manifests, gates=gates) if finding.rule not in ignore]
-    unchecked = sum(is_foreign(each) and pod_spec(each.document) is None for each in reading.manifests)
-    checked = len(reading.manifests) - unchecked
-    write(Report(findings, reading.problems, checked, unchecked), output)
-    sys.exit(2 if reading.problems else 1 if findings else 0)
-
-
-def examine(manifests: list[Manifest], *, gates: FeatureGates = DEFAULT_GATES) -> list[Finding]:
-    """Everything there is to say about the objects, in the order of the files."""
-    given = references.Given(manifests)
-    namespaces = Namespaces(manifests)
-    findings = list(references.duplicate_objects(manifests))
-    for manifest in manifests:
-        rejected = [*identity(manifest), *_rejections(manifest, gates, namespaces)]
-        regretted = [finding for rule in single_objects.RULES for finding in rule(manifest)]
-        regretted += [finding for rule in _TOGETHER for finding in rule(manifest, given)]
-        findings += [*rejected, *_without_twins(regretted, rejected)]
-    order = {id(manifest): index for index, manifest in enumerate(manifests)}
-    return sorted(findings, key=lambda each: (order[id(each.manifest)], each.line, each.column))
-
-
-def _without_twins(regretted: Iterable[Finding], rejected: list[Finding]) -> Iterator[Finding]:
-    """An API server refuses unknown requests in constraints too, unless it stumbles over something first."""
-    refused = {(finding.line, finding.column) for finding in rejected}
-    for finding in regretted:
-        if finding.rule != "unknown-request" or (finding.line, finding.column) not in refused:
-            yield finding
-
-
-def _rejections(manifest: Manifest, gates: FeatureGates, namespaces: Namespaces) -> Iterator[Finding]:
-    entry = find(manifest.api_version, manifest.kind)
-    permitted = namespaces.permit_admin_access(manifest.namespace)
-    problems = _problems(manifest.document, gates, permitted) if entry else []
-    for problem in problems:
-        yield _rejection(manifest, problem, problem.field, entry)
-    known = {problem.field for problem in problems}
-    for field, problem in _pod_template_problems(manifest, gates):
-        if field not in known:
-            yield _rejection(manifest, problem, field, find("v1", "Pod"))
-
-
-def _problems(document: dict[str, Any], gates: FeatureGates, permitted: bool) -> list[FieldError]:
-    """What an API server would refuse, and what it would refuse next: it stops at what it cannot decode."""
-    problems = check(document, gates=gates, expressions=Expressions(), admin_namespace=permitted)
-    fields = [each.field for each in problems if each.type.structural]
-    if not all(fields):
-        return problems
-    if fields:
-        rest = without(document, fields)
-        more = check(rest, gates=gates, expressions=Expressions(), admin_namespace=permitted)
-        problems += [each for each in more if not touches(each.field, fields)]
-    return problems
-
-
-def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindVersion | None) -> Finding:
-    message = problem.detail if problem.type.structural and problem.detail else problem.message
-    hint = hint_for(problem, entry)
-    return Finding("error", "rejected", manifest, field, without_source(message), hint, problem.type.structural)
-
-
-def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:
-    """What is wrong with the pod template of a workload, found by checking the pod it would make."""
-    template = made_pod_spec(manifest.document)
-    if template is None or manifest.kind == "Pod" or not template.value:
-        return
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": mapping(template.value)}
-    for problem in _problems(pod, gates, True):
-        if problem.field.startswith("spec"):
-            yield template.path + problem.field.removeprefix("spec"), problem
+    report = lint_reading(read(files), gates=gates, ignore=ignore)
+    write(report, output)
+    sys.exit(2 if report.problems else 1 if report.findings else 0)

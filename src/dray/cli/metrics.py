@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dray.cli.reports import one_line
+from dray.answers.one_line import one_line
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -13,11 +13,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from dray.answers.explaining.pod_progress import (
+    cannot_start,
+    exit_status,
+    has_started,
+    is_unschedulable,
+    misfortune,
+    waits_for,
+)
 from dray.api.objects import status_of
 from dray.api.pods import is_terminal
 from dray.cli.attachment import Attachment, path_of
 from dray.cli.pod_log import PodLog
-from dray.cli.pod_progress import cannot_start, exit_status, has_started, is_unschedulable, misfortune, waits_for
 from dray.client.errors import ApiError
 from dray.process.tasks import end_tasks
 

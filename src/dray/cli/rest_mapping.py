@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from dray.answers.advice import advice_on
+from dray.answers.linting.hints import hint_for, without_source
+from dray.answers.manifests.reading import Manifest
+from dray.answers.one_line import one_line
 from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find, split_api_version
 from dray.api.conversion import wrong_types
 from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import check
-from dray.cli.cluster import Cluster, advice_on
-from dray.cli.hints import hint_for, without_source
-from dray.cli.manifests import Manifest
-from dray.cli.reports import one_line
+from dray.cli.cluster import Cluster
 from dray.cli.resource_names import is_name
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import signal
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from dray.answers.explaining.explanation_trees import device
 from dray.api.catalogue import built_in
 from dray.api.objects import Object
 from dray.api.pods import node_of
 from dray.api.resource_claims import results_of
-from dray.cli.explanation_trees import device
 from dray.cli.pod_following import GAVE_UP, SIGNALLED, Following, Streams, handling
 from dray.cli.pod_log import PODS
 from dray.cli.pod_watch import PodWatch

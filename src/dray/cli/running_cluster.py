@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.answers.manifests.reading import Manifest
 from dray.cli.detaching import announce
 from dray.cli.first_manifests import apply_first
-from dray.cli.manifests import Manifest
 from dray.cli.serving import run, stopping
 from dray.process.identity import age
 from dray.process.memory import loading
@@ -166,8 +166,9 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
     """To `dray status` and `dray down`, and where it is wanted, to kubectl."""
     import os
 
-    from dray.cli import own_kubeconfig, up_address, up_state
+    from dray.cli import own_kubeconfig, up_address
     from dray.client.clock import SystemTime, timestamp
+    from dray.process import up_state
     from dray.process.identity import started_at
 
     pid = os.getpid()

@@ -11,9 +11,9 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from dray.cli import up_state
 from dray.cli.absolute_path import AbsolutePath
 from dray.cli.service_unit import MARK, NAME, ServiceUnit
+from dray.process import up_state
 
 _RUNNING_SYSTEMD: Final = Path("/run/systemd/system")
 _FORBIDDEN: Final = ("--detach", "-d", "--data")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from dray.answers.one_line import one_line
 from dray.cli.cluster import Cluster, Where, ask, located
-from dray.cli.reports import one_line
 
 
 @click.command()

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.cli import up_state
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
 from dray.cli.down import data_option, other_clusters
 from dray.cli.output_formats import output_option, structured
+from dray.process import up_state
 
 if TYPE_CHECKING:
     from dray.api.objects import Object
-    from dray.cli.up_state import UpState
     from dray.client.api import ApiClient
     from dray.client.transport import Transport
+    from dray.process.up_state import UpState
 
 _CHECK: Final = re.compile(r"\[[-+!]\](?P<name>.+?) (?:failed: )?(?P<said>.+)")
 _LONGEST_LIST: Final = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from dray.cli.layout import cell_text
+from dray.answers.views.layout import cell_text
 
 _ERASE = "\r\x1b[K"
 

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.allocation.device_states import DeviceState, device_states
+from dray.answers.views.device_sources import PODS, DeviceSources, as_v1, device_sources
+from dray.answers.views.device_tables import device_document
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.device_sources import PODS, DeviceSources, as_v1, device_sources
-from dray.cli.devices import device_document
 from dray.cli.output_formats import output_option, structured
 from dray.cli.top_screen import screen, waiting
 

@@ -13,12 +13,12 @@ from textwrap import wrap
 from typing import Final
 
 from dray.allocation.device_states import DeviceState
+from dray.answers.views.device_facts import kind, table
+from dray.answers.views.device_tables import summary
+from dray.answers.views.layout import cell_text
+from dray.answers.views.utilization_text import age, together
 from dray.api.objects import Object, condition_of, is_deleting, key_of, metadata_of, spec_of
 from dray.api.pods import is_terminal, node_of
-from dray.cli.device_facts import kind, table
-from dray.cli.devices import summary
-from dray.cli.layout import cell_text
-from dray.cli.utilization_text import age, together
 from dray.client.clock import moment
 
 _BAR: Final = 10

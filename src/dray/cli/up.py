@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.answers.manifests.reading import Manifest, read
+from dray.answers.one_line import one_line
 from dray.cli import detaching
 from dray.cli.components import SCHEDULER_OPTIONS, choosing, scheduling
 from dray.cli.fleet_choice import chosen_fleet, chosen_machines
-from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.node_drivers import ChosenDriver, NodeDrivers, choose_drivers, driver_options
 from dray.cli.notifying import NOTIFICATION_OPTIONS, notification_options, notifying
-from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
 from dray.cli.serving import failing_plainly, log_to_stderr, server_options, serving
 from dray.cli.up_address import resolved
-from dray.cli.up_state import default_data
+from dray.process.up_state import default_data
 
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders

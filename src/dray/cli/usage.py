@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dray.answers.views.device_facts import table
 from dray.api.objects import Object, mapping
 from dray.api.times import text_of
 from dray.cli import durations
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.device_facts import table
 from dray.cli.output_formats import output_option, structured
 
 if TYPE_CHECKING:

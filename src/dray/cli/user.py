@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.answers.views.device_facts import table
 from dray.api.namespace_users import USER_LABEL
 from dray.api.objects import Object, labels_of, mapping, mappings, metadata_of, spec_of
 from dray.api.suggestions import suggestion
 from dray.cli.cluster import Cluster, Where, ask, endpoint_of, reaching
-from dray.cli.device_facts import table
 from dray.cli.output_formats import output_option, structured
 from dray.cli.user_objects import ADMIN, FLAVOR, NewUser, token_name
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from dray.answers.explaining.unread_kinds import VIEWER
 from dray.api.namespace_users import USER_LABEL
 from dray.api.objects import Object
 
 QUEUE_REQUIRED: Final = "dray.dev/queue-required"
 RUN_AS_USER: Final = "dray.dev/run-as-user"
 RUN_AS_GROUP: Final = "dray.dev/run-as-group"
-VIEWER: Final = "dray:viewer"
 ADMIN: Final = "cluster-admin"
 EDITOR: Final = "edit"
 FLAVOR: Final = "any"

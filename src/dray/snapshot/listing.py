@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
 
 _DEVICES: Final = "resource.k8s.io/v1"
-_KINDS: Final = {
+REQUIRED: Final = {
     "Namespace": "v1",
     "Node": "v1",
     "ResourceSlice": _DEVICES,
@@ -117,7 +117,7 @@ async def wanted_kinds(client: ApiClient, found: Listed, *, with_left: bool) -> 
     from dray.scheduling_loop.kind_owners import KindOwners
     from dray.scheduling_loop.optional_kinds import KINDS
 
-    wanted: dict[str, Resource] = {name: built_in(version, name) for name, version in _KINDS.items()}
+    wanted: dict[str, Resource] = {name: built_in(version, name) for name, version in REQUIRED.items()}
 
     async def configurations() -> Iterable[Object]:
         return await _webhooks(client, found)

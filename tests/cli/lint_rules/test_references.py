@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.cli.lint_rules import references
-from dray.cli.manifests import read
+from dray.answers.linting.rules import references
+from dray.answers.manifests.reading import read
 
 SET = """\
 apiVersion: resource.k8s.io/v1

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dray.cli.findings import Finding
-from dray.cli.lint_rules import single_objects
-from dray.cli.manifests import Manifest, read
+from dray.answers.linting.findings import Finding
+from dray.answers.linting.rules import single_objects
+from dray.answers.manifests.reading import Manifest, read
 
 Rule = Callable[[Manifest], Iterator[Finding]]
 CLAIM = """\

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cli.lint_rules.single_objects import string_comparisons
+from dray.answers.linting.rules.single_objects import string_comparisons
 
 GPU = 'device.attributes["gpu.example.com"]'
 CAPACITY = 'device.capacity["gpu.example.com"]'

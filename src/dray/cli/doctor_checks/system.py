@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from dray.cli import up_state
 from dray.cli.doctor_checks.check import Check, checked, error, info, ok, warning
 from dray.node.cpusets.cgroups import find_hierarchy
 from dray.node.eviction.signals import observe
 from dray.node.eviction.thresholds import DEFAULT_HARD, DISK, INODES, parse_hard
 from dray.node.runtimes.device_files import can_hide
+from dray.process import up_state
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _FEW_FILES, _SOME_FILES, _ENOUGH_FILES = 1024, 8192, 65536

@@ -1,0 +1,158 @@
+"""`allocate`: which devices the claims and pods of manifests would get, or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dray.allocation import Policy
+from dray.allocation.nearness import alike
+from dray.allocation.text import nodes_text, summary
+from dray.answers.cluster import Cluster, Told
+from dray.answers.errors import InvalidInput
+from dray.answers.explaining.explanation_trees import device
+from dray.answers.explaining.explanations import claim_rows
+from dray.answers.explaining.placement import Cluster as Placing
+from dray.answers.explaining.placement import Placement, read_cluster
+from dray.answers.manifests.given import Manifests, read_given
+from dray.answers.manifests.reading import Reading
+from dray.answers.manifests.stored import Unusable
+from dray.answers.one_line import one_line
+from dray.answers.policies import policy_of
+from dray.answers.source import Source, Tell
+from dray.api.objects import Object
+from dray.api.resource_claims import allocation_results
+from dray.snapshot.listing import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    placements: Sequence[Placement]
+    """One for each pod, and for each claim that no pod uses."""
+    notes: Sequence[str]
+
+    @property
+    def fits(self) -> bool:
+        return all(each.fits for each in self.placements)
+
+    @property
+    def document(self) -> list[Object]:
+        """What `dray allocate -o json` prints."""
+        return [_row(each) for each in self.placements]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for placement in self.placements:
+            place = f"on node {placement.node}" if placement.fits else "does not fit"
+            yield f"{placement.wanted.title}: {place}"
+            for line in _devices(placement) if placement.fits else _refusals(placement):
+                yield f"  {one_line(line)}"
+        fitting = sum(placement.fits for placement in self.placements)
+        yield f"{fitting} of {len(self.placements)} fit" if self.placements else "nothing to allocate"
+
+
+def allocate(
+    manifests: Manifests,
+    cluster: Cluster | None = None,
+    *,
+    node: str = "",
+    policy: str = "kubernetes",
+    plugins: Sequence[str] = (),
+) -> Allocations:
+    """Returns which devices the claims and pods get, one after the other, each in use for those after it.
+
+    Without a cluster, the manifests have nodes and ResourceSlices themselves. `node` considers this node only. Raises
+    InvalidInput if manifests are wrong, and ClientError if a server does not answer.
+    """
+    told, base = Told(), cluster.ask(cluster_base) if cluster is not None else {}
+    answer = place_all(read_given(manifests), policy_of(policy), node, tuple(plugins), base, told.tell)
+    return Allocations(answer.placements, (*answer.notes, *told.lines))
+
+
+async def cluster_base(source: Source) -> dict[str, list[Object]]:
+    """Returns the objects of a cluster that manifests are added to."""
+    return (await listed(source.client)).objects
+
+
+def place_all(
+    reading: Reading,
+    policy: Policy,
+    node: str,
+    plugins: tuple[str, ...],
+    base: Mapping[str, Sequence[Object]],
+    tell: Tell,
+) -> Allocations:
+    placing = placing_of(reading, policy, node, plugins, base, tell)
+    return Allocations([placing.place(wanted) for wanted in placing.wanted], placing.notes)
+
+
+def placing_of(
+    reading: Reading,
+    policy: Policy,
+    node: str,
+    plugins: tuple[str, ...],
+    base: Mapping[str, Sequence[Object]],
+    tell: Tell,
+) -> Placing:
+    """Returns the cluster of the manifests and of `base`, with what is to be placed. Raises InvalidInput."""
+    if reading.problems:
+        raise InvalidInput([str(problem) for problem in reading.problems])
+    try:
+        placing = read_cluster(reading.manifests, policy, node, plugins, tell, base)
+    except Unusable as unusable:
+        raise InvalidInput([str(problem) for problem in unusable.problems]) from None
+    if node and not placing.size:
+        raise InvalidInput([f"error: node {node} not found; give a Node, or a ResourceSlice that names it"])
+    return placing
+
+
+def _devices(placement: Placement) -> Iterator[str]:
+    wanted = placement.wanted
+    resources = {each["requestName"]: each["resourceName"] for each in placement.mappings}
+    for (_, name), allocation in placement.allocations.items():
+        for result in allocation_results(allocation):
+            label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
+            if name == wanted.special_name:
+                label = resources.get(result["request"], label)
+            yield f"{label}: {device(result)}"
+
+
+def _refusals(placement: Placement) -> Iterator[str]:
+    answers = placement.answers
+    if answers is None:
+        yield placement.wanted.missing
+        return
+    order = {rejection.node: number for number, rejection in enumerate(answers.rejections)}
+    for group in sorted(alike(answers.rejections), key=lambda group: order[group[0].node]):
+        yield f"{nodes_text([each.node for each in group])}: {summary(group[0])}"
+    for names, details in answers.obstacles():
+        yield f"{nodes_text(names)}: {'; '.join(details)}"
+    if not answers.nodes:
+        yield answers.conclusion()
+
+
+def _row(placement: Placement) -> Object:
+    wanted = placement.wanted
+    row: Object = {"kind": wanted.kind, "namespace": wanted.namespace, "name": wanted.name, "fits": placement.fits}
+    if not placement.fits:
+        return {**row, "reasons": list(_reasons(placement))}
+    row["node"] = placement.node
+    if placement.allocations:
+        row["claims"] = claim_rows(placement.allocations.items())
+    if placement.mappings:
+        row["claims"][-1]["requestMappings"] = list(placement.mappings)
+    return row
+
+
+def _reasons(placement: Placement) -> Iterator[Object]:
+    answers = placement.answers
+    if answers is None or not answers.nodes:
+        yield {"reason": placement.wanted.missing if answers is None else answers.conclusion()}
+        return
+    for rejection in answers.rejections:
+        yield {"node": rejection.node, "reason": summary(rejection)}
+    for names, details in answers.obstacles():
+        yield from ({"node": name, "reason": "; ".join(details)} for name in names)

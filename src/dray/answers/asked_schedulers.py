@@ -1,0 +1,38 @@
+"""Schedulers that answer questions, with the plugins of users."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dray.answers.one_line import one_line
+from dray.answers.source import Tell
+
+if TYPE_CHECKING:
+    from dray.scheduling.core.guarded_plugin import Fault
+    from dray.scheduling.scheduler import Options, Scheduler
+
+
+def with_plugins(options: Options, plugins: tuple[str, ...]) -> Options:
+    """With those that were asked for and those that packages offer."""
+    from dray.scheduling_loop.plugin_loading import load
+    from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
+
+    watchdog = PluginWatchdog()
+    loaded = load(plugins, watchdog)
+    watchdog.close()
+    return replace(options, plugins=tuple(loaded.plugins), unloaded_plugins=tuple(loaded.unloaded))
+
+
+def asked_scheduler(options: Options, plugins: tuple[str, ...], tell: Tell) -> Scheduler:
+    """Returns a scheduler's core that answers questions; `tell` is told what plugins do wrong."""
+    from dray.scheduling.scheduler import Scheduler
+    from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
+
+    def faulty(fault: Fault) -> None:
+        tell(one_line(f"plugin {fault.plugin}: {fault.method} {fault.text}"))
+
+    chosen = with_plugins(options, plugins)
+    for each in chosen.unloaded_plugins:
+        tell(one_line(f"plugin {each.name} cannot be used: {each.why}"))
+    return Scheduler(chosen, plugin_fault=faulty, watchdog=PluginWatchdog())

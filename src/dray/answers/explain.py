@@ -1,0 +1,121 @@
+"""`explain`: why a pod, claim, group or workload has its devices, or why it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dray.allocation import Policy
+from dray.answers.allocate import cluster_base, placing_of
+from dray.answers.cluster import Cluster, Told
+from dray.answers.errors import InvalidInput
+from dray.answers.explaining.explanations import Explanation
+from dray.answers.explaining.live import explain_live
+from dray.answers.explaining.placement import Cluster as Placing
+from dray.answers.explaining.workload_explanations import WORKLOADS
+from dray.answers.manifests.given import Manifests, read_given
+from dray.answers.manifests.reading import Reading
+from dray.answers.manifests.wanted import Wanted
+from dray.answers.policies import policy_of
+from dray.answers.source import Source, Tell
+from dray.api.objects import Object
+
+_KINDS: Final = {
+    **{word: kind for kind, (_, words) in WORKLOADS.items() for word in words},
+    **dict.fromkeys(("podgroup", "podgroups", "pg", "compositepodgroup", "compositepodgroups"), "podgroup"),
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+}
+
+
+def explain(
+    target: str,
+    cluster: Cluster | None = None,
+    *,
+    manifests: Manifests = (),
+    node: str = "",
+    namespace: str = "",
+    policy: str = "kubernetes",
+    plugins: Sequence[str] = (),
+) -> Explanation:
+    """Returns why the target has its devices, or why it waits.
+
+    The target is pod/NAME, claim/NAME, podgroup/NAME, a workload such as job/NAME, or the name of a pod or claim. It is
+    looked up in the cluster; with manifests, among those, and everything before it there is placed first, on the
+    cluster if there is one. `node` considers this node only. Raises InvalidInput if there is no such target or if
+    manifests are wrong, and ClientError if a server does not answer.
+    """
+    told, chosen = Told(), policy_of(policy)
+    reading = read_given(manifests)
+    if reading.manifests or reading.problems:
+        base = cluster.ask(cluster_base) if cluster is not None else {}
+        made = explain_reading(target, reading, chosen, node, tuple(plugins), base, told.tell)
+    else:
+        kind, name = named_target(target)
+        full = f"{namespace}/{name}" if namespace and "/" not in name else name
+
+        async def question(source: Source) -> Explanation:
+            return await explain_live(source, kind, full, node, chosen, tuple(plugins), told.tell)
+
+        made = (cluster or Cluster.from_kubeconfig()).ask(question)
+    made.notes = told.lines
+    return made
+
+
+def named_target(target: str) -> tuple[str, str]:
+    """Returns the kind of what is to be explained, empty if it is not said, and the name."""
+    first, slash, rest = target.partition("/")
+    kind = kind_of_word(first) if slash else ""
+    return (kind, rest) if kind else ("", target)
+
+
+def kind_of_word(word: str) -> str:
+    """Returns pod, claim, podgroup (with an API group where it has one) or a workload's kind; else empty."""
+    name, dot, group = word.lower().partition(".")
+    known = _KINDS.get(name, "")
+    return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
+
+
+def explain_reading(
+    target: str,
+    reading: Reading,
+    policy: Policy,
+    node: str,
+    plugins: tuple[str, ...],
+    base: Mapping[str, Sequence[Object]],
+    tell: Tell,
+) -> Explanation:
+    """Explains a claim or pod of manifests; `base` has the objects of a cluster that they are added to."""
+    placing = placing_of(reading, policy, node, plugins, base, tell)
+    wanted = _find(placing, target)
+    for before in placing.wanted:
+        if before is wanted:
+            break
+        placing.place(before)
+    return _explained(wanted, placing)
+
+
+def _find(cluster: Placing, target: str) -> Wanted:
+    found = [wanted for wanted in cluster.wanted if wanted.answers_to(target)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        problem = f"{target} may be {' or '.join(each.title for each in found)}; say which, as in pod/{target}"
+    else:
+        known = ", ".join(each.title for each in cluster.wanted) or "none"
+        problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
+    raise InvalidInput([f"error: {problem}"])
+
+
+def _explained(wanted: Wanted, cluster: Placing) -> Explanation:
+    explanation = Explanation(wanted.kind, wanted.namespace, wanted.name, "does not fit", False, wanted.missing)
+    if wanted.missing:
+        return explanation
+    answers = cluster.ask(wanted)
+    if answers.chosen:
+        explanation.outcome, explanation.good = f"on node {answers.chosen}", True
+    else:
+        explanation.conclusion, explanation.remedy = answers.conclusion(), answers.remedy()
+    explanation.trees = list(answers.trees_of_choice())
+    explanation.data = lambda: {"nodes": answers.rows()}
+    return explanation

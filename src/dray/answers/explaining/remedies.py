@@ -1,0 +1,103 @@
+"""Remedies: what to do about a reason that `dray explain` found, in a few words after the reason.
+
+`of_conclusion` has remedies for devices, by the kind of the conclusion. `of_nodes` has those for labels and resources
+of nodes. `of_text` has those for messages of the scheduler and the API server, which `dray explain` prints as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.allocation import conclusions as c
+from dray.allocation import reasons as r
+from dray.answers.advice import advice_in
+from dray.api.suggestions import did_you_mean
+from dray.scheduling.model.reasons import LabelMismatch, Shortage
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+# By a part of the message: what to do.
+_MESSAGES: Final = {
+    "pods have to be placed together, but only": "free devices, add nodes, or lower the minimum of the group",
+    "that have to start together: waiting for the others": "create the missing pods, or lower the minimum of the group",
+}
+_MISSING_VOLUME: Final = ('persistentvolumeclaim "', "not found")
+
+
+def of_text(message: str) -> str:
+    """Returns the remedy for a message; empty if the message has one itself."""
+    if message.startswith(_MISSING_VOLUME[0]) and message.endswith(_MISSING_VOLUME[1]):
+        return "create it, or correct claimName in the pod"
+    return next((remedy for part, remedy in _MESSAGES.items() if part in message), "") or advice_in(message)
+
+
+def of_conclusion(conclusion: c.Conclusion) -> str:
+    """Returns the remedy for devices that are missing or do not go together; empty if there is none to name."""
+    if getattr(conclusion, "free", None):
+        # The conclusion says what to free.
+        return ""
+    match conclusion:
+        case c.NothingSuitable(node=str(node)) if node:
+            return "name another node, or leave out the node selector"
+        case c.NothingSuitable(nearest=r.NearestMiss(cause=cause)):
+            return _of_cause(cause)
+        case c.Apart(conflict=r.NoCommonValue(values=values, requests=requests)) if values and len(requests) == 1:
+            most = max(number for _, number in values)
+            return f"ask for at most {most}, or leave out the constraint"
+        case c.Short(nearest=nearest):
+            return _of_shortage(nearest)
+        case _:
+            return ""
+
+
+def _of_shortage(rejection: r.Rejection) -> str:
+    """The remedy for the first request that lacks devices."""
+    for request in rejection.requests:
+        if request.suffices or request.every:
+            continue
+        causes = [fallen.cause for fallen in request.fallen]
+        there = len(request.available) + sum(len(each.devices) for each in request.fallen if _is_passing(each.cause))
+        if request.need > there > 0:
+            return f"ask for at most {there}, or split the work into several pods"
+        if request.need > 1 and any(isinstance(cause, r.InUse) for cause in causes):
+            # Freed devices would not be enough, or the conclusion would name their claims.
+            return "ask for fewer, or leave out a constraint"
+        for cause in reversed(causes):
+            if remedy := _of_cause(cause):
+                return remedy
+    return ""
+
+
+def _is_passing(cause: r.Cause) -> bool:
+    """Whether the device is one that the request would take at another time."""
+    return isinstance(cause, r.InUse | r.CapacityUsed | r.Tainted)
+
+
+def _of_cause(cause: r.Cause) -> str:
+    match cause:
+        case r.CapacityTooSmall(name=name, value=value) if value:
+            return f"ask for at most {value} {name}"
+        case r.Tainted(rule=str(rule)) if rule:
+            return f"tolerate the taint in the claim, or delete DeviceTaintRule {rule}"
+        case r.Tainted():
+            return "tolerate the taint in the claim, or repair the device"
+        case r.NotSelected(source="request"):
+            return "change the selector to what there is"
+        case r.InUse():
+            return "wait until a device is free"
+        case _:
+            return ""
+
+
+def of_mismatch(mismatch: LabelMismatch, nodes: Sequence[str]) -> str:
+    """Returns the remedy for a label that no node has; `nodes` are the names of the nodes."""
+    if mismatch.key == _HOSTNAME and mismatch.values and (question := did_you_mean(mismatch.values[0], nodes)):
+        return question
+    return f"change the node selector, or label a node with {mismatch.key}"
+
+
+def of_shortage(short: Shortage, most: str) -> str:
+    """`most` is what the largest node has in all."""
+    if short.wanted > short.allocatable:
+        return f"ask for at most {most}"
+    return "ask for less, or end other pods"

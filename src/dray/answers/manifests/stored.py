@@ -1,0 +1,122 @@
+"""Manifests as an API server would store them: checked, in version v1, with defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.answers.manifests.claim_specs import Spec, made_pod_spec
+from dray.answers.manifests.reading import Manifest
+from dray.answers.manifests.wanted import Workload, replicas
+from dray.api import alpha2, intake
+from dray.api.catalogue import RESOURCE_GROUP, find
+from dray.api.errors import FieldError
+from dray.api.gates import ALL_GATES
+from dray.api.objects import Object, walk
+from dray.api.rules import ADMIN_ACCESS_LABEL
+from dray.cel import Expressions
+from dray.yaml.text import ManifestError
+
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+_WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")
+
+
+class Namespaces:
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        self._permitted: dict[str, bool] = {}
+        for manifest in manifests:
+            if (manifest.api_version, manifest.kind) == ("v1", "Namespace"):
+                labelled = walk(manifest.document, "metadata", "labels").get(ADMIN_ACCESS_LABEL) == "true"
+                self._permitted[manifest.name] = labelled or self._permitted.get(manifest.name, False)
+
+    def permit_admin_access(self, namespace: str) -> bool:
+        """Whether the label is there; what is not given is taken to have it."""
+        return self._permitted.get(namespace, True)
+
+
+class Unusable(Exception):
+    """Some manifests would be refused by an API server."""
+
+    def __init__(self, problems: Sequence[ManifestError]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Stored:
+    objects: dict[str, list[Object]] = field(default_factory=dict)
+    workloads: list[Workload] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[Object]:
+        return self.objects.get(kind, [])
+
+
+def read_objects(manifests: Sequence[Manifest]) -> Stored:
+    """What matters to the allocation of devices among them; raises Unusable."""
+    stored, problems = Stored(), list[ManifestError]()
+    namespaces = Namespaces(manifests)
+    for manifest in manifests:
+        spec = made_pod_spec(manifest.document)
+        try:
+            if spec is not None:
+                stored.workloads.append(read_workload(manifest, spec))
+            elif manifest.kind in _WANTED or (manifest.api_version, manifest.kind) == ("v1", "Node"):
+                stored.objects.setdefault(manifest.kind, []).append(decoded(manifest, namespaces))
+        except Unusable as unusable:
+            problems += unusable.problems
+    if problems:
+        raise Unusable(problems)
+    return stored
+
+
+def decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
+    """Returns the object as a server stores it; raises Unusable."""
+    target = find(manifest.api_version, manifest.kind)
+    if target is None:
+        known = f"dray convert rewrites old versions of {RESOURCE_GROUP}"
+        raise Unusable([_problem(manifest, "apiVersion", f"{manifest.api_version} is not served; {known}")])
+    permitted = namespaces.permit_admin_access(manifest.namespace or "default")
+    _refuse(
+        manifest,
+        intake.check(manifest.document, gates=ALL_GATES, expressions=Expressions(), admin_namespace=permitted),
+    )
+    decoded = intake.decode(manifest.document, target, now=_EPOCH, gates=ALL_GATES)
+    assert not isinstance(decoded, intake.Refusal)
+    decoded["metadata"].setdefault("name", decoded["metadata"].get("generateName", ""))
+    if target.namespaced:
+        decoded["metadata"]["namespace"] = decoded["metadata"].get("namespace") or "default"
+    return decoded
+
+
+def read_workload(manifest: Manifest, spec: Spec) -> Workload:
+    """Returns the pod that the manifest is or makes, as a server stores it; raises Unusable."""
+    modern, _ = alpha2.without_source(spec.value)
+    given = walk(manifest.document, *spec.path.split(".")[:-1], "metadata")
+    metadata = {"name": "pod", **{name: given[name] for name in ("labels", "annotations") if given.get(name)}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": modern}
+    _refuse(manifest, intake.check(pod, gates=ALL_GATES), spec.path)
+    target = find("v1", "Pod")
+    assert target is not None
+    decoded = intake.decode(pod, target, now=_EPOCH, gates=ALL_GATES)
+    assert not isinstance(decoded, intake.Refusal)
+    namespace = manifest.namespace or "default"
+    return Workload(manifest.kind, namespace, manifest.name or "", decoded, replicas(manifest.document))
+
+
+def _refuse(manifest: Manifest, problems: Iterable[FieldError], at: str = "spec") -> None:
+    """Raises Unusable if there are problems; `at` is where the manifest has what they call `spec`."""
+    found = list(_located(manifest, problems, at))
+    if found:
+        raise Unusable(found)
+
+
+def _located(manifest: Manifest, problems: Iterable[FieldError], at: str) -> Iterator[ManifestError]:
+    for problem in problems:
+        field = at + problem.field.removeprefix("spec") if problem.field.startswith("spec") else problem.field
+        yield _problem(manifest, field, f"{field}: {problem.message}")
+
+
+def _problem(manifest: Manifest, field: str, message: str) -> ManifestError:
+    place = manifest.place.find(field)
+    return ManifestError(f"{manifest.title}: {message}", source=manifest.source, line=place.line, column=place.column)

@@ -1,0 +1,188 @@
+"""`plan`: where pods would go, who would be affected, and what would help, before anything is submitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dray.answers.cluster import Cluster, chosen_machines
+from dray.answers.errors import InvalidInput
+from dray.answers.manifests.given import Manifests, read_given
+from dray.answers.manifests.planned import planned_objects
+from dray.answers.manifests.reading import Reading
+from dray.answers.manifests.stored import Unusable
+from dray.answers.one_line import one_line
+from dray.answers.plan_text import plan_lines
+from dray.answers.policies import policy_of
+from dray.answers.source import Source
+from dray.api.catalogue import built_in
+from dray.api.objects import Object
+from dray.client.errors import ApiError
+from dray.fleet.machine import Machine
+from dray.planning.changes import Change, ChangeError, add_machines, drain, set_quota, without
+from dray.planning.fleet_scene import fleet_objects
+from dray.planning.plan import Plan, make_plan
+from dray.planning.plan_document import plan_document
+from dray.planning.playing import Evicted, PlacedPod
+from dray.planning.scene import Scene
+from dray.planning.suggestions import Budget, Suggestion
+from dray.scheduling.scheduler import Options
+from dray.snapshot.listing import listed
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAnswer:
+    plan: Plan
+    notes: Sequence[str]
+
+    @property
+    def verdict(self) -> str:
+        """`Fits`, `FitsWithChange` or `DoesNotFit`."""
+        return self.plan.verdict.value
+
+    @property
+    def fits(self) -> bool:
+        return self.plan.played.fits
+
+    @property
+    def pods(self) -> Sequence[PlacedPod]:
+        """The pods of the manifests: `node` and `devices` of each, or the `reason` why it waits."""
+        return self.plan.played.pods
+
+    @property
+    def evicted(self) -> Sequence[Evicted]:
+        return self.plan.played.evicted
+
+    @property
+    def suggestions(self) -> Sequence[Suggestion]:
+        """Changes with which everything fits, the smallest first."""
+        return self.plan.suggestions
+
+    @property
+    def document(self) -> Object:
+        """What `dray plan -o json` prints; docs/plan.md describes it."""
+        return plan_document(self.plan, self.notes)
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{one_line(line)}\n" for line in plan_lines(self.plan, self.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is different from the cluster as it is, and how to search for changes that help."""
+
+    add: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    without: Sequence[str] = ()
+    quota: Sequence[str] = ()
+    prices: Mapping[str, float] = field(default_factory=dict)
+    policy: str = "kubernetes"
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The cluster that a plan begins with."""
+
+    objects: Mapping[str, Sequence[Object]]
+    namespace: str
+    now: float
+    priority_classes: Sequence[Object] = ()
+    machines: Sequence[Machine] = ()
+    notes: Sequence[str] = ()
+
+
+def plan(
+    manifests: Manifests = (),
+    cluster: Cluster | None = None,
+    *,
+    add: Sequence[str] = (),
+    drain: Sequence[str] = (),
+    without: Sequence[str] = (),
+    quota: Sequence[str] = (),
+    prices: Mapping[str, float] | None = None,
+    policy: str = "kubernetes",
+    seconds: float = 10.0,
+) -> PlanAnswer:
+    """Returns where the pods of the manifests would go, who would be evicted, and what would help.
+
+    `add` has machines (`4xp5.48xlarge`), `drain` nodes, `without` devices (`NODE/gpu-0`), and `quota` other quota of
+    queues (`team-a=gpu.nvidia.com:+8`). `seconds` limits the search for changes that help; 0 leaves it out. Nothing is
+    written to the cluster. Raises InvalidInput if a manifest or an argument is wrong, and ClientError if a server does
+    not answer.
+    """
+    asked = Question(add, drain, without, quota, prices or {}, policy, seconds)
+    chosen = cluster or Cluster.from_kubeconfig()
+    base = fleet_base(chosen.machines, "") if chosen.machines else chosen.ask(cluster_base)
+    return plan_reading(read_given(manifests), base, asked)
+
+
+async def cluster_base(source: Source) -> Base:
+    found, classes = await listed(source.client), await _priority_classes(source)
+    notes = [f"not taken into account: {said}" for said in found.unread.values()]
+    notes += [*dict.fromkeys(found.left.values()), *found.doubts]
+    return Base(found.objects, source.namespace, source.now(), classes, notes=notes)
+
+
+def fleet_base(machines: Sequence[Machine], namespace: str) -> Base:
+    return Base(fleet_objects(machines), namespace or "default", time.time(), machines=machines)
+
+
+async def _priority_classes(source: Source) -> list[Object]:
+    kind = built_in("scheduling.k8s.io/v1", "PriorityClass")
+    try:
+        return list((await source.client.list_all(kind)).get("items") or ())
+    except ApiError:
+        return []
+
+
+def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
+    """Raises InvalidInput."""
+    problems = [str(each) for each in reading.problems]
+    try:
+        planned = planned_objects(reading.manifests, base.namespace, base.priority_classes, base.now)
+    except Unusable as unusable:
+        problems += map(str, unusable.problems)
+    if problems:
+        raise InvalidInput(problems)
+    added = chosen_machines(tuple(map(_as_choice, question.add))) if question.add else ()
+    try:
+        made = make_plan(
+            Scene(base.objects, planned.objects, base.now),
+            _changes(question, added),
+            Options(policy=policy_of(question.policy)),
+            prices={**_prices((*base.machines, *added)), **question.prices},
+            budget=Budget(tries=60 if question.seconds > 0 else 0, seconds=question.seconds),
+            clock=time.monotonic,
+        )
+    except ChangeError as error:
+        raise InvalidInput([f"error: {error}"]) from None
+    return PlanAnswer(made, (*base.notes, *planned.notes))
+
+
+def _changes(question: Question, added: Sequence[Machine]) -> list[Change]:
+    changes = [drain(each) for each in question.drain]
+    changes += [without(each) for each in question.without]
+    changes += [_quota(each) for each in question.quota]
+    return [*changes, add_machines(added)] if added else changes
+
+
+def _quota(text: str) -> Change:
+    queue, equals, rest = text.partition("=")
+    resource, colon, amount = rest.rpartition(":")
+    if not (queue and equals and resource and colon and amount):
+        raise InvalidInput([f"error: quota {text!r}: write QUEUE=RESOURCE:AMOUNT, as in team-a=gpu.nvidia.com:16"])
+    return set_quota(queue, resource, amount)
+
+
+def _as_choice(text: str) -> str:
+    """Returns `4xp5.48xlarge` as `p5.48xlarge=4`, as --fleet has it."""
+    count, x, type_ = text.partition("x")
+    return f"{type_}={count}" if x and count.isascii() and count.isdecimal() else text
+
+
+def _prices(machines: Sequence[Machine]) -> dict[str, float]:
+    """Returns the prices of the machine types in the user's files."""
+    return {each.type.name: each.type.hourly_price for each in machines if each.type.hourly_price is not None}
