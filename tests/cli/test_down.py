@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dray.cli import down, up_state
+from dray.cli import down
 from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
+from dray.process import up_state
 from dray.process.identity import started_at
 from dray.process.up_state import UpNode, UpState
 from tests.cli.running import eventually, running

@@ -112,6 +112,20 @@ class Cluster:
         now = time.time()
         return cls(_stored(in_memory(cluster_objects(read_given(manifests), namespace, now), now), namespace))
 
+    def without_secrets(self) -> Cluster:
+        """Returns this cluster as it is now, with the fields alone that a snapshot has.
+
+        Answers about it have no environment variables, commands, logs, foreign annotations or driver parameters.
+        """
+        from dray.snapshot.files import Snapshot
+        from dray.snapshot.in_memory import stored
+        from dray.snapshot.taking import take
+
+        async def taken(source: Source) -> Snapshot:
+            return await take(source.client, source.now(), source.namespace)
+
+        return Cluster(_stored(stored(self.ask(taken)), ""), self.machines)
+
     def ask(self, question: Callable[[Source], Awaitable[T]]) -> T:
         """Returns what the question returns; it may be asked inside and outside an event loop."""
 

@@ -52,6 +52,7 @@ class Lingering:
     help="Seconds that pods have to end; 0 deletes them at once.",
 )
 @click.option("--ignore-not-found", is_flag=True, help="Treat objects that do not exist as deleted.")
+@click.option("--dry-run", is_flag=True, help="Let the server check everything, but delete nothing.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all objects are gone.")
 @click.option(
     "--timeout", default="0s", callback=seconds, metavar="DURATION", help="Longest time to wait; 0 for no limit."
@@ -62,6 +63,7 @@ def delete(
     files: tuple[str, ...],
     grace_period: int | None,
     ignore_not_found: bool,
+    dry_run: bool,
     wait: bool,
     timeout: float,
     kubeconfig: Path | None,
@@ -87,13 +89,13 @@ def delete(
     reading = read(files)
     for problem in reading.problems:
         click.echo(one_line(str(problem)), err=True)
-    options = DeleteOptions(grace_period=grace_period, propagation="Background")
+    options = DeleteOptions(grace_period=grace_period, propagation="Background", dry_run=dry_run)
 
     async def delete_all(cluster: Cluster) -> int:
         deletion = Deletion(cluster, options, ignore_missing=ignore_not_found)
         await deletion.delete_named(things)
         await deletion.delete_manifests(reading)
-        if wait:
+        if wait and not dry_run:
             await deletion.wait(timeout or None)
         return 2 if reading.problems else 1 if deletion.failed else 0
 
@@ -140,7 +142,8 @@ class Deletion:
                 self.failed = True
                 refused(error)
             return
-        click.echo(_sentence(target, "force deleted" if self._options.grace_period == 0 else "deleted"))
+        tried = " (server dry run)" if self._options.dry_run else ""
+        click.echo(_sentence(target, "force deleted" if self._options.grace_period == 0 else "deleted") + tried)
         if answer.get("kind") != "Status":
             self._lingering.append(Lingering(target, answer["metadata"].get("uid", "")))
 

@@ -163,9 +163,9 @@ def _snapshot_objects(file: Path) -> dict[str, list[Object]]:
 
 
 def _manifest_objects(paths: tuple[str, ...]) -> dict[str, list[Object]]:
-    from dray.cli.manifests import read
-    from dray.cli.plan_manifests import planned_objects
-    from dray.cli.stored import Unusable
+    from dray.answers.manifests.planned import planned_objects
+    from dray.answers.manifests.reading import read
+    from dray.answers.manifests.stored import Unusable
 
     if not paths:
         return {}

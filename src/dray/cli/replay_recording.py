@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import click
 
+from dray.answers.one_line import one_line
 from dray.cli.cluster import Cluster, Where, ask
-from dray.cli.reports import one_line
 
 
 def record_cluster(where: Where, target: Path, seconds: float | None) -> NoReturn:

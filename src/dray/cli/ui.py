@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.cli.cluster import Where, ending, reaching
 from dray.answers.one_line import one_line
+from dray.cli.cluster import Where, ending, reaching
 from dray.cli.serving import failing_plainly, stopping
 
 if TYPE_CHECKING:

@@ -42,6 +42,14 @@ class PlacedPod:
     document: Object = field(default_factory=dict, compare=False)
 
     @property
+    def namespace(self) -> str:
+        return self.key[0]
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
+
+    @property
     def title(self) -> str:
         return f"pod {'/'.join(self.key)}"
 

@@ -1,4 +1,4 @@
-"""A snapshot of objects that no server has: those of a fleet, or of a program."""
+"""Snapshots without a file: of objects that no server has, and of a cluster for a program that must not see secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.catalogue import KindVersion, built_in
 from dray.api.objects import Object, key_of
 from dray.client.discovery import ServedResource
 from dray.scheduling_loop.optional_kinds import KINDS
-from dray.snapshot.files import Header, ListedKind, StoredObject, StoredSnapshot
+from dray.snapshot.files import Header, ListedKind, Snapshot, StoredObject, StoredSnapshot
 from dray.snapshot.listing import REQUIRED
 
 _PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
@@ -29,16 +29,27 @@ _Resource = KindVersion | ServedResource
 
 def in_memory(objects: Mapping[str, Sequence[Object]], taken_at: float) -> StoredSnapshot:
     """`objects` are by the kind under which the scheduler receives them; a kind without objects is served too."""
-    kinds, stored = [], {}
+    kinds, lists = [], {}
     for name, resource in _resources(objects):
         found = [StoredObject(key_of(each), msgspec.json.encode(each)) for each in objects.get(name, ())]
         described = ListedKind(
             resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, len(found), "1"
         )
         kinds.append(described)
-        stored[described.api_version, described.kind] = found
+        lists[described.api_version, described.kind] = found
     header = Header(taken_at=taken_at, namespace="default", kinds=tuple(kinds))
-    return StoredSnapshot(header, stored)
+    return StoredSnapshot(header, lists)
+
+
+def stored(snapshot: Snapshot) -> StoredSnapshot:
+    """Returns the snapshot as it would be read from its file."""
+    return StoredSnapshot(
+        snapshot.header,
+        {
+            kind: [StoredObject(key_of(each), msgspec.json.encode(each)) for each in objects]
+            for kind, objects in snapshot.objects.items()
+        },
+    )
 
 
 def _resources(objects: Mapping[str, Sequence[Object]]) -> Iterator[tuple[str, _Resource]]:

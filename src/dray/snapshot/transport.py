@@ -34,6 +34,8 @@ class SnapshotTransport:
         if parts[0] == "api":
             parts = ["apis", "", *parts[1:]]
         match parts:
+            case ["apis"] | ["apis", ""]:
+                return self._groups(core=parts[1:] == [""])
             case ["apis", group, version]:
                 return self._resources(group, version)
             case ["apis", group, version, "namespaces", namespace, plural]:
@@ -51,6 +53,24 @@ class SnapshotTransport:
 
     async def close(self) -> None:
         pass
+
+    def _groups(self, *, core: bool) -> Answer:
+        """Returns what a server says about all that it serves, in one list."""
+        groups: dict[str, dict[str, list[Object]]] = {}
+        for each in self._snapshot.header.kinds:
+            if (each.group == "") == core:
+                scope = "Namespaced" if each.namespaced else "Cluster"
+                found = groups.setdefault(each.group, {}).setdefault(each.version, [])
+                kind = {"group": each.group, "version": each.version, "kind": each.kind}
+                found.append({"resource": each.plural, "responseKind": kind, "scope": scope, "verbs": ["get", "list"]})
+        items = [
+            {
+                "metadata": {"name": name},
+                "versions": [{"version": version, "resources": found} for version, found in versions.items()],
+            }
+            for name, versions in groups.items()
+        ]
+        return _answer(200, {"kind": "APIGroupDiscoveryList", "items": items})
 
     def _resources(self, group: str, version: str) -> Answer:
         found = [each for each in self._snapshot.header.kinds if (each.group, each.version) == (group, version)]

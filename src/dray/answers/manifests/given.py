@@ -11,14 +11,16 @@ from dray.answers.errors import InvalidInput
 from dray.answers.manifests.reading import Reading, of_text, of_value, read
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
-Manifests = Given | Iterable[Given]
+Manifests = Given | Iterable[Given] | Reading
 """Files and directories, YAML or JSON text (a string with a line break, or one that begins with a brace), and objects
-as dictionaries; one or several."""
+as dictionaries; one or several. A Reading was read before."""
 _TEXT: Final = "<text>"
 _OBJECT: Final = "<object>"
 
 
 def read_given(manifests: Manifests) -> Reading:
+    if isinstance(manifests, Reading):
+        return manifests
     if isinstance(manifests, (str, os.PathLike, Mapping)):
         return _read([manifests], numbered=False)
     return _read(manifests, numbered=True)
