@@ -69,6 +69,12 @@ def test_one_pod_is_moved_so_that_another_has_a_whole_node():
     assert bound(core.settle()).keys() == {"large", "again"}
 
 
+def test_a_pod_that_was_moved_in_one_plan_can_be_moved_in_the_next():
+    core = Core(*fleet(a=4, b=4), *scattered("a", "b"), *wanting("large", 4))
+    core.settle()
+    assert moves(plan(core)) == moves(plan(core)) != {}
+
+
 def test_a_gang_in_a_rack():
     nodes = list(fleet(a1=4, a2=4, b1=4, b2=4, c1=4))
     core = Core(*nodes, *scattered("a1", "b1", "b2"), *running("two", "a2", 1), *running("three", "a2", 2))
@@ -194,6 +200,22 @@ def test_pods_beyond_the_minimum_of_a_group_take_no_place_of_moved_pods():
     found = plan(core)
     assert moves(found) == {"r3": ("b", "a")}
     assert len(found.places) == 2
+
+
+def test_pods_of_different_size_leave_the_new_place_of_the_moved_pod_free():
+    """The small pod of the gang would fit beside the other running pod, where the moved pod has its only new place."""
+    core = Core(*fleet(a=4, b=4))
+    for node in "ab":
+        claim, made = running(f"on-{node}", node, 0)
+        both = holding(f"on-{node}", "gpu-0", "gpu-1", users=[f"on-{node}"], pool=node, node=node)
+        core.put({**claim, "spec": wanting("pair", 2)[0]["spec"], "status": both["status"]}, made)
+    core.put(objects.pod_group("g", minCount=2))
+    for name, count in (("small", 1), ("large", 3)):
+        core.put(*wanting(name, count, schedulingGroup={"podGroupName": "g"}))
+    assert bound(core.settle()) == {}
+    found = plan(core)
+    assert moves(found) in ({"on-a": ("a", "b")}, {"on-b": ("b", "a")})
+    assert {each.node for each in found.places} == {source for source, _ in moves(found).values()}
 
 
 def test_of_two_pods_the_one_with_another_place_is_moved():

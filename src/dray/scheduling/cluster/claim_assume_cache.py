@@ -149,6 +149,10 @@ class ClaimAssumeCache:
             self._deleted.popitem(last=False)
         return True
 
+    def take_back(self, claim: Object) -> None:
+        """Removes a claim that was put in a trial only; another trial may put it again."""
+        self._drop(key_of(claim), claim)
+
     def assume(self, key: Key, allocation: Object) -> None:
         """Assumes an allocation. The caller takes the devices with `commit`."""
         self._assumed[key] = allocation

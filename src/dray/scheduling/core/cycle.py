@@ -6,6 +6,7 @@ them on a node.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -113,3 +114,7 @@ class Cycle:
         self.undecided: dict[str, Node] = {}
         """Nodes on which the work budget was used up before the search for devices ended, by name. The search may
         continue in the background."""
+
+    def restrict(self, numbers: AbstractSet[int]) -> None:
+        """Leaves out all nodes but these."""
+        self.nodes = frozenset(numbers) if self.nodes is None else self.nodes & numbers

@@ -7,6 +7,7 @@ new pod counts as a pod in no queue and in no group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -65,26 +66,36 @@ class Relocation:
             self._removal.restore(pod)
             del self._removed[pod.uid]
 
-    def place(self, work: Work) -> dict[str, str] | Pod:
-        """Returns a new node for each removed pod, by uid; a Pod if that pod fits on no other node. Pods with the most
-        device requests are placed first. Nothing stays placed."""
-        found: dict[str, str] = {}
+    @contextmanager
+    def placed(self, work: Work, *, elsewhere: bool = False) -> Iterator[dict[str, str] | Pod]:
+        """Places the removed pods until the end of the context, those with the most device requests first.
+
+        Yields a new node for each of them, by uid; a Pod if that pod fits on no node. With `elsewhere`, no pod is
+        placed on the node that it was on.
+        """
         with self._state.what_if() as trial:
-            for pod in sorted(self._removed.values(), key=lambda pod: (-self._devices(pod), pod.key)):
-                answer = self._place(pod, work, trial)
-                if answer is None:
-                    return pod
-                self._algorithm.assume(answer)
-                trial.record(("moved", pod.uid), partial(self._algorithm.take_back, answer))
-                found[pod.uid] = answer.node.name
+            yield self._place_all(work, trial, elsewhere=elsewhere)
+
+    def _place_all(self, work: Work, trial: Trial, *, elsewhere: bool) -> dict[str, str] | Pod:
+        found: dict[str, str] = {}
+        for pod in sorted(self._removed.values(), key=lambda pod: (-self._devices(pod), pod.key)):
+            left_out = self._removal.node_of(pod).number if elsewhere else None
+            answer = self._place(pod, work, trial, left_out)
+            if answer is None:
+                return pod
+            self._algorithm.assume(answer)
+            trial.record(("moved", pod.uid), partial(self._algorithm.take_back, answer))
+            found[pod.uid] = answer.node.name
         return found
 
-    def _place(self, pod: Pod, work: Work, trial: Trial) -> Placement | None:
+    def _place(self, pod: Pod, work: Work, trial: Trial, left_out: int | None) -> Placement | None:
         # The pod has its quota already, and need not wait for other pods of its group.
         moved = replace(pods.read(self._document(pod, trial), self._state.signatures), group=None, joins=False)
         cycle = self._algorithm.begin(moved, self._now, work)
         if self._framework.prefilter(cycle) is not None:
             return None
+        if left_out is not None:
+            cycle.restrict({node.number for node in self._state} - {left_out})
         answer = self._algorithm.schedule(cycle)
         return answer if isinstance(answer, Placement) else None
 
@@ -103,7 +114,7 @@ class Relocation:
                 continue
             made = _claim(claim, f"{names[entry['name']]}/{pod.uid}")
             claims.put(made)
-            trial.record(("claim of moved pod", key_of(made)), partial(claims.remove, made))
+            trial.record(("claim of moved pod", key_of(made)), partial(claims.take_back, made))
             entries.append({"name": entry["name"], "resourceClaimName": made["metadata"]["name"]})
         metadata = document["metadata"]
         kept = {name: metadata[name] for name in ("name", "namespace", "labels", "annotations") if name in metadata}

@@ -227,10 +227,20 @@ class _Search:
         if self._scheduler.preemptor.budgets.split(pods)[0]:
             return None
         sources = {pod.uid: node.name for pod in pods if (node := self._node_of(pod))}
-        targets = relocation.place(self._work)
-        if isinstance(targets, Pod):
-            return targets
-        return Consolidation(self._waiting, _moves(pods, sources, targets), _places(self._members))
+        with relocation.placed(self._work) as targets:
+            if not isinstance(targets, Pod):
+                return Consolidation(self._waiting, _moves(pods, sources, targets), _places(self._members))
+        self._trial.undo()
+        # The waiting pods may have taken the only other places: the moved pods are placed first.
+        with relocation.placed(self._work, elsewhere=True) as others:
+            if isinstance(others, Pod):
+                return others
+            try:
+                if self.fits():
+                    return Consolidation(self._waiting, _moves(pods, sources, others), _places(self._members))
+            finally:
+                self._trial.undo()
+        return targets
 
     def _node_of(self, pod: Pod) -> Node | None:
         return self._scheduler.state.node_of(pod)
