@@ -148,6 +148,7 @@ def test_a_leader_and_workers_of_different_needs():
 
 
 WHOLE = {"disruptionMode": {"all": {}}}
+HOST = "kubernetes.io/hostname"
 
 
 def test_a_gang_of_higher_priority_has_as_few_pods_removed_as_it_needs():
@@ -164,6 +165,26 @@ def test_a_gang_of_higher_priority_has_as_few_pods_removed_as_it_needs():
     actions = core.settle()
     assert sorted(bound(actions)) == ["g-0", "g-1", "g-2"]
     assert victims(actions) == []
+
+
+@pytest.mark.parametrize("by_claim", [True, False], ids=["devices", "cpu"])
+def test_a_pod_stays_if_the_gang_that_is_evicted_beside_it_leaves_room_enough(by_claim):
+    """Whichever three of the four nodes the gang is tried on first."""
+    names = "abcd"
+    core = Core(*(nodes(**dict.fromkeys(names, 1)) if by_claim else [objects.node(name, cpu="1") for name in names]))
+    needs = {} if by_claim else {"cpu": "1"}
+    core.put(gang("old", 3, **WHOLE))
+    for number, name in enumerate(("old-0", "alone", "old-1", "old-2")):
+        group = {"schedulingGroup": {"podGroupName": "old"}} if name != "alone" else {}
+        claims = {"claims": [name]} if by_claim else needs
+        core.put(objects.claim(name), pod(name, **claims, **group, nodeSelector={HOST: names[number]}))
+    assert len(bound(core.settle())) == 4
+    core.put(gang("new", 3))
+    for number in range(3):
+        name = f"new-{number}"
+        claims = {"claims": [name]} if by_claim else needs
+        core.put(objects.claim(name), pod(name, **claims, value=10, schedulingGroup={"podGroupName": "new"}))
+    assert victims(core.later()) == ["old-0", "old-1", "old-2"]
 
 
 def test_nobody_is_removed_for_a_gang_that_does_not_fit_even_then():

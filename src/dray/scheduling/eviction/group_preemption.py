@@ -2,14 +2,21 @@
 
 All pods that may be evicted are evicted in a trial, with the devices that only they use. If the group can then be
 placed, as many as possible are restored, the most important first: a pod stays where the pods of the group on its node
-still find a place beside it. Groups that are disrupted as a whole are evicted and restored as a whole.
+still find a place beside it. If more is freed than the group uses, it is also tried in other places, so that more pods
+stay. Groups that are disrupted as a whole are evicted and restored as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
+from dray.allocation.devices import DeviceID
+from dray.allocation.usage import device_of
 from dray.api.objects import key_of
+from dray.api.resource_claims import allocation_of, allocation_results
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
 from dray.scheduling.eviction.candidates import Candidates, removals_for, reprieve
@@ -19,9 +26,14 @@ from dray.scheduling.model.actions import NominatedPlace, Preemption
 from dray.scheduling.model.group import Group
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.model.status import GroupDiagnosis
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
+from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.quota.priority_removals import Unit
+
+# The maximum number of units for which the group is placed otherwise, so that they may stay.
+_MOST_SPARED: Final = 4
 
 
 class GroupPreemptor:
@@ -74,6 +86,10 @@ class GroupPreemptor:
         if self._placer.place(group, members, need, trial, anew=True) is not None:
             return None
         victims = self._reprieve(members, trial, removal, evicted)
+        spared = self._unneeded(members, removal, evicted, victims)
+        if spared:
+            asked = partial(self._placer.place, group, members, need, trial, anew=True)
+            victims = self._spare(asked, trial, removal, spared, victims)
         return Preemption(tuple(victims), places_of(members), candidates.rule.reclaims(victims))
 
     def _reprieve(
@@ -88,6 +104,66 @@ class GroupPreemptor:
             return trial.renew([member for member in placed if spread or _is_near(member, unit, removal)])
 
         return reprieve(self._state.groups, self._preemptor.in_order(evicted)[0], removal, fits)
+
+    def _unneeded(
+        self, members: Sequence[Member], removal: Trial, evicted: Sequence[Unit], victims: Sequence[Pod]
+    ) -> list[Unit]:
+        """Returns units among the victims that might stay if the group were placed otherwise, important ones first:
+        the other victims free more than the group uses, and at least as much as the unit has."""
+        uids = {pod.uid for pod in victims}
+        units = [unit for unit in evicted if unit[0].uid in uids]
+        if len(units) < 2:
+            return []
+        nodes = {node.name: node for pod in victims for node in [removal.node_of(pod)]}.values()
+        free = Counter[str]()
+        for node in nodes:
+            free.update({name: most - node.requested.get(name, 0) for name, most in node.allocatable.items()})
+        held = Counter(device for pod in victims for device in self._devices(pod))
+        placed = [member.placement for member in members if member.placement is not None]
+        taken = {device_of(device) for placement in placed for device in all_devices(placement.devices)}
+        left = sum(device not in taken for device in held)
+        groups = Counter(group.key for unit in units if (group := self._state.groups.disruption_unit(unit[0])))
+
+        def might_stay(unit: Unit) -> bool:
+            wanted = Counter[str]()
+            for pod in unit:
+                wanted.update(pod.requirements.requests)
+            group = self._state.groups.disruption_unit(unit[0])
+            return (
+                all(amount <= free[name] for name, amount in wanted.items())
+                and sum(len(list(self._devices(pod))) for pod in unit) <= left
+                # The rest of a group that is torn is useless.
+                and (group is None or groups[group.key] == 1)
+            )
+
+        return [unit for unit in self._preemptor.in_order(units)[0] if might_stay(unit)][:_MOST_SPARED]
+
+    def _devices(self, pod: Pod) -> Iterator[DeviceID]:
+        for claim in self._state.claims.used_by(pod.uid):
+            yield from map(device_of, allocation_results(allocation_of(claim)))
+
+    def _spare(
+        self,
+        asked: Callable[[], GroupDiagnosis | None],
+        trial: GroupTrial,
+        removal: Trial,
+        units: Sequence[Unit],
+        victims: Sequence[Pod],
+    ) -> list[Pod]:
+        """Restores those of the units without which the group fits, in other places; returns the other victims."""
+
+        def fits(unit: Unit) -> bool:
+            trial.undo()
+            return asked() is None
+
+        uids = {pod.uid for unit in units for pod in unit}
+        needed = reprieve(self._state.groups, units, removal, fits)
+        # The same places as after the last unit that was restored.
+        if not needed or trial.placed() or fits(()):
+            return [*(pod for pod in victims if pod.uid not in uids), *needed]
+        removal.evict(victims)
+        fits(())
+        return list(victims)
 
 
 def _is_near(member: Member, unit: Unit, removal: Trial) -> bool:
