@@ -31,7 +31,11 @@ class Source(Protocol):
     """`take` is told of changes of the model as they come; the other two are called by the feed, seldom.
 
     `change` gives what changed since it was called last, and `snapshot` everything as of the last call of `change`.
+    While `is_waiting`, there is more to tell later, and `change` is called again without another change of the model.
     """
+
+    @property
+    def is_waiting(self) -> bool: ...
 
     def take(self, kind: str, change: Change) -> None: ...
 
@@ -44,6 +48,8 @@ class Source(Protocol):
 
 class DerivedSource:
     """Makes the whole document anew, and sends what is different as a merge patch."""
+
+    is_waiting = False
 
     def __init__(self, derive: Callable[[], Object]) -> None:
         self._derive = derive
@@ -106,6 +112,8 @@ class Feed:
                 # Documents may show the time.
                 pass
             self._changed.clear()
+            if self._source.is_waiting:
+                self._changed.set()
             try:
                 change = self._source.change()
             except Exception:

@@ -1,40 +1,286 @@
-"""The cluster: devices by node and by model, with how many are in each state."""
+"""The cluster view: every device of every node, where it sits and who holds it.
+
+The snapshot has columns: names, racks, states and layouts of nodes, one letter for the state of each device, and lists
+of numbers for holders and utilization. Devices are numbered node by node, in the order of the node's layout. A change
+names the devices, claims and nodes that are different. A change of what nodes have makes a new snapshot, at most every
+two seconds.
+
+    {"racks": [...], "nodes": {"names": [...], "racks": [...], "states": [...], "layouts": [...]},
+     "layouts": [[shape, ...]], "shapes": [[name, driver, ...]], "states": "faf...",
+     "held": [device, claim, share, ...], "busy": [device, percent, ...],
+     "claims": {"0": [namespace, name, queue, since, pod...]}}
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import Final
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from dray.allocation.device_states import device_states
-from dray.api.objects import Object, mapping
+from dray.api.objects import Key, Object, key_of, spec_of
+from dray.api.pods import claims_used, extended_claim, is_terminal
+from dray.api.resource_claims import devices_of
+from dray.client.cache import Change
+from dray.web.devices.holdings import Holding, claim_row, holdings, is_plain, plain_holdings, queue_of
+from dray.web.devices.layouts import Layout, LayoutTable, layout_of
+from dray.web.devices.racks import node_state, rack_of
 from dray.web.view import Question, View
 
-_MODELS: Final = ("productName", "model", "type")
+_REBUILD_SECONDS: Final = 2.0
 
 
-def model_of(device: Object) -> str:
-    """What people call this kind of device."""
-    attributes = mapping(device.get("attributes"))
-    for name in _MODELS:
-        if isinstance(value := mapping(attributes.get(name)).get("string"), str):
-            return value
-    return "device"
+@dataclass(slots=True)
+class _Node:
+    """A node that has devices."""
+
+    number: int
+    first: int
+    """The number of its first device."""
+    layout: Layout
+    held: list[Holding]
 
 
-def derive(question: Question) -> Object:
-    states = device_states(*(question.objects(kind) for kind in ("slices", "claims", "pods", "taintrules")))
-    models: dict[str, Counter[str]] = defaultdict(Counter)
-    nodes: dict[str, Counter[str]] = defaultdict(Counter)
-    names: dict[str, set[str]] = defaultdict(set)
-    for each in states:
-        model = model_of(each.document)
-        models[model][each.state] += 1
-        nodes[each.node][each.state] += 1
-        names[each.node].add(model)
-    return {
-        "models": models,
-        "nodes": {name: {"states": counts, "models": sorted(names[name])} for name, counts in nodes.items()},
-    }
+@dataclass(slots=True)
+class _Pending:
+    """What changed since the last frame."""
+
+    nodes: set[str] = field(default_factory=set)
+    """Nodes whose devices have to be looked at."""
+    states: set[str] = field(default_factory=set)
+    """Nodes that became ready, not ready, or were cordoned."""
+    claims: set[Key] = field(default_factory=set)
+    structure: bool = False
 
 
-VIEW: Final = View("cluster", ("slices", "claims", "pods", "taintrules"), derive)
+class ClusterSource:
+    def __init__(self, question: Question, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._question = question
+        self._clock = clock
+        self._built = float("-inf")
+        self._pending = _Pending()
+        self._build()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._pending.structure
+
+    def take(self, kind: str, change: Change) -> None:
+        match kind:
+            case "claims":
+                self._take_claim(change)
+            case "pods":
+                self._take_pod(change)
+            case "slices":
+                self._take_slice(change)
+            case "nodes":
+                self._take_node(change)
+            case "taintrules":
+                self._has_rules = bool(self._rules())
+                self._pending.nodes.update(self._nodes)
+
+    def change(self) -> Any | None:
+        pending = self._pending
+        if pending.structure:
+            if self._clock() - self._built < _REBUILD_SECONDS:
+                return None
+            self._build()
+            return {"reset": self.snapshot()}
+        self._pending = _Pending()
+        devices = [entry for name in pending.nodes if name in self._nodes for entry in self._renewed(name)]
+        states = {str(self._nodes[name].number): self._state(name) for name in pending.states if name in self._nodes}
+        claims = {str(self._ids[key]): self._claim(key) for key in pending.claims if key in self._ids}
+        claims |= self._fresh_claims()
+        made = {"devices": devices, "nodes": states, "claims": claims}
+        return {name: value for name, value in made.items() if value} or None
+
+    def snapshot(self) -> Any:
+        held = [
+            number
+            for node in self._nodes.values()
+            for place, each in enumerate(node.held)
+            for key, share in each.claims
+            for number in (node.first + place, self._id(key), share)
+        ]
+        busy = [
+            number
+            for node in self._nodes.values()
+            for place, each in enumerate(node.held)
+            if each.busy >= 0
+            for number in (node.first + place, each.busy)
+        ]
+        self._fresh.clear()
+        return {
+            "racks": list(self._racks),
+            "nodes": {
+                "names": list(self._nodes),
+                "racks": self._node_racks,
+                "states": [self._state(name) for name in self._nodes],
+                "layouts": [self._table.number(node.layout.shapes) for node in self._nodes.values()],
+            },
+            **self._table.document(),
+            "states": "".join(each.state for node in self._nodes.values() for each in node.held),
+            "held": held,
+            "busy": busy,
+            "claims": {str(number): self._claim(key) for key, number in self._ids.items()},
+            "whole": self._all_seen,
+        }
+
+    def _build(self) -> None:
+        """Reads everything anew."""
+        question = self._question
+        self._built = self._clock()
+        self._pending = _Pending()
+        self._all_seen = question.sight.namespaces.get("claims", frozenset()) is None
+        self._ids: dict[Key, int] = {}
+        self._fresh: set[Key] = set()
+        self._table = LayoutTable()
+        self._slices: dict[str, dict[Key, Object]] = defaultdict(dict)
+        for each in question.objects("slices"):
+            if node := spec_of(each).get("nodeName"):
+                self._slices[node][key_of(each)] = each
+        self._users: dict[Key, dict[Key, Object]] = defaultdict(dict)
+        for pod in question.objects("pods"):
+            for key in _claims_of(pod):
+                self._users[key][key_of(pod)] = pod
+        self._lay_out()
+        self._claims: dict[str, dict[Key, Object]] = defaultdict(dict)
+        self._has_rules = bool(self._rules())
+        for claim in question.objects("claims"):
+            for name in self._nodes_of(claim):
+                self._claims[name][key_of(claim)] = claim
+        for name, node in self._nodes.items():
+            node.held = self._held(name, node.layout)
+
+    def _lay_out(self) -> None:
+        self._racks: dict[str, int] = {}
+        self._node_racks: list[int] = []
+        self._nodes: dict[str, _Node] = {}
+        self._plain: set[str] = set()
+        """Nodes whose devices are free or held whole."""
+        self._homes: dict[tuple[str, str], str] = {}
+        """The node of each pool of a driver."""
+        known = {key_of(each)[1]: rack_of(each) for each in self._question.objects("nodes")}
+        first = 0
+        for name in sorted(self._slices, key=lambda each: (known.get(each, ""), len(each), each)):
+            layout = layout_of(self._slices[name].values())
+            if not layout.places:
+                continue
+            self._table.number(layout.shapes)
+            if is_plain(self._slices[name].values()):
+                self._plain.add(name)
+            self._nodes[name] = _Node(len(self._nodes), first, layout, [])
+            self._node_racks.append(self._racks.setdefault(known.get(name, "other nodes"), len(self._racks)))
+            self._homes |= {place[:2]: name for place in layout.places}
+            first += len(layout.places)
+
+    def _held(self, name: str, layout: Layout) -> list[Holding]:
+        claims = self._claims.get(name, {})
+        if name in self._plain and not self._has_rules:
+            free, held = plain_holdings(claims.values(), all_seen=self._all_seen)
+            return [held.get(place, free) for place in layout.places]
+        pods = {key_of(pod): pod for key in claims for pod in self._users.get(key, {}).values()}
+        found = holdings(
+            list(self._slices[name].values()), claims.values(), pods.values(), self._rules(), all_seen=self._all_seen
+        )
+        nothing = Holding()
+        return [found.get(place, nothing) for place in layout.places]
+
+    def _rules(self) -> list[Object]:
+        return list(self._question.objects("taintrules"))
+
+    def _renewed(self, name: str) -> list[list[Any]]:
+        """Devices of a node that are different now: number, state, utilization, and holders with their shares."""
+        node = self._nodes[name]
+        before, node.held = node.held, self._held(name, node.layout)
+        return [
+            [node.first + place, now.state, now.busy, [[self._id(key), share] for key, share in now.claims]]
+            for place, (old, now) in enumerate(zip(before, node.held, strict=True))
+            if old != now
+        ]
+
+    def _id(self, key: Key) -> int:
+        if key not in self._ids:
+            self._ids[key] = len(self._ids)
+            self._fresh.add(key)
+        return self._ids[key]
+
+    def _fresh_claims(self) -> dict[str, Any]:
+        fresh, self._fresh = self._fresh, set()
+        return {str(self._ids[key]): self._claim(key) for key in fresh}
+
+    def _claim(self, key: Key) -> list[str]:
+        claim = self._question.get("claims", key[1], namespace=key[0])
+        return claim_row(claim, self._users.get(key, {}).values()) if claim is not None else [*key, "", ""]
+
+    def _state(self, name: str) -> int:
+        node = self._question.get("nodes", name)
+        return node_state(node) if node is not None else 0
+
+    def _nodes_of(self, claim: Object) -> set[str]:
+        return {home for driver, pool, _ in devices_of(claim) if (home := self._homes.get((driver, pool)))}
+
+    def _take_claim(self, change: Change) -> None:
+        if not self._question.sight.sees("claims", change.key[0]):
+            return
+        for name in self._nodes_of(change.previous or {}):
+            self._claims[name].pop(change.key, None)
+            self._pending.nodes.add(name)
+        if change.type != "DELETED":
+            for name in self._nodes_of(change.object):
+                self._claims[name][change.key] = change.object
+                self._pending.nodes.add(name)
+
+    def _take_pod(self, change: Change) -> None:
+        if not self._question.sight.sees("pods", change.key[0]):
+            return
+        before = _uses(change.previous) if change.previous is not None else (frozenset(), "")
+        now = _uses(change.object) if change.type != "DELETED" else (frozenset(), "")
+        if change.previous is not None:
+            for key in before[0]:
+                self._users[key].pop(change.key, None)
+        for key in now[0]:
+            self._users[key][change.key] = change.object
+        if before != now:
+            self._pending.claims |= before[0] | now[0]
+
+    def _take_slice(self, change: Change) -> None:
+        name = spec_of(change.object).get("nodeName")
+        if not name:
+            return
+        if change.type == "DELETED":
+            self._slices[name].pop(change.key, None)
+        else:
+            self._slices[name][change.key] = change.object
+        node = self._nodes.get(name)
+        (self._plain.add if is_plain(self._slices[name].values()) else self._plain.discard)(name)
+        if node is not None and layout_of(self._slices[name].values()) == node.layout:
+            self._pending.nodes.add(name)
+        else:
+            self._pending.structure = True
+
+    def _take_node(self, change: Change) -> None:
+        before = change.previous
+        if before is None or change.type == "DELETED" or rack_of(before) != rack_of(change.object):
+            self._pending.structure = self._pending.structure or change.key[1] in self._slices
+        elif node_state(before) != node_state(change.object):
+            self._pending.states.add(change.key[1])
+
+
+def _uses(pod: Object) -> tuple[frozenset[Key], str]:
+    """The claims that a pod uses, and its queue."""
+    claims = _claims_of(pod)
+    return claims, queue_of(pod) if claims else ""
+
+
+def _claims_of(pod: Object) -> frozenset[Key]:
+    extended = extended_claim(pod)
+    if is_terminal(pod) or not (extended or spec_of(pod).get("resourceClaims")):
+        return frozenset()
+    namespace = key_of(pod)[0]
+    names = {*(name for _, name in claims_used(pod)), extended} - {""}
+    return frozenset((namespace, name) for name in names)
+
+
+VIEW: Final = View("cluster", ("nodes", "slices", "claims", "pods", "taintrules"), source=ClusterSource)

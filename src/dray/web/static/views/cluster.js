@@ -1,37 +1,131 @@
-// The cluster at a glance: models of devices and how much of each is in use, and the nodes.
-import { html, useMemo } from "../html.js";
-import { Bar, Legend } from "../parts/bars.js";
-import { STATES } from "../parts/colours.js";
-import { FilterBox, matches } from "../parts/filter.js";
-import { count, percent } from "../parts/format.js";
+// The cluster: a map of racks, nodes and devices as they are wired, and the same as a list.
+import { html, useEffect, useMemo, useRef, useState } from "../html.js";
+import { Colouring, MODES } from "../cluster/colouring.js";
+import { ClusterMap } from "../cluster/map.js";
+import { Panel, holderText } from "../cluster/panel.js";
+import { ClusterStore, NODE_STATES } from "../cluster/store.js";
+import { Legend } from "../parts/bars.js";
+import { Choice, FilterBox, matches } from "../parts/filter.js";
+import { count } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
 import { useParam } from "../router.js";
-import { useView } from "../stream.js";
+import { endSession, followVisible } from "../stream.js";
 
-const total = (states) => Object.values(states).reduce((sum, each) => sum + each, 0);
-const parts = (states) => Object.entries(STATES).map(([name, { colour, title }]) => ({ value: states[name] || 0, colour, title }));
-const told = (states) => parts(states).filter((part) => part.value).map((part) => `${part.value} ${part.title}`).join(", ");
+const LEVELS = ["Racks", "Nodes", "Devices"];
+const LEGEND_MILLISECONDS = 1000;
+
+// The store, and a number that grows with every change of it.
+function useStore(map) {
+  const [shown, setShown] = useState({ store: null, version: 0, state: "opening", problem: "" });
+  const store = useRef(null);
+  useEffect(() => {
+    let timer = 0;
+    const take = (event, data) => {
+      if (event === "snapshot" || data.reset) {
+        store.current = new ClusterStore(data.reset || data);
+        setShown((now) => ({ ...now, store: store.current, version: now.version + 1 }));
+        return;
+      }
+      const touched = store.current.apply(data);
+      map.current?.painter.spoil(touched);
+      map.current?.redraw();
+      // Legend and list follow at their own pace.
+      timer ||= setTimeout(() => { timer = 0; setShown((now) => ({ ...now, version: now.version + 1 })); }, LEGEND_MILLISECONDS);
+    };
+    const tell = (state, problem) => {
+      if (state === "over") endSession(problem);
+      else setShown((now) => (now.state === state && now.problem === problem ? now : { ...now, state, problem }));
+    };
+    const stop = followVisible("cluster", "", { take, tell });
+    return () => { stop(); clearTimeout(timer); };
+  }, []);
+  return shown;
+}
 
 const COLUMNS = [
   { name: "name", title: "Node", value: (row) => row.key },
-  { name: "model", title: "Devices", value: (row) => row.models.join(", ") },
-  { name: "used", title: "In use", number: true, value: (row) => total(row.states) - (row.states.free || 0) },
-  { name: "bar", title: "States", cell: (row) => html`<${Bar} parts=${parts(row.states)} whole=${total(row.states)} label=${told(row.states)} />` },
+  { name: "rack", title: "Rack", value: (row) => row.rack },
+  { name: "models", title: "Devices", value: (row) => row.models },
+  { name: "held", title: "Held", number: true, value: (row) => row.held, cell: (row) => `${row.held} of ${row.devices}` },
+  { name: "holders", title: "Holders", value: (row) => row.holders },
+  { name: "state", title: "State", value: (row) => row.state },
 ];
 
-function Cluster() {
-  const { data, state, problem } = useView("cluster");
+function rowOf(store, node) {
+  const devices = store.devices(node);
+  const held = devices.filter((device) => store.holder[device] >= 0);
+  const models = new Map();
+  devices.forEach((device) => models.set(store.shape(device).model, (models.get(store.shape(device).model) || 0) + 1));
+  return {
+    key: store.names[node], node, devices: devices.length, held: held.length, rack: store.racks[store.nodeRack[node]],
+    models: [...models].map(([name, number]) => `${number} × ${name}`).join(", "), state: NODE_STATES[store.nodeState[node]],
+    holders: [...new Set(held.map((device) => holderText(store, device)))].join(", "),
+  };
+}
+
+function matching(store, filter) {
+  const words = (node) => {
+    const row = rowOf(store, node);
+    return `${row.key} ${row.rack} ${row.models} ${row.holders} ${row.state} ${store.devices(node).map((device) => store.claim(device)?.queue || "").join(" ")}`;
+  };
+  return store.names.map((_, node) => node).filter((node) => matches(filter, words(node)));
+}
+
+function Tip({ store, colouring, tip }) {
+  if (!tip || tip.found.node < 0) return null;
+  const { node, device } = tip.found;
+  const style = { left: `${tip.point.x + 14}px`, top: `${tip.point.y + 14}px` };
+  if (device < 0) return html`<div class="map-tip" style=${style} aria-hidden="true"><b>${store.names[node]}</b></div>`;
+  const claim = store.claim(device);
+  return html`<div class="map-tip" style=${style} aria-hidden="true"><b>${store.names[node]} · ${store.shape(device).name}</b>
+    <div>${store.shape(device).model}</div><div>${holderText(store, device) || colouring.of(device)[1]}</div>
+    ${claim?.queue && html`<div>queue ${claim.queue}</div>`}${store.busy[device] >= 0 && html`<div>${store.busy[device]} % busy</div>`}</div>`;
+}
+
+function Cluster({ route }) {
+  const map = useRef(null);
+  const { store, version, state, problem } = useStore(map);
+  const [mode] = useParam("colour", "holder");
+  const [show] = useParam("show", "map");
   const [filter] = useParam("q");
-  const rows = useMemo(() => Object.entries(data?.nodes || {}).map(([key, node]) => ({ key, ...node }))
-    .filter((row) => matches(filter, `${row.key} ${row.models.join(" ")}`)), [data, filter]);
-  return html`<${ViewHead} title="Cluster" state=${state} problem=${problem}><${FilterBox} /><//>
-    <div class="cards">${Object.entries(data?.models || {}).map(([name, states]) => html`<section class="card" key=${name}>
-      <h2>${name}</h2><div class="figure">${percent(total(states) - (states.free || 0), total(states))}</div>
-      <${Bar} parts=${parts(states)} whole=${total(states)} label=${told(states)} width=${200} />
-      <p class="soft">${count(total(states), "device")}: ${told(states)}</p></section>`)}</div>
-    <${Legend} entries=${Object.values(STATES)} />
-    ${data && html`<${Table} caption="Nodes" columns=${COLUMNS} rows=${rows} empty="No node has devices." />`}`;
+  const [nodeName, setNode] = useParam("node");
+  const [deviceName, setDevice] = useParam("device");
+  const [tip, setTip] = useState(null);
+  const [level, setLevel] = useState(0);
+  const colouring = useMemo(() => store && new Colouring(store, mode), [store, mode]);
+  const legend = useMemo(() => colouring?.legend() || [], [colouring, version]);
+  const kept = useMemo(() => (store && filter.trim() ? matching(store, filter) : null), [store, filter, filter && version]);
+  const keptSet = useMemo(() => kept && new Set(kept), [kept]);
+  const rows = useMemo(() => (store && show === "list" ? (kept || store.names.map((_, node) => node)).map((node) => rowOf(store, node)) : []), [store, kept, show, version]);
+  const node = store?.byName.get(nodeName) ?? -1;
+  const device = node >= 0 && deviceName ? store.device(node, deviceName) : -1;
+  const choose = (found) => {
+    setNode(found.node < 0 ? "" : store.names[found.node]);
+    setDevice(found.device < 0 ? "" : store.shape(found.device).name);
+  };
+  useEffect(() => { if (node >= 0 && route.params.has("node") && map.current && version === 1) map.current.reveal(node); }, [store]);
+  return html`<${ViewHead} title="Cluster" state=${state} problem=${problem}>
+      <${FilterBox} placeholder="Node, rack, model, pod, queue" />
+      <${Choice} label="Colour" param="colour" options=${MODES} />
+      <${Choice} label="Show" param="show" options=${[["map", "Map"], ["list", "List"]]} /><//>
+    ${store && html`<p class="soft">${count(store.names.length, "node")}, ${count(store.size, "device")}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
+      <${Legend} entries=${legend.slice(0, 12)} />
+      <div class=${node >= 0 ? "split open" : "split"}>
+        <div class="map-frame">
+          ${show === "list" ? html`<${Table} caption="Nodes" columns=${COLUMNS} rows=${rows} most=${200} current=${nodeName}
+              onOpen=${(row) => choose({ node: row.node, device: -1 })} empty="No node matches." />`
+            : html`<${ClusterMap} store=${store} colouring=${colouring} kept=${keptSet} chosen=${{ node, device }} handle=${map}
+                onChoose=${choose} onLevel=${setLevel} onHover=${(found, point) => setTip(point && { found, point })} />
+              <div class="map-buttons" role="group" aria-label="Zoom">
+                ${LEVELS.map((title, number) => html`<button key=${title} type="button" aria-pressed=${String(level === number)} onClick=${() => map.current.level(number)}>${title}</button>`)}
+                <button type="button" aria-label="Zoom in" onClick=${() => map.current.zoom(1.5)}>+</button>
+                <button type="button" aria-label="Zoom out" onClick=${() => map.current.zoom(1 / 1.5)}>−</button>
+              </div><${Tip} store=${store} colouring=${colouring} tip=${tip} />`}
+        </div>
+        ${node >= 0 && html`<${Panel} store=${store} node=${node} device=${device} onClose=${() => choose({ node: -1, device: -1 })}
+          onDevice=${(each) => setDevice(store.shape(each).name)} />`}
+      </div>`}`;
 }
 
 export const view = { name: "cluster", title: "Cluster", component: Cluster };

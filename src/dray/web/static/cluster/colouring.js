@@ -1,0 +1,91 @@
+// What the colour of a device says: who holds it, for which queue, its model, its health, or how busy it is.
+import { CATEGORIES, sequential } from "../parts/colours.js";
+import { token } from "../theme.js";
+
+const OTHERS = "#8d7b68";
+export const MODES = [["holder", "Holder"], ["queue", "Queue"], ["model", "Model"], ["health", "Health"], ["utilization", "Utilization"]];
+
+// Gives each name a colour when it is first seen, and keeps it: colours must not change while somebody looks.
+class Categories {
+  constructor(names) {
+    this.colours = new Map(names.slice(0, CATEGORIES.length).map((name, place) => [name, CATEGORIES[place]]));
+  }
+
+  of(name) {
+    if (!this.colours.has(name) && this.colours.size < CATEGORIES.length) this.colours.set(name, CATEGORIES[this.colours.size]);
+    return this.colours.get(name) || OTHERS;
+  }
+}
+
+const HOLDERS = {
+  holder: (store, device) => store.claim(device)?.namespace,
+  queue: (store, device) => store.claim(device) && (store.claim(device).queue || "no queue"),
+  model: (store, device) => store.shape(device).model,
+};
+
+export class Colouring {
+  constructor(store, mode) {
+    this.store = store;
+    this.mode = mode;
+    this.names = HOLDERS[mode];
+    this.categories = new Categories(this.names ? byFrequency(store, this.names) : []);
+    this.theme();
+  }
+
+  theme() {
+    this.free = token("--device-free");
+    this.blocked = token("--device-blocked");
+    this.unknown = token("--device-unknown");
+  }
+
+  // [colour, text]; the text is what the legend and the tooltip say.
+  of(device) {
+    const state = this.store.state(device);
+    if (this.mode === "health") {
+      if (state === "tainted") return ["#d55e00", "tainted"];
+      if (this.store.nodeState[this.store.nodeOf[device]] === 1) return ["#cc79a7", "node not ready"];
+      if (this.store.nodeState[this.store.nodeOf[device]] === 2) return ["#e69f00", "node cordoned"];
+      return ["#009e73", "healthy"];
+    }
+    if (this.mode === "model") return this.#category(this.names(this.store, device));
+    if (state === "tainted") return ["#d55e00", "tainted"];
+    if (state === "free") return [this.free, "free"];
+    if (state === "unknown") return [this.unknown, "free or held by others"];
+    if (state === "blocked") return [this.blocked, "blocked"];
+    if (this.mode === "utilization") {
+      const busy = this.store.busy[device];
+      return busy < 0 ? [OTHERS, "held, not reported"] : [sequential(Math.round(busy / 10) / 10), busyText(busy)];
+    }
+    return this.#category(this.names(this.store, device) || "unknown holder");
+  }
+
+  #category(name) {
+    const colour = this.categories.of(name);
+    return [colour, colour === OTHERS ? "others" : name];
+  }
+
+  // [{ colour, title, count }], the most frequent first.
+  legend() {
+    const found = new Map();
+    for (let device = 0; device < this.store.size; device += 1) {
+      const [colour, title] = this.of(device);
+      const entry = found.get(title) || { colour, title, count: 0 };
+      entry.count += 1;
+      found.set(title, entry);
+    }
+    const entries = [...found.values()];
+    return this.mode === "utilization" ? entries.sort((first, second) => first.title.localeCompare(second.title, "en", { numeric: true }))
+      : entries.sort((first, second) => second.count - first.count);
+  }
+}
+
+const busyText = (busy) => (busy < 5 ? "idle" : busy < 34 ? "5–33 % busy" : busy < 67 ? "34–66 % busy" : "67–100 % busy");
+
+function byFrequency(store, names) {
+  const counts = new Map();
+  for (let device = 0; device < store.size; device += 1) {
+    const name = names(store, device);
+    if (name) counts.set(name, (counts.get(name) || 0) + 1);
+  }
+  return [...counts].sort((first, second) => second[1] - first[1]).map(([name]) => name);
+}

@@ -1,0 +1,91 @@
+"""The cluster view in a browser: the map, its details, colours and list, and a change that is seen within a second."""
+
+from __future__ import annotations
+
+import json
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.web.browser import Browser, PageCluster, needs_browser
+from tests.web.test_page_browser import shoot
+
+pytestmark = needs_browser
+
+GPUS = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {{name: {name}}}
+spec: {{spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: gpu.nvidia.com, count: {count}}}}}]}}}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  containers: [{{name: main, image: busybox, resources: {{claims: [{{name: gpu}}]}}}}]
+  resourceClaims: [{{name: gpu, resourceClaimTemplateName: {name}}}]
+"""
+
+
+def apply(cluster: PageCluster, name: str, count: int) -> None:
+    cluster.dray("apply", "-f", "-", stdin=GPUS.format(name=name, count=count))
+
+
+def holders(browser: Browser) -> str:
+    return browser.text(".legend")
+
+
+def test_the_map_shows_devices_and_a_new_holder_without_loading_again(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 800)
+    cluster.sign_in(browser, "/cluster")
+    browser.find("canvas.cluster-map")
+    assert "free" in holders(browser)
+    apply(cluster, "training", 4)
+    browser.until(lambda: "default\n4" in holders(browser) or "default 4" in holders(browser), "holder in the legend")
+    for mode in ("queue", "model", "health", "utilization", "holder"):
+        browser.open(f"{cluster.page}/cluster?colour={mode}")
+        browser.until(lambda: holders(browser), f"legend of {mode}")
+        shoot(browser, f"cluster-{mode}")
+
+
+def test_the_three_levels_and_the_keyboard_zoom_the_map(browser: Browser, cluster: PageCluster) -> None:
+    cluster.sign_in(browser, "/cluster")
+    for level in ("Devices", "Racks", "Nodes"):
+        [button] = [
+            each for each in browser.driver.find_elements(By.CSS_SELECTOR, ".map-buttons button") if each.text == level
+        ]
+        button.click()
+        shoot(browser, f"cluster-{level.lower()}")
+    canvas = browser.find("canvas.cluster-map")
+    before = int(canvas.get_attribute("data-frames") or 0)
+    canvas.send_keys("0", "+", "+", Keys.ARROW_RIGHT, "-")
+    assert before is not None
+    assert int(canvas.get_attribute("data-first-picture") or 0) > 0
+
+
+def test_a_device_has_an_address_and_details(browser: Browser, cluster: PageCluster) -> None:
+    apply(cluster, "details", 1)
+    claims = json.loads(cluster.dray("get", "resourceclaims", "-o", "json"))["items"]
+    [result] = next(
+        each["status"]["allocation"]["devices"]["results"]
+        for each in claims
+        if each["metadata"]["name"].startswith("details") and each.get("status", {}).get("allocation")
+    )
+    cluster.sign_in(browser, f"/cluster?node={result['pool']}&device={result['device']}")
+    browser.until_text("default/details", ".details")
+    assert result["device"] in browser.text(".details h2")
+    assert browser.accessibility_problems() == []
+    shoot(browser, "cluster-details")
+    browser.find(".details").send_keys(Keys.ESCAPE)
+    browser.until(lambda: "node=" not in browser.driver.current_url, "closed details")
+
+
+def test_the_list_has_the_same_content_for_the_keyboard(browser: Browser, cluster: PageCluster) -> None:
+    cluster.sign_in(browser, "/cluster?show=list&q=dgx")
+    browser.until_text("dgx-h100-0", "table")
+    assert "p4d" not in browser.text("table")
+    browser.find("tbody tr").send_keys(Keys.ENTER)
+    browser.until_text("Rack", ".details")
+    assert "node=dgx-h100" in browser.driver.current_url
+    assert browser.accessibility_problems() == []
+    shoot(browser, "cluster-list")
