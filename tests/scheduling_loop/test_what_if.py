@@ -60,10 +60,11 @@ def fingerprint(walk):
         "reserved": (scheduler.nominations.places(), scheduler.nominations.reserved_places()),
         "reserved quota": state.queues.reservations.uids(),
         "waits": picture(scheduler.waits.objects),
+        "quota waits": [picture(waits._places) for waits in (scheduler.waits.quota, scheduler.waits.reclaims)],
         "queue": {
             each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()
         },
-        "woken": (state.queues.waiters._ready, state.queues.waiters._freed, state.helped.end, state.pods_revision),
+        "woken": (picture(vars(state.queues.log)), state.helped.end, state.pods_revision),
     }
 
 

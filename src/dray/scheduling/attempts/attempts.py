@@ -81,7 +81,7 @@ class Attempts:
         context.state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
         context.nominations.give_up(pod.uid)
         context.reservations.forget(pod_key(pod.key))
-        context.state.queues.waiters.passed(pod.uid)
+        context.waits.quota.passed(pod.uid)
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(context.state.size, status, error=True)
         context.queue.add_unschedulable(queued, diagnosis, Wait(("failed", pod.uid), nodes=NOWHERE, error=True), now)
@@ -101,14 +101,14 @@ class Attempts:
 
     def _register_quota(self, attempt: Attempt, outcome: Outcome) -> None:
         """Registers what the attempt found out about quota, before quota changes."""
-        queues = self._context.state.queues
+        waits = self._context.waits
         for queued in attempt.queued:
-            queues.reclaim_waiters.remove(queued.pod.uid)
+            waits.reclaims.remove(queued.pod.uid)
         for cycle, status in attempt.prefiltered:
-            queue_quota.register(self._context.state, cycle, status)
+            queue_quota.register(self._context.state.queues, waits.quota, cycle, status)
         if outcome.unmet is not None:
             unmet = outcome.unmet
-            queues.reclaim_waiters.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
+            waits.reclaims.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
 
     # Placed pods
 

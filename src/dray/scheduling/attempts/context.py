@@ -94,6 +94,7 @@ class Context:
                 self.nominations.drop(pod.uid)
                 self.reservations.forget(pod_key(pod.key))
                 self.state.queues.forget(pod)
+                self.waits.forget_quota(pod.uid)
                 return
             self.gate_reports.remove(pod.uid)
             resolved = self.state.claims.resolve(pod.document)

@@ -111,6 +111,7 @@ class PodEvents:
         if queued.pod.joins:
             short = self._state.groups.forget(queued.pod)
             self._state.queues.forget(queued.pod)
+            self._context.waits.forget_quota(uid)
             if short is not None:
                 # The remaining pods wait for further pods of the group, not for a place or their turn.
                 self._reservations.forget(short.key)
@@ -163,6 +164,7 @@ class PodEvents:
         if context.reservations.waiting:
             context.reservations.note_placed(queued)
         context.state.queues.decided(queued.pod)
+        context.waits.reclaims.remove(queued.pod.uid)
         context.queue.start_binding(queued, cycle.now)
         return Bind(
             queued.pod,

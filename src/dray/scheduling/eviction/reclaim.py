@@ -31,9 +31,9 @@ from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
 from dray.scheduling.quota.queue_charges import Charge, QueueCharges
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, RunningUnit
-from dray.scheduling.quota.quota_waiters import ANY_QUEUE
 from dray.scheduling.quota.reserved_quota import ReservedQuota
 from dray.scheduling.waiting.queued_pods import QueuedPod
+from dray.scheduling.waiting.quota_waits import ANY_QUEUE
 
 # The maximum number of searches for places in one attempt.
 _MOST_TRIES: Final = 24

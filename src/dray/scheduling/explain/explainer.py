@@ -7,7 +7,6 @@ decisions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -140,7 +139,10 @@ class GroupExplanation(Generic[Q]):
 
 
 class GroupExplainer(Generic[Q]):
-    """`queue_answer` returns the answer of the queue for pods that start together; None for pods in no queue."""
+    """Tells why a group waits, cause by cause. A decision stops at the first cause.
+
+    `queue_answer` returns the answer of the queue for pods that start together; None for pods in no queue.
+    """
 
     def __init__(self, scheduler: Scheduler, queue_answer: Callable[[Sequence[Pod]], Q | None]) -> None:
         self._scheduler = scheduler
@@ -161,7 +163,9 @@ class GroupExplainer(Generic[Q]):
         diagnosis = None
         lacks_quota = queue is not None and queue.problem is not None
         if obstacle is None:
-            with self._state.queues.unasked() if lacks_quota else nullcontext():
+            with self._state.what_if() as trial:
+                if lacks_quota:
+                    self._state.queues.leave_out(trial)
                 diagnosis = self._scheduler.attempts.diagnose(waiting[0], now)
         return GroupExplanation(root, sizes, started, len(waiting), obstacle, queue, diagnosis)
 

@@ -18,8 +18,9 @@ from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.queues import Queues
 from dray.scheduling.quota.quota_status import quota_status
-from dray.scheduling.quota.quota_waiters import ANY_QUEUE, QUOTA, Alike, alike
+from dray.scheduling.waiting.quota_waits import ANY_QUEUE, QUOTA, Alike, QuotaWaits, alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +97,21 @@ class QueueQuota(Plugin):
         return quota_status(reason) if reason is not None else None
 
 
-def register(state: State, cycle: Cycle, status: Status | None) -> None:
+def register(queues: Queues, waits: QuotaWaits, cycle: Cycle, status: Status | None) -> None:
     """Registers what the prefilter found out about the quota of a pod: that the pod waits for quota, that it has
     enough, or that others need not wait for it. `status` is the answer of all plugins together."""
-    asked, queues, uid = cycle.data.get(QueueQuota.name), state.queues, cycle.pod.uid
+    asked, uid = cycle.data.get(QueueQuota.name), cycle.pod.uid
     if status is not None and status.plugin == QueueQuota.name:
         if status.lets_pass:
             queues.let_pass(cycle.pod)
         elif isinstance(status.alike, Alike):
-            queues.waiters.lack(uid, status.alike)
+            waits.lack(uid, status.alike)
     elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
         policy, ask = asked.policy, asked.ask
         for root in policy.queue(ask.queue).limits.values():
-            queues.waiters.granted(uid, alike(root, _line(policy, ask), ask))
+            waits.granted(uid, alike(root, _line(policy, ask), ask))
     if status is not None:
-        queues.waiters.passed(uid)
+        waits.passed(uid)
 
 
 def _line(policy: QueuePolicy, ask: Ask) -> str:

@@ -2,7 +2,7 @@
 
 `queue_policy` is the interface between the scheduler and a queue system, with its contract. `systems` lists the
 systems, each of which is a package. `queues` asks the system that a pod concerns, and reserves quota. `queue_charges`,
-`claim_costs`, `turns` and the waiters are shared by all systems.
+`claim_costs` and `turns` are shared by all systems. `quota_log` tells the wait index which quota was freed or taken.
 
 May import: `model` and `cluster`. Groups are passed in (`known_groups`).
 """

@@ -63,7 +63,7 @@ class QueueCharges:
         self._costs = costs or ClaimCosts(policy, context.claims)
         self.costs = PodCosts(policy, context.claims, self._costs, self.is_charged, self.refresh)
         self._claims = context.claims
-        self._waiters = context.waiters
+        self._log = context.log
         self._journal = context.journal
         self._groups = keeping
         self._outdated = outdated
@@ -334,7 +334,7 @@ class QueueCharges:
     def free(self, queue: str) -> None:
         """Wakes pods that wait for quota, after quota of the queue was freed."""
         for root in self._policy.queue(queue).limits.values():
-            self._waiters.free(root, self._is_hopeful)
+            self._log.free(root, self._is_hopeful)
 
     def _is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         return self._policy.evictions(Ask((), queue, dict(wanted), priority)).is_hopeful()

@@ -9,7 +9,7 @@ from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.model.journal import Journal
 from dray.scheduling.quota.known_groups import KnownGroups
-from dray.scheduling.quota.quota_waiters import QuotaWaiters
+from dray.scheduling.quota.quota_log import QuotaLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class QueueContext:
     """Extended resources and the device classes that serve them."""
     groups: KnownGroups
     capacity: ClusterCapacity
-    waiters: QuotaWaiters
-    """The pods that wait for quota."""
+    log: QuotaLog
+    """The log of quota that is freed or taken."""
     journal: Journal
     """The journal with the open trials."""

@@ -6,8 +6,8 @@ A system decides by its `QueuePolicy`, and `QueueCharges` counts what its pods h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from dray.allocation.usage import ClaimKey
@@ -16,7 +16,7 @@ from dray.scheduling.cluster.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.cluster.cluster_capacity import ClusterCapacity
 from dray.scheduling.cluster.extended import ResourceMap
 from dray.scheduling.model.group import Group
-from dray.scheduling.model.journal import Journal
+from dray.scheduling.model.journal import Changes, Journal
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
@@ -24,9 +24,8 @@ from dray.scheduling.quota import systems
 from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Member, QueuePolicy
+from dray.scheduling.quota.quota_log import QuotaLog
 from dray.scheduling.quota.quota_status import quota_status
-from dray.scheduling.quota.quota_waiters import QuotaWaiters
-from dray.scheduling.quota.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.quota.reserved_quota import QuotaReservations, ReservedQuota
 from dray.scheduling.quota.turns import Turn
 
@@ -57,17 +56,17 @@ class Queues:
         self.groups = groups
         self._journal = journal
         self.reservations = QuotaReservations(journal)
-        self.waiters = QuotaWaiters(self.reservations.awaits_others)
-        capacity.share_sizes.on_change(self.waiters.free_all)
-        context = QueueContext(claims, resources, groups, capacity, self.waiters, journal)
+        self.log = QuotaLog()
+        capacity.share_sizes.on_change(self.log.free_all)
+        context = QueueContext(claims, resources, groups, capacity, self.log, journal)
         self.policies: tuple[QueuePolicy, ...] = tuple(make(context) for make in systems.SYSTEMS)
         self.kinds: Mapping[str, QueuePolicy] = {kind: policy for policy in self.policies for kind in policy.stores}
         self.labels: frozenset[str] = frozenset(policy.label for policy in self.policies)
         """The pod labels that name queues."""
         self._served: list[QueuePolicy] = []
         """The systems whose kinds the server has. Queues of other systems are ignored if a pod names them."""
-        self.reclaim_waiters = ReclaimWaiters()
-        self._unasked = False
+        self._asked = True
+        """Whether the queues are asked; otherwise no pod counts as being in a queue."""
         self.revision = 0
         """Incremented when queues change, or how they count pods."""
         self.evicted: set[str] = set()
@@ -90,8 +89,7 @@ class Queues:
         return self.kinds[kind] in self._served
 
     def put(self, kind: str, document: Object) -> None:
-        # All waiting pods are tried again.
-        self.reclaim_waiters.clear()
+        self.log.change_queues()
         self.serve(kind)
         self.kinds[kind].stores[kind][0](document)
         self.revision += 1
@@ -100,7 +98,7 @@ class Queues:
         policy = self.kinds[kind]
         # A later queue of the same name has no reservations.
         self.reservations.remove_all(policy)
-        self.reclaim_waiters.clear()
+        self.log.change_queues()
         policy.stores[kind][1](document)
         self.revision += 1
 
@@ -131,17 +129,17 @@ class Queues:
     def namespace_changed(self) -> None:
         """Notes that a namespace changed, whose pods queues may select now."""
         if self._served:
-            self.waiters.free_all()
+            self.log.free_all()
 
     def memberships(self, pod: Pod) -> list[tuple[QueuePolicy, Member]]:
         """Returns the systems of which the pod names a queue, existing or not. Several are a contradiction."""
-        if not pod.joins or self._unasked:
+        if not (pod.joins and self._asked):
             return []
         return [(policy, member) for policy in self._served if (member := policy.member(pod)) is not None]
 
     def member(self, pod: Pod) -> QueueMember | None:
         """Returns the queue of a pod; None if the pod names no queue, or a queue that does not exist."""
-        if pod.joins and not self._unasked:
+        if pod.joins and self._asked:
             for policy in self._served:
                 if (found := policy.member(pod)) is not None:
                     return QueueMember(policy, found.queue, found.priority) if found.queue else None
@@ -152,14 +150,14 @@ class Queues:
         member = self.member(pod)
         return (member.policy.label, member.policy.queue(member.queue).contends) if member is not None else None
 
-    @contextmanager
-    def unasked(self) -> Iterator[None]:
-        """Answers as if no pod were in a queue, to tell whether pods that lack quota would fit on nodes."""
-        self._unasked = True
-        try:
-            yield
-        finally:
-            self._unasked = False
+    def leave_out(self, trial: Changes) -> None:
+        """Answers as if no pod were in a queue, inside the trial, to tell whether pods that lack quota would fit on
+        nodes."""
+        self._ask(asked=False)
+        trial.record(("queues", "asked"), partial(self._ask, asked=True))
+
+    def _ask(self, *, asked: bool) -> None:
+        self._asked = asked
 
     # Taints that pods tolerate because of their queue
 
@@ -223,8 +221,8 @@ class Queues:
     def place(self, pod: Pod, node: Node) -> None:
         for policy in self.policies if pod.joins and not pod.is_placeholder else ():
             charge = policy.charges.place(pod, node)
-            if charge is not None and charge.queue and self.reclaim_waiters and not self._journal.is_open:
-                self.reclaim_waiters.take(policy, charge.queue, charge.priority)
+            if charge is not None and charge.queue and not self._journal.is_open:
+                self.log.take(policy.label, charge.queue, charge.priority)
 
     def displace(self, pod: Pod) -> None:
         ending = [policy for policy in self.policies if pod.uid in policy.charges.ending] if self.reservations else []
@@ -234,7 +232,7 @@ class Queues:
         for policy in self.policies if pod.joins else ():
             policy.charges.displace(pod)
         for policy, queue in awaited if not self._journal.is_open else ():
-            self.waiters.wake(self.reservations.ready(policy, queue))
+            self.log.wake(self.reservations.ready(policy, queue))
 
     def admit(self, pod: Pod) -> None:
         """Notes that the pod is on its node, and stays in the queues that it is charged to."""
@@ -308,10 +306,8 @@ class Queues:
         """Adds a waiting pod; returns the turn that it waits for, if queues take turns."""
         turn = None
         for policy in self.policies if pod.joins else ():
-            if policy.member(pod) is not None:
-                self.waiters.arrive(pod.uid, arrival)
-                if policy.order is not None:
-                    turn = policy.order.wait(pod, arrival) or turn
+            if policy.order is not None and policy.member(pod) is not None:
+                turn = policy.order.wait(pod, arrival) or turn
         return turn
 
     def let_pass(self, pod: Pod) -> None:
@@ -328,14 +324,13 @@ class Queues:
         """Notes that the pod was placed, and does not wait any more."""
         if not pod.joins:
             return
-        self.reclaim_waiters.remove(pod.uid)
         self.reservations.remove(pod.uid)
         for policy in self.policies:
             if policy.order is not None:
                 policy.order.forget(pod)
             charge = policy.charges.of(pod.uid)
-            if charge is not None and charge.queue and self.reclaim_waiters:
-                self.reclaim_waiters.take(policy, charge.queue, charge.priority)
+            if charge is not None and charge.queue:
+                self.log.take(policy.label, charge.queue, charge.priority)
             if charge is not None and policy.order is not None:
                 policy.order.admitted(pod)
 
@@ -345,6 +340,4 @@ class Queues:
             for policy in self.policies:
                 if policy.order is not None:
                     policy.order.forget(pod)
-            self.waiters.forget(pod.uid)
-            self.reclaim_waiters.remove(pod.uid)
             self.give_up(pod.uid)

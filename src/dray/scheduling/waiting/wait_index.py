@@ -5,7 +5,9 @@
 | objects, its group too | `objects` | ObjectChanged |
 | room on nodes, devices, a binding | `entries` of the queue, judged by hints | NodesChanged, PodBound, SearchEnded |
 | quota for some nodes, a share of it | `entries` of the queue | QuotaFreed, SharesChanged |
-| quota, quota to reclaim, its turn | waiters of the quota package, which choose the next pod | PodsReady |
+| quota | `quota` | QuotaFreed |
+| quota that it may reclaim once others take it | `reclaims` | QuotaTaken |
+| its turn, or quota that is reserved for it | queue systems choose the next pod | PodsReady |
 | a time | timers of the queue | - |
 
 Pods are tried again in the order of the queue. Nothing is woken by what happens inside a trial.
@@ -22,8 +24,10 @@ from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.core.state import State
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.queue_policy import QueuePolicy
+from dray.scheduling.quota.quota_log import QuotaFreed, QuotaTaken
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
+from dray.scheduling.waiting.quota_waits import ANY_QUEUE, QUOTA, QuotaWaits, ReclaimWaits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,6 @@ class ReasonsOutdated:
     """Reported reasons of pods are outdated: they name claims that hold no devices any more."""
 
     pods: Sequence[QueuedPod]
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaFreed:
-    """Quota was freed."""
-
-    quotas: frozenset[ObjectRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,17 @@ class NodesChanged:
     """The work budget for finding the pods that the change may help."""
 
 
-Event = ObjectChanged | PodsReady | ReasonsOutdated | QuotaFreed | SharesChanged | SearchEnded | PodBound | NodesChanged
+Event = (
+    ObjectChanged
+    | PodsReady
+    | ReasonsOutdated
+    | QuotaFreed
+    | QuotaTaken
+    | SharesChanged
+    | SearchEnded
+    | PodBound
+    | NodesChanged
+)
 
 
 class ObjectWaits:
@@ -142,6 +149,8 @@ class WaitIndex:
         self._hints = hints
         self._retry = retry
         self.objects = ObjectWaits()
+        self.quota = QuotaWaits(self._arrival, state.queues.reservations.awaits_others)
+        self.reclaims = ReclaimWaits()
         self._seen_queues = 0
         """The revision of the queues when the turns of pods were last set."""
 
@@ -156,8 +165,10 @@ class WaitIndex:
                 self._hints.move(now, work)
             case PodBound():
                 self._hints.note_bound()
-            case QuotaFreed(quotas):
-                self._quota_freed(quotas, now)
+            case QuotaFreed():
+                self._quota_freed(event, now)
+            case QuotaTaken():
+                self._quota_taken(event)
             case SharesChanged(policy):
                 self._shares_changed(policy, now)
             case ReasonsOutdated(pods):
@@ -170,11 +181,12 @@ class WaitIndex:
         queues = self._state.queues
         if self._seen_queues != queues.revision or self._queue.has_moved:
             self._take_turns()
+        if (taken := queues.log.pop_taken()) is not None:
+            self.wake(taken, now)
         if not self.is_settled:
-            self.wake(PodsReady(queues.reclaim_waiters.pop()), now)
-        while (changes := queues.waiters.pop()) is not None:
-            self.wake(PodsReady(changes.ready), now)
-            self.wake(QuotaFreed(changes.freed), now)
+            self._retry_all(self.reclaims.pop(), now)
+        while queues.log.has_freed or self.quota:
+            self.wake(queues.log.pop_freed(), now)
         for policy in queues.newly_entitled():
             self.wake(SharesChanged(policy), now)
         queues.sample(now)
@@ -183,7 +195,16 @@ class WaitIndex:
     @property
     def is_settled(self) -> bool:
         """Whether all pods that wait to reclaim quota were checked; otherwise `wake_changed` has to be called again."""
-        return self._state.queues.reclaim_waiters.is_checked
+        return self.reclaims.is_checked
+
+    def forget_quota(self, uid: str) -> None:
+        """Removes a pod that does not wait for quota any more."""
+        self.quota.forget(uid)
+        self.reclaims.remove(uid)
+
+    def _arrival(self, uid: str) -> int:
+        queued = self._queue.get(uid)
+        return queued.arrival if queued is not None else 0
 
     def attempted(self, queued: QueuedPod) -> None:
         """Notes that the pod was tried, so that changes which it caused do not wake it."""
@@ -199,11 +220,23 @@ class WaitIndex:
             if (queued := self._queue.get(uid)) is not None:
                 self._retry(queued, now)
 
-    def _quota_freed(self, quotas: frozenset[ObjectRef], now: float) -> None:
+    def _quota_freed(self, freed: QuotaFreed, now: float) -> None:
+        for root, is_hopeful in freed.roots:
+            self.quota.free(root, is_hopeful)
+        self._retry_all((*freed.uids, *self.quota.pop()), now)
+        quotas = {ObjectRef(QUOTA, "", root) for root, _ in freed.roots} | ({ANY_QUEUE} if freed.any_queue else set())
         self._retry_all([uid for quota in quotas for uid in self.objects.pods(quota)], now)
         for entry in self._entries if quotas else ():
             if entry.wait.quota and not quotas.isdisjoint(entry.wait.quota):
                 self._entries.move_to_active(entry, now)
+
+    def _quota_taken(self, taken: QuotaTaken) -> None:
+        if taken.queues_changed:
+            # All waiting pods are tried again.
+            self.reclaims.clear()
+        policies = {policy.label: policy for policy in self._state.queues.policies}
+        for (label, queue), priority in taken.takers.items() if self.reclaims else ():
+            self.reclaims.take((label, policies[label].queue(queue).root), queue, priority)
 
     def _shares_changed(self, policy: QueuePolicy, now: float) -> None:
         order = policy.order

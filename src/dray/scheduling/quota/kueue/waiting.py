@@ -32,7 +32,7 @@ class KueueWaiting:
         self._groups = context.groups
         self.usage = LocalUsage()
         self._order = KueueOrder(queues.tree, self._head, queues.is_fair)
-        self._strict = StrictFIFO(context.waiters.wake)
+        self._strict = StrictFIFO(context.log.wake)
         self._by_usage: dict[Key, ClusterQueue] | None = None
         """LocalQueues with usage-based admission, with their ClusterQueues; None if not computed since the last
         change."""
