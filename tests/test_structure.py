@@ -27,26 +27,15 @@ LONG_FUNCTIONS: dict[str, int] = {}
 """Functions with more than MOST_FUNCTION_LINES lines, and how many they may have at most."""
 
 _QUEUE_RECORD = "QueuedPod and WaitEntry are records of the queue; nobody reads these as the result of a call."
-_FLAG = "A flag that is reset before a call and read after it; the call is to return it."
 _CYCLE = "The cycle carries results from one extension point of an attempt to the next, like Kubernetes' CycleState."
 _OWN_NODES = "Nodes of a tree that this object builds and owns."
-_DOCUMENT = "The record of a pod follows the newest document."
 
 SETS_ATTRIBUTES = {
-    "attempts/group_events.py": {"priority": "The PodGroup decides the priority of its pods."},
-    "attempts/pod_events.py": {"admitted document pod priority": _DOCUMENT},
-    "cluster/device_demand.py": {"_missing": "DeviceDemands owns the demands and drops what depends on classes."},
-    "core/feasible_nodes.py": {"looks": "Counts the nodes that were looked at, for metrics."},
-    "core/framework.py": {"own_filters": _CYCLE, "signers": "Set once, when plugins are registered."},
-    "core/guarded_plugin.py": {
-        "cluster": "Set once: the plugin of a user gets the state that it may read.",
-        "left": "The time budget of a plugin, shared by all its guards.",
-    },
-    "core/state.py": {"document": "State owns pods."},
+    "core/framework.py": {"own_filters": _CYCLE},
+    "core/guarded_plugin.py": {"cluster": "Set once: the plugin of a user gets the state that it may read."},
     "model/tolerations.py": {"_by_key _known": "A tuple is filled in `__new__`."},
     "placement/algorithm.py": {
         "devices feasible nodes": _CYCLE,
-        "extra": "Resources that the devices of a pod take; changed with the pod's place.",
     },
     "placement/group_tree_search.py": {"planned": "Branches are records of the search that built them."},
     "placement/group_trial.py": {"claims": _CYCLE, "placement": "Members are records of the trial."},
@@ -62,11 +51,9 @@ SETS_ATTRIBUTES = {
         "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",
         "renewed shadow since uids until": "Records of reservations.",
     },
-    "scheduler.py": {"requirements": _DOCUMENT},
     "waiting/queue.py": {
-        "added arrival attempts entry errors subqueue turn": _QUEUE_RECORD,
+        "added arrival attempts entry errors pod subqueue turn": _QUEUE_RECORD,
     },
-    "waiting/reported_reasons.py": {"reported": _QUEUE_RECORD},
     "waiting/wait_entries.py": {"diagnosis entry failures not_before seen timer trying wait": _QUEUE_RECORD},
 }
 """By module: attributes that are set on objects which the function did not create, and why."""

@@ -131,7 +131,7 @@ class Scheduler:
         if self.state.queues.tolerant != before:
             # Signatures of pods depend on their queues from now on, or no longer.
             for queued in self.queue.all():
-                queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
+                queued.pod.require(pods.read(queued.pod.document, self.state.signatures).requirements)
         self._group_events.queues_changed(now)
         self.state.reconsider()
 

@@ -84,7 +84,7 @@ class GroupEvents:
             priority = self._groups.priority_of(pod)
             if pod.priority == priority:
                 continue
-            pod.priority = priority
+            pod.prioritize(priority)
             queued = self._context.queue.get(pod.uid)
             if queued is not None and queued.subqueue in (SubQueue.ACTIVE, SubQueue.UNSCHEDULABLE):
                 # The pod is enqueued again with the new priority.

@@ -51,7 +51,7 @@ class PodEvents:
     def _read(self, document: Object, known: Pod | None = None) -> Pod:
         pod = pods.read(document, self._state.signatures, known)
         if pod.group is not None:
-            pod.priority = self._state.groups.priority_of(pod)
+            pod.prioritize(self._state.groups.priority_of(pod))
         return pod
 
     def _put_assigned(self, document: Object, node: str, now: float) -> None:
@@ -63,8 +63,7 @@ class PodEvents:
             if admission is not None:
                 document = pod_queues.with_words(document, admission.words)
             pod = binding.queued.pod if binding is not None else self._read(document)
-            pod.document = document
-            pod.admitted = dict(admission.queues) if admission is not None else {}
+            pod.admit(document, admission.queues if admission is not None else {})
             self._assign(pod, node, now)
             if binding is None:
                 # Pods with nominations on the node did not know of this pod.
@@ -75,13 +74,14 @@ class PodEvents:
         assert before is not None
         document = _as_admitted(document, known)
         fresh = self._read(document, known)
-        fresh.admitted = known.admitted
+        fresh.admit(document, known.admitted)
         changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
         if before.name != node or changed:
             self._state.displace(known, before.name)
             self._assign(fresh, node, now)
         else:
-            known.document, known.priority = document, fresh.priority
+            known.update(document)
+            known.prioritize(fresh.priority)
             self._state.queues.admit(known)
             if document["metadata"].get("deletionTimestamp"):
                 self._state.queues.mark_ending(uid)
@@ -137,7 +137,7 @@ class PodEvents:
                     return
             else:
                 self._state.groups.forget(queued.pod)
-                queued.pod = pod
+                self._queue.replace(queued, pod)
                 self._notify(self._state.groups.wait(pod), now)
         self._context.enqueue(queued, now)
 

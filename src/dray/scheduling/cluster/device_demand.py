@@ -95,6 +95,11 @@ class DeviceDemand:
             self._missing = self._find_missing_class(inventory) or False
         return self._missing or None
 
+    def forget_classes(self) -> None:
+        """Drops answers that depend on device classes."""
+        self._missing = None
+        self._by_served.clear()
+
     def _find_missing_class(self, inventory: Inventory) -> Reason | None:
         for request in self.requests:
             for subrequest in alternatives_of(request):
@@ -203,8 +208,7 @@ class DeviceDemands:
     def forget_classes(self) -> None:
         """Drops answers that depend on device classes, after a class changed."""
         for demand in self._known.values():
-            demand._missing = None
-            demand._by_served.clear()
+            demand.forget_classes()
 
 
 def _alignment(claims: Sequence[Object], beside: Sequence[Object]) -> bytes:

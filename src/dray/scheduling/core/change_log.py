@@ -8,11 +8,13 @@ _MOST: Final = 1 << 16
 
 
 class ChangeLog:
-    __slots__ = ("_dropped", "_numbers")
+    __slots__ = ("_dropped", "_numbers", "reads")
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._dropped = 0
+        self.reads = 0
+        """How often `since` was called."""
 
     @property
     def end(self) -> int:
@@ -32,6 +34,7 @@ class ChangeLog:
 
     def since(self, position: int) -> set[int] | None:
         """Returns the numbers of nodes that changed after a position; None if these changes are not kept any more."""
+        self.reads += 1
         if position < self._dropped:
             return None
         return set(self._numbers[position - self._dropped :])

@@ -63,7 +63,6 @@ class FeasibleNodes:
 
     def refresh(self, cycle: Cycle) -> None:
         state = self._state
-        state.looks += 1
         changed = state.touched.since(self._position)
         self._position = state.touched.end
         if changed is None:

@@ -47,7 +47,7 @@ class Framework:
         self._compared_scores = [plugin for plugin in scores if plugin not in self._kept_scores]
         self._rescoring = [plugin for plugin in plugins if plugin.defines("rescore")]
         self._reserving = [plugin for plugin in plugins if plugin.defines("reserve")]
-        state.signatures.signers = [plugin.sign for plugin in plugins if plugin.defines("sign")]
+        state.signatures.sign_with([plugin.sign for plugin in plugins if plugin.defines("sign")])
 
     # Stages before nodes are filtered
 

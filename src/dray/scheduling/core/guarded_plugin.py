@@ -66,6 +66,9 @@ class Budget:
     def __init__(self, seconds: float = ATTEMPT_SECONDS) -> None:
         self.left = seconds
 
+    def set(self, seconds: float) -> None:
+        self.left = seconds
+
 
 class Overrun(BaseException):
     """Raised inside a plugin by a watchdog. It is no Exception, so that plugins do not catch it by accident."""
@@ -232,7 +235,7 @@ class GuardedPlugin(Plugin):
         try:
             answer = check(self._watchdog.call(self._budget, getattr(self._plugin, method), *args))
         except Overrun:
-            self._budget.left = 0.0
+            self._budget.set(0.0)
             self._failed(method, FaultKind.OVERRAN, f"took longer than {self._seconds:g} s", None, args)
         except InvalidAnswer as error:
             self._failed(method, FaultKind.NONSENSE, str(error), None, args)
@@ -253,7 +256,7 @@ class GuardedPlugin(Plugin):
         self._answered.clear()
         self._faulty.clear()
         self._cycle = cycle
-        self._budget.left = self._seconds
+        self._budget.set(self._seconds)
 
     def _failed(
         self, method: str, kind: FaultKind, text: str, error: BaseException | None, args: tuple[Any, ...]

@@ -74,8 +74,6 @@ class State:
         """The number of nodes with a PreferNoSchedule taint."""
         self.touched = ChangeLog()
         self.helped = ChangeLog()
-        self.looks = 0
-        """Incremented when answers that are kept by node are updated."""
         self.pods_revision = 0
         """Incremented when a pod is added to or removed from a node. Placeholders of nominations and changes in trials
         do not count."""
@@ -175,10 +173,10 @@ class State:
         again."""
         node = self._places.get(pod.uid)
         if node is None or pod.labels == labels_of(document):
-            pod.document = document
+            pod.update(document)
             return
         self.displace(pod, node.name, helps=False)
-        pod.document = document
+        pod.update(document)
         self.place(pod, node.name)
 
     def displace(self, pod: Pod, name: str, *, helps: bool = True) -> None:

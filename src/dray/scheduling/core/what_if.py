@@ -46,7 +46,7 @@ class Trial(Changes):
         self._outer = next((trial for trial in reversed(state.journal.trials) if isinstance(trial, Trial)), None)
         self._own = frozenset(own)
         self._for_devices = for_devices
-        self._looks = state.looks
+        self._reads = state.touched.reads
         self._evicted: set[str] = set()
         self._orphans: set[Key] = set()
         """Claims whose consumers no longer exist."""
@@ -86,7 +86,7 @@ class Trial(Changes):
     def _put_back(self, pod: Pod, node: Node) -> None:
         self._evicted.discard(pod.uid)
         node.add(pod)
-        if self._state.looks != self._looks:
+        if self._state.touched.reads != self._reads:
             # Answers were kept for the node without the pod.
             self._state.touched.note(node.number)
         self._state.affinity.add(pod, node)

@@ -93,6 +93,25 @@ class Pod:
         """The queue of a queue system that an assigned pod was admitted to; empty if none."""
         return self.admitted.get(label, "") if self.admitted and self.is_assigned else ""
 
+    def update(self, document: Object) -> None:
+        """Reads the newest document, whose requirements are the same."""
+        self.document = document
+
+    def admit(self, document: Object, queues: Mapping[str, str]) -> None:
+        """Reads the document of an assigned pod, with the queues that it was admitted to, by label of the system."""
+        self.document, self.admitted = document, dict(queues)
+
+    def prioritize(self, priority: int) -> None:
+        self.priority = priority
+
+    def require(self, requirements: Requirements) -> None:
+        """Sets the requirements that the pod has, after the meaning of its signature changed."""
+        self.requirements = requirements
+
+    def take_extra(self, extra: Amounts) -> None:
+        """Sets the resources that devices of the pod take from the node where it is assumed."""
+        self.extra = extra
+
     @property
     def labels(self) -> Mapping[str, str]:
         return self.document["metadata"].get("labels") or _NONE

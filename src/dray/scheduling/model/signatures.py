@@ -41,9 +41,12 @@ class Signatures:
         """`queue_labels` are labels that name queues; an empty one if any pod may be in a queue."""
         self._known: Cache[tuple[Hashable, ...], Requirements] = Cache(most, _MOST_BYTES)
         self._encode = msgspec.json.Encoder().encode
-        self.signers: Sequence[Sign] = ()
-        """The `sign` functions of plugins."""
+        self._signers: Sequence[Sign] = ()
         self._queue_labels = queue_labels
+
+    def sign_with(self, signers: Sequence[Sign]) -> None:
+        """Adds the values of functions of plugins to all signatures."""
+        self._signers = signers
 
     def joins(self, labels: Collection[str]) -> bool:
         """Whether a pod with the labels may be in a queue."""
@@ -51,7 +54,7 @@ class Signatures:
 
     def signs(self, document: Object) -> tuple[Hashable, ...]:
         """The values that plugins add to the signature of a pod."""
-        return tuple([sign(document) for sign in self.signers])
+        return tuple([sign(document) for sign in self._signers])
 
     def requirements(self, document: Object) -> Requirements:
         """Returns the requirements of a pod; the same object for pods with the same signature while it is cached."""

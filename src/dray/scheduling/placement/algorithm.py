@@ -98,7 +98,7 @@ class SchedulingAlgorithm:
     def assume(self, placement: Placement) -> None:
         """Assumes the pod on the node: its resources and devices are in use from now on."""
         cycle, node = placement.cycle, placement.node
-        cycle.pod.extra = placement.devices.extra
+        cycle.pod.take_extra(placement.devices.extra)
         cycle.devices = placement.devices
         try:
             self._state.place(cycle.pod, node.name)

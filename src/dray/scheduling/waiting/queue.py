@@ -58,6 +58,10 @@ class Queue:
         queued = self._queued[pod.uid] = QueuedPod(pod, self.arrive(pod.group, pod.created), now)
         return queued
 
+    def replace(self, queued: QueuedPod, pod: Pod) -> None:
+        """Takes the new version of a waiting pod."""
+        queued.pod = pod
+
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
         if queued is not None:

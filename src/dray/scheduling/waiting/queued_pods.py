@@ -82,6 +82,11 @@ class QueuedPod:
     turn: Turn | None = None
     """The turn that the pod waits for, if queues take turns."""
 
+    def report(self, diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
+        """Sets the reported diagnosis; returns whether it differs from the last one."""
+        before, self.reported = self.reported, diagnosis
+        return before != diagnosis
+
 
 @dataclass(eq=False, slots=True)
 class WaitEntry:

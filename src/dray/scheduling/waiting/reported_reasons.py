@@ -53,13 +53,13 @@ class ReportedReasons:
 
     def report(self, queued: QueuedPod, diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
         """Notes the reported diagnosis of a pod, or None. Returns whether it differs from the last one."""
-        before, queued.reported = queued.reported, diagnosis
+        is_new = queued.report(diagnosis)
         rejection, known = _nearest(diagnosis), self._by_pod.get(queued.pod.uid)
         if rejection is not (known.rejection if known is not None else None):
             self.forget(queued.pod.uid)
             if rejection is not None:
                 self._add(queued.pod.uid, rejection)
-        return before != diagnosis
+        return is_new
 
     def _add(self, uid: str, rejection: Rejection) -> None:
         reason = self._reasons.get(id(rejection))
