@@ -9,8 +9,7 @@ from dray.scheduling.model.actions import Bind
 from dray.scheduling.model.messages import diagnosis_text
 from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.quota import systems
-from dray.scheduling.quota.one_flavor import OneFlavor
-from dray.scheduling.quota.priority_removals import PriorityEvictions
+from dray.scheduling.quota.defaults import OneFlavor, PriorityEvictions
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_policy import Member, Queue
 from dray.testing import objects

@@ -19,8 +19,8 @@ from dray.scheduling.groups.groups import Groups
 from dray.scheduling.model.group import GroupKey
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.defaults import PriorityRemovals, Unit
 from dray.scheduling.quota.pod_costs import PodCosts
-from dray.scheduling.quota.priority_removals import PriorityRemovals, Unit
 from dray.scheduling.quota.queue_policy import Ask, Removals
 from dray.scheduling.quota.queues import Queues
 

@@ -30,7 +30,7 @@ from dray.scheduling.model.status import GroupDiagnosis
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.plugins.dynamic_resources import all_devices
-from dray.scheduling.quota.priority_removals import Unit
+from dray.scheduling.quota.defaults import Unit
 
 # The maximum number of units for which the group is placed otherwise, so that they may stay.
 _MOST_SPARED: Final = 4

@@ -30,7 +30,7 @@ from dray.scheduling.model.status import Status
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import UNDECIDED, all_devices
 from dray.scheduling.plugins.node_resources_fit import fits_without
-from dray.scheduling.quota.priority_removals import Unit
+from dray.scheduling.quota.defaults import Unit
 from dray.scheduling.quota.queue_policy import Removals
 
 _FEWEST_NODES: Final = 100

@@ -23,7 +23,7 @@ from dray.scheduling.core.what_if import Trial
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.plugins.dynamic_resources import all_devices
-from dray.scheduling.quota.priority_removals import Unit
+from dray.scheduling.quota.defaults import Unit
 
 # Pods of these controllers belong to one node and cannot be moved.
 _FIXED = ("DaemonSet", "Node")

@@ -23,7 +23,7 @@ from dray.scheduling.model.messages import status_text
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.group_trial import GroupTrial, Member
-from dray.scheduling.quota.priority_removals import Unit
+from dray.scheduling.quota.defaults import Unit
 from dray.scheduling.reservations.backfill import earliest
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.waiting.queued_pods import QueuedPod

@@ -17,9 +17,8 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, ObjectRef, Reason
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota.queue_policy import Ask, QueuePolicy, quota_status
 from dray.scheduling.quota.queues import Queues
-from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.waiting.quota_waits import ANY_QUEUE, QUOTA, Alike, QuotaWaits, alike
 
 

@@ -4,5 +4,5 @@
 systems, each of which is a package. `queues` asks the system that a pod concerns, and reserves quota. `queue_charges`,
 `claim_costs` and `turns` are shared by all systems. `quota_log` tells the wait index which quota was freed or taken.
 
-May import: `model` and `cluster`. Groups are passed in (`known_groups`).
+May import: `model` and `cluster`. Groups are passed in (`queue_context`).
 """

@@ -20,9 +20,8 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
 from dray.scheduling.quota.claim_costs import ClaimCosts
 from dray.scheduling.quota.kept_quota import KeptFor, KeptQuota
-from dray.scheduling.quota.known_groups import KnownGroups
 from dray.scheduling.quota.pod_costs import PodCosts, is_its_own
-from dray.scheduling.quota.queue_context import QueueContext
+from dray.scheduling.quota.queue_context import KnownGroups, QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, Member, QueuePolicy
 
 

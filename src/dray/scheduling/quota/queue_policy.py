@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from dray.api.objects import Object
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.model.reasons import Reason
+from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.model.status import Status
 from dray.scheduling.quota.turns import Turn
 
 if TYPE_CHECKING:
@@ -290,3 +291,8 @@ class QueuePolicy(Protocol):
 
     def evictions(self, ask: Ask) -> Evictions:
         """Returns the answers to which evictions can help the pods."""
+
+
+def quota_status(reason: Reason) -> Status:
+    """Returns the status for one node. If no flavor of the queue has the node, removing pods from it does not help."""
+    return Status(PLUGIN, (reason,), resolvable=reason.code is not Code.NO_FLAVOR)

@@ -21,11 +21,9 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import Status
 from dray.scheduling.quota import systems
-from dray.scheduling.quota.known_groups import KnownGroups
-from dray.scheduling.quota.queue_context import QueueContext
-from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Member, QueuePolicy
+from dray.scheduling.quota.queue_context import KnownGroups, QueueContext
+from dray.scheduling.quota.queue_policy import PLUGIN, Ask, Member, QueuePolicy, quota_status
 from dray.scheduling.quota.quota_log import QuotaLog
-from dray.scheduling.quota.quota_status import quota_status
 from dray.scheduling.quota.reserved_quota import QuotaReservations, ReservedQuota
 from dray.scheduling.quota.turns import Turn
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dray.scheduling.quota.defaults import PriorityEvictions
 from dray.scheduling.quota.kai.removals import KaiRemovals, fewest
-from dray.scheduling.quota.priority_removals import PriorityEvictions
 from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, RunningUnit
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from dray.scheduling.model.journal import Changes
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
+from dray.scheduling.quota.defaults import OneFlavor
 from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kai.evictions import KaiEvictions
 from dray.scheduling.quota.kai.queue import NON_PREEMPTIBLE_FROM, PREEMPTIBILITY, QUEUE_LABEL
 from dray.scheduling.quota.kai.share_tree import ShareNode, ShareTree
 from dray.scheduling.quota.kai.waiting import KaiWaiting
-from dray.scheduling.quota.one_flavor import OneFlavor
 from dray.scheduling.quota.queue_charges import QueueCharges
 from dray.scheduling.quota.queue_context import QueueContext
 from dray.scheduling.quota.queue_policy import Ask, Asset, DeviceUse, Member, Queue

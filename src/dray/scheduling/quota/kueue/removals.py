@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.defaults import PriorityRemovals, Unit
 from dray.scheduling.quota.kueue.kinds import ClusterQueue
 from dray.scheduling.quota.kueue.shares import below_common, share_of, with_more
-from dray.scheduling.quota.priority_removals import PriorityRemovals, Unit
 from dray.scheduling.quota.queue_policy import Ask, Asset
 
 if TYPE_CHECKING:

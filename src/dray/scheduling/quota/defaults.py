@@ -1,18 +1,22 @@
-"""PriorityRemovals: pods of lower priority may be evicted for pods that fit on no node, and no pods for quota."""
+"""Defaults for queue systems: evictions by priority, and charges that are the same on every node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import inf
 
+from dray.api.objects import Object
+from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
-from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, Removals, RunningUnit
+from dray.scheduling.quota.queue_policy import Ask, Asset, FlavorChoice, ReclaimTrial, Removals, RunningUnit
 
 Unit = tuple[Pod, ...]
 """Pods that are evicted together: those of a group that is evicted as a whole, or a single pod."""
 
 
 class PriorityRemovals:
+    """Pods of lower priority may be evicted for pods that fit on no node, and no pods for quota."""
+
     retry_at = inf
     hopeless = False
 
@@ -57,3 +61,23 @@ class PriorityEvictions:
 
     def has_room(self, reserved: Mapping[Asset, int]) -> bool:
         return True
+
+
+class OneFlavor:
+    """NodeFlavors of queues that charge the same on every node."""
+
+    is_tolerant = False
+
+    def assets(
+        self, queue: str, pod: Pod, node: Node, amounts: Mapping[str, int], *, reserved: bool = False
+    ) -> dict[Asset, int]:
+        return {Asset("", name): amount for name, amount in amounts.items()}
+
+    def choice(self, ask: Ask, node: Node) -> FlavorChoice:
+        return FlavorChoice((), 0)
+
+    def tolerates(self, queue: str, node: Node, taint: Object) -> bool:
+        return False
+
+    def distinguishes(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
+        return False
