@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from dray.scheduling.model.journal import Changes, Journal
 from dray.scheduling.quota.queue_policy import Asset as Asset
 
 _DEEPEST: Final = 64
@@ -139,7 +141,8 @@ class QuotaNode:
 
 
 class QuotaTree:
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal or Journal()
         self._cohorts: dict[str, QuotaNode] = {}
         self._queues: dict[str, QuotaNode] = {}
         self._linked = True
@@ -170,6 +173,13 @@ class QuotaTree:
         if node is not None:
             for asset, amount in amounts.items():
                 node.take(asset, sign * amount)
+
+    def what_if(self, queue: str, amounts: Mapping[Asset, int]) -> Changes:
+        """Returns a trial, for a `with` statement, in which the queue uses these amounts more."""
+        trial = self._journal.trial()
+        self.charge(queue, amounts, 1)
+        trial.record(("usage", queue), partial(self.charge, queue, amounts, -1))
+        return trial
 
     def node(self, queue: str) -> QuotaNode:
         self._link()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dray.scheduling.quota.kueue.preemption import Preemption
-from dray.scheduling.quota.kueue.shares import NONE, Share, below_common, path_of, share_of, with_more
+from dray.scheduling.quota.kueue.shares import NONE, Share, below_common, path_of, share_of
 from dray.scheduling.quota.queue_policy import RunningUnit
 from dray.scheduling.quota.quota_tree import QuotaNode
 
@@ -38,7 +38,7 @@ class FairPreemption:
         preemption = self._preemption
         if preemption.fits(borrowing=True):
             return []
-        with with_more(self._own, preemption.assets):
+        with preemption.tree.what_if(self._own.name, preemption.assets):
             retry: list[RunningUnit] = []
             done = self._run(preemption.candidates(), self._strategies[0], retry)
             if not done and len(self._strategies) > 1:
@@ -71,7 +71,7 @@ class FairPreemption:
 
     def _fits(self) -> bool:
         less = {asset: -amount for asset, amount in self._preemption.assets.items()}
-        with with_more(self._own, less):
+        with self._preemption.tree.what_if(self._own.name, less):
             return self._preemption.fits(borrowing=True)
 
     def _is_fair(self, target: QuotaNode, unit: RunningUnit, strategy: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dray.api.objects import Key, Object, bounded, key_of, mapping, mappings
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling.cluster.topologies import Topologies
+from dray.scheduling.model.journal import Journal
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.quota.kueue import kinds as kueue
@@ -26,8 +27,8 @@ def ignored(kind: str, document: Object) -> Iterator[str]:
 
 
 class KueueObjects:
-    def __init__(self, topologies: Topologies) -> None:
-        self.tree = QuotaTree()
+    def __init__(self, topologies: Topologies, journal: Journal) -> None:
+        self.tree = QuotaTree(journal)
         self.flavors = Flavors(self.tree, topologies)
         topologies.find_by_queue(self._topologies_of)
         self._cluster_queues: dict[str, ClusterQueue] = {}

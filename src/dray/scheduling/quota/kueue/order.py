@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dray.scheduling.model.pod import Pod
-from dray.scheduling.quota.kueue.shares import Share, path_of, share_of, with_more
+from dray.scheduling.quota.kueue.shares import Share, path_of, share_of
 from dray.scheduling.quota.queue_policy import Asset
 from dray.scheduling.quota.quota_tree import QuotaNode, QuotaTree
 from dray.scheduling.quota.turns import Turns
@@ -81,7 +81,7 @@ class KueueOrder:
             top = path[-1]
             for lower, upper in pairwise(path):
                 below.setdefault(upper, set()).add(lower)
-            with with_more(node, head.assets):
+            with self._tree.what_if(head.queue, head.assets):
                 for member in path:
                     borrows = member.parent is not None and any(map(member.is_borrowing, head.assets))
                     shares[head.queue, member] = borrows, share_of(member)

@@ -37,7 +37,7 @@ class KueueQueues(KueueObjects):
     label = kueue.QUEUE_LABEL
 
     def __init__(self, context: QueueContext) -> None:
-        super().__init__(context.groups.topologies)
+        super().__init__(context.groups.topologies, context.journal)
         self.stores = {kind: (partial(self.put, kind), partial(self.remove, kind)) for kind in kueue.KINDS}
         self._counts_capacity: bool | None = None
         self._classes = CoveredClasses(context.resources)

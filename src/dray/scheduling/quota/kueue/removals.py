@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.defaults import PriorityRemovals, Unit
 from dray.scheduling.quota.kueue.kinds import ClusterQueue
-from dray.scheduling.quota.kueue.shares import below_common, share_of, with_more
+from dray.scheduling.quota.kueue.shares import below_common, share_of
 from dray.scheduling.quota.queue_policy import Ask, Asset
 
 if TYPE_CHECKING:
@@ -68,5 +68,5 @@ class KueueRemovals(PriorityRemovals):
     def _has_smaller_share(self, name: str, wanted: Mapping[Asset, int]) -> bool:
         own = self._tree.node(self._ask.queue)
         ours, theirs = below_common(own, self._tree.node(name))
-        with with_more(own, wanted):
+        with self._tree.what_if(own.name, wanted):
             return share_of(theirs) <= share_of(ours)

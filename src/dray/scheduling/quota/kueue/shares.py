@@ -7,12 +7,9 @@ nothing, and infinite if it borrows and its weight is 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from math import ceil, inf
 from typing import Final, NamedTuple
 
-from dray.scheduling.quota.queue_policy import Asset
 from dray.scheduling.quota.quota_tree import QuotaNode
 
 _MOST: Final = 2**63 - 1
@@ -51,18 +48,6 @@ def share_of(node: QuotaNode) -> Share:
         # Finite shares are compared by the weighted value alone.
         return Share(highest / node.weight, 0.0)
     return Share(inf, highest)
-
-
-@contextmanager
-def with_more(node: QuotaNode, assets: Mapping[Asset, int]) -> Iterator[None]:
-    """Adds the amounts to the usage of the queue until the context ends."""
-    for asset, amount in assets.items():
-        node.take(asset, amount)
-    try:
-        yield
-    finally:
-        for asset, amount in assets.items():
-            node.take(asset, -amount)
 
 
 def path_of(node: QuotaNode) -> list[QuotaNode]:
