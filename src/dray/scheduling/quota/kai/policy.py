@@ -24,8 +24,8 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.reasons import Code, Reason
 from dray.scheduling.quota.defaults import OneFlavor
 from dray.scheduling.quota.kai import queue as kai_queue
-from dray.scheduling.quota.kai.evictions import KaiEvictions
 from dray.scheduling.quota.kai.queue import NON_PREEMPTIBLE_FROM, PREEMPTIBILITY, QUEUE_LABEL
+from dray.scheduling.quota.kai.removals import KaiEvictions
 from dray.scheduling.quota.kai.share_tree import ShareNode, ShareTree
 from dray.scheduling.quota.kai.waiting import KaiWaiting
 from dray.scheduling.quota.queue_charges import QueueCharges

@@ -21,8 +21,8 @@ from dray.scheduling.quota.claim_costs import ClaimCosts
 from dray.scheduling.quota.kueue import kinds as kueue
 from dray.scheduling.quota.kueue.device_classes import CoveredClasses
 from dray.scheduling.quota.kueue.evictions import KueueEvictions
+from dray.scheduling.quota.kueue.flavors import KueueNodeFlavors
 from dray.scheduling.quota.kueue.kinds import ClusterQueue, local_of
-from dray.scheduling.quota.kueue.node_flavors import KueueNodeFlavors
 from dray.scheduling.quota.kueue.objects import KueueObjects
 from dray.scheduling.quota.kueue.waiting import KueueWaiting
 from dray.scheduling.quota.queue_charges import QueueCharges
