@@ -1,4 +1,5 @@
 // The views of the page, in the order of the menu. A view is listed once, here; its module is loaded when it is shown.
 export const VIEWS = [
   { name: "cluster", title: "Cluster", load: () => import("./views/cluster.js") },
+  { name: "devices", title: "Devices", load: () => import("./views/devices.js") },
 ];

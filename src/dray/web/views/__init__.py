@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from dray.web.view import View
-from dray.web.views import cluster
+from dray.web.views import cluster, devices
 
-VIEWS: Final[tuple[View, ...]] = (cluster.VIEW,)
+VIEWS: Final[tuple[View, ...]] = (cluster.VIEW, devices.VIEW)

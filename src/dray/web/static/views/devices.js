@@ -1,0 +1,75 @@
+// Devices and claims: search, selectors and what they match, and the timeline of a claim.
+import { html, useMemo } from "../html.js";
+import { Bar } from "../parts/bars.js";
+import { STATES } from "../parts/colours.js";
+import { Choice, FilterBox } from "../parts/filter.js";
+import { count } from "../parts/format.js";
+import { useLater } from "../parts/later.js";
+import { State, statesParts, statesText, statesTotal } from "../parts/state.js";
+import { ViewHead } from "../parts/status.js";
+import { Table } from "../parts/table.js";
+import { link, useParam } from "../router.js";
+import { useView } from "../stream.js";
+import { Claims, Tabs } from "./devices_claims.js";
+import { DeviceDetails } from "./devices_details.js";
+import { Selector, useMatch } from "./devices_selector.js";
+
+const claimLink = (name) => html`<a href=${link("devices", ["claims"], { open: name })}>${name}</a>`;
+const listed = (values, show = (value) => value) => values.map((value, place) => html`${place ? ", " : ""}${show(value)}`);
+
+const COLUMNS = [
+  { name: "name", title: "Device", value: (row) => row.name },
+  { name: "node", title: "Node", value: (row) => row.node || row.pool },
+  { name: "model", title: "Model", value: (row) => row.model },
+  { name: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${State} name=${row.state} />${row.taints.length && row.state !== "tainted" ? html` <span class="soft">tainted</span>` : ""}` },
+  { name: "claims", title: "Claim", value: (row) => row.claims.join(), cell: (row) => listed(row.claims, claimLink) },
+  { name: "pods", title: "Pods", value: (row) => row.pods.join(", ") },
+  { name: "busy", title: "Busy", number: true, value: (row) => row.use?.percent ?? -1, cell: (row) => (row.use?.percent === undefined ? "" : `${row.use.percent} %`) },
+];
+
+function Models({ models, chosen, onChoose }) {
+  const names = Object.keys(models).sort((first, second) => statesTotal(models[second]) - statesTotal(models[first]));
+  return html`<div class="models" role="group" aria-label="Models">${names.map((name) => html`<button key=${name} type="button"
+      class="model" aria-pressed=${String(name === chosen)} onClick=${() => onChoose(name === chosen ? "" : name)}>
+    <b>${name}</b><span class="soft">${(models[name].free || 0).toLocaleString("en")} free of ${statesTotal(models[name]).toLocaleString("en")}</span>
+    <${Bar} parts=${statesParts(models[name])} whole=${statesTotal(models[name])} label=${statesText(models[name])} width=${180} height=${8} />
+  </button>`)}</div>`;
+}
+
+function Devices() {
+  const [q] = useParam("q");
+  const [state] = useParam("state");
+  const [model, setModel] = useParam("model");
+  const [open, setOpen] = useParam("open");
+  const [chosen] = useParam("class");
+  const [selector, setSelector] = useParam("selector");
+  const words = useLater(q);
+  const { data, state: live, problem } = useView("devices", { q: words, state, model, open });
+  const match = useMatch({ class: chosen, selector: selector.trim(), q: words, state, model }, data);
+  const rows = useMemo(() => {
+    const known = data?.devices || {};
+    const asked = match.answer && !match.answer.problem.text ? match.answer.devices : null;
+    // The stream has the newest state of a device, the answer what it was when it was asked for.
+    return Object.keys(asked || known).map((key) => ({ key, ...(known[key] || asked[key]) }));
+  }, [data, match.answer]);
+  const classes = [["", "any class"], ...Object.keys(data?.classes || {}).sort().map((name) => [name, name])];
+  const states = [["", "any state"], ...Object.keys(STATES).map((name) => [name, name])];
+  const hidden = (data?.found || 0) - Object.keys(data?.devices || {}).length;
+  return html`<${ViewHead} title="Devices" state=${live} problem=${problem}>
+      <${FilterBox} placeholder="Name, node, numaNode=1 …" /><${Choice} label="State" param="state" options=${states} /><//>
+    <${Tabs} current="devices" />
+    ${data && !data.seesAllClaims && html`<p class="notice">You may not list all claims: devices that you see no claim of are shown as unknown.</p>`}
+    ${data && html`<${Models} models=${data.models} chosen=${model} onChoose=${setModel} />
+      <${Selector} match=${match} classes=${classes} selector=${selector} onSelector=${setSelector} />
+      <div class=${data.open ? "split open" : "split"}>
+        <div><p class="soft" role="status">${count(rows.length, "device")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
+        <${Table} caption="Devices" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
+          empty="No device is found by these filters." most=${300} /></div>
+        ${data.open && html`<${DeviceDetails} key=${open} device=${data.open} name=${open} onClose=${() => setOpen("")}
+          onSelect=${(condition) => setSelector(selector ? `${selector} && ${condition}` : condition)} />`}
+      </div>`}`;
+}
+
+const Either = ({ route }) => (route.parts[0] === "claims" ? html`<${Claims} />` : html`<${Devices} />`);
+
+export const view = { name: "devices", title: "Devices", component: Either };

@@ -1,0 +1,169 @@
+"""Devices and claims: search, selectors and what they match, how many can be had, and the timeline of a claim.
+
+The stream has the devices, or with `show=claims` the claims, that the words of `q` find, and the totals of all. It
+sends at most so many rows. `open` names the row whose details are shown. The call `match` answers for a class and a
+selector; it runs in a thread, two at a time, with a bounded amount of work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dray.allocation import Inventory, Work
+from dray.allocation.device_states import DeviceState, device_states
+from dray.api.objects import Object, key_of, mapping, metadata_of, spec_of
+from dray.api.resource_claims import allocation_of, alternatives_of, requests_of, reserved_for, results_of
+from dray.cel import MAX_LENGTH
+from dray.web.search import matching, room, rows, timelines
+from dray.web.view import BadCall, Call, Question, View
+
+_MOST_ROWS: Final = 1000
+_AT_ONCE: Final = asyncio.Semaphore(2)
+_READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "events")
+
+
+def derive(question: Question) -> Object:
+    states = _states(question)
+    shown = _shown(question, states)
+    document: Object = {
+        "models": _models(states, shown),
+        "classes": {str(metadata_of(each)["name"]): True for each in question.objects("classes")},
+        "seesAllClaims": _sees_all_claims(question),
+    }
+    if question.query.get("show") == "claims":
+        return {**document, **_claims(question)}
+    found = _filtered(question.query, states, shown)
+    document["found"] = len(found)
+    document["devices"] = {rows.key(each): rows.row(each, shown[rows.key(each)]) for each in found[:_MOST_ROWS]}
+    opened = next((each for each in states if rows.key(each) == question.query.get("open")), None)
+    if opened is not None:
+        document["open"] = {**rows.details(opened, shown[rows.key(opened)]), "rules": _rules(question, opened)}
+    return document
+
+
+def _filtered(query: Mapping[str, str], states: list[DeviceState], shown: Mapping[str, str]) -> list[DeviceState]:
+    state, model, words = query.get("state", ""), query.get("model", ""), query.get("q", "").lower().split()
+    return [
+        each
+        for each in states
+        if state in ("", shown[rows.key(each)])
+        and model in ("", rows.model(each))
+        and (not words or rows.found_by(words, each, shown[rows.key(each)]))
+    ]
+
+
+def _states(question: Question) -> list[DeviceState]:
+    return device_states(*(question.objects(kind) for kind in ("slices", "claims", "pods", "taintrules")))
+
+
+def _sees_all_claims(question: Question) -> bool:
+    return question.sight.namespaces.get("claims", frozenset()) is None
+
+
+def _shown(question: Question, states: list[DeviceState]) -> dict[str, str]:
+    all_claims = _sees_all_claims(question)
+    return {rows.key(each): rows.shown_state(each, sees_all_claims=all_claims) for each in states}
+
+
+def _models(states: list[DeviceState], shown: dict[str, str]) -> Object:
+    models: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in states:
+        models[rows.model(each)][shown[rows.key(each)]] += 1
+    return {name: dict(counts) for name, counts in models.items()}
+
+
+def _rules(question: Question, state: DeviceState) -> Object:
+    """The DeviceTaintRules that taint the device, and how many others each taints."""
+    from dray.allocation.taints import rule_applies
+
+    found = [rule for rule in question.objects("taintrules") if rule_applies(rule, *state.place)]
+    return {
+        str(metadata_of(rule)["name"]): {
+            "taint": dict(mapping(spec_of(rule).get("taint"))),
+            "alone": mapping(spec_of(rule).get("deviceSelector")).get("device") == state.place[2],
+        }
+        for rule in found
+    }
+
+
+def _claims(question: Question) -> Object:
+    words = question.query.get("q", "").lower().split()
+    made = {"/".join(key_of(each)): _claim_row(each) for each in question.objects("claims")}
+    wanted = question.query.get("state", "")
+    found = {
+        name: row
+        for name, row in sorted(made.items())
+        if wanted in ("", row["state"]) and all(word in f"{name} {row}".lower() for word in words)
+    }
+    document: Object = {"found": len(found), "claims": dict(list(found.items())[:_MOST_ROWS])}
+    namespace, _, name = question.query.get("open", "").partition("/")
+    claim = question.get("claims", name, namespace=namespace) if name else None
+    if claim is not None:
+        document["open"] = {
+            **_claim_row(claim),
+            "results": ["/".join((each["driver"], each["pool"], each["device"])) for each in results_of(claim)],
+            **timelines.story(claim, question.objects("pods"), question.objects("events")),
+        }
+    return document
+
+
+def _claim_row(claim: Object) -> Object:
+    asked = [each for request in requests_of(spec_of(claim)) for each in alternatives_of(request)]
+    nodes = sorted({each["pool"] for each in results_of(claim)})
+    return {
+        "state": timelines.state_of(claim),
+        "classes": sorted({str(each.get("deviceClassName")) for each in asked}),
+        "devices": len(results_of(claim)),
+        "pools": nodes,
+        "users": [str(each.get("name")) for each in reserved_for(claim)],
+        "created": str(metadata_of(claim).get("creationTimestamp") or ""),
+        "allocated": str(mapping(allocation_of(claim)).get("allocationTimestamp") or ""),
+    }
+
+
+async def match(call: Call) -> Any:
+    """Which devices a class and a selector select, why not the others, and how many can be had at once."""
+    class_name, selector = call.text("class", ""), call.text("selector", "").strip()
+    if len(selector.encode()) > MAX_LENGTH:
+        raise BadCall(f"a selector has at most {MAX_LENGTH} bytes")
+    question = call.question
+    if class_name and question.get("classes", class_name) is None:
+        raise BadCall(f"DeviceClass {class_name[:80]} not found")
+    objects = {kind: list(question.objects(kind)) for kind in _READS[:-1]}
+    if _AT_ONCE.locked():
+        raise BadCall("other selectors are being evaluated; try again in a moment")
+    async with _AT_ONCE:
+        found = await asyncio.to_thread(_match, objects, class_name, selector)
+    states = _states(question)
+    shown, wanted = _shown(question, states), found.pop("selected")
+    query = {name: call.text(name, "") for name in ("q", "state", "model")}
+    selected = [each for each in _filtered(query, states, shown) if rows.key(each) in wanted]
+    return {
+        **found,
+        "seesAllClaims": _sees_all_claims(question),
+        "devices": {rows.key(each): rows.row(each, shown[rows.key(each)]) for each in selected[:_MOST_ROWS]},
+    }
+
+
+def _match(objects: dict[str, list[Object]], class_name: str, selector: str) -> Object:
+    inventory = Inventory(
+        slices=objects["slices"],
+        classes=objects["classes"],
+        claims=objects["claims"],
+        taint_rules=objects["taintrules"],
+    )
+    matches = matching.find_matches(inventory, class_name, selector, Work(matching.WORK))
+    document = {**matches.document(), "selected": frozenset(matches.selected)}
+    if matches.selected:
+        wanted = room.Wanted(class_name, selector, frozenset(matches.selected))
+        nodes = room.nodes_with_devices(objects["nodes"], objects["slices"])
+        document["room"] = room.find_room(inventory, nodes, wanted, Work(room.WORK)).document()
+    return document
+
+
+VIEW: Final = View(
+    "devices", _READS, derive, calls={"match": match}, parameters=("q", "state", "model", "show", "open"), interval=0.5
+)
