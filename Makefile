@@ -5,7 +5,7 @@ READY := .venv/.ready
 # For tests that take longer than the limit in pyproject.toml.
 ENDLESS := -o faulthandler_timeout=0
 
-.PHONY: demo test check bench soak fuzz conformance schema proto recording format clean
+.PHONY: traces demo test check bench soak fuzz conformance schema proto recording format clean
 
 # A cluster on this machine and a tour of claims; it ends by itself.
 demo: $(READY)
@@ -70,6 +70,14 @@ schema: $(READY)
 # Writes the messages of src/dray/_proto/kubelet.proto in Python anew.
 proto: $(READY)
 	$(BIN)/python tools/generate_proto.py
+
+# The tables and plots of docs/replay.md; the traces take half an hour of CPU. TRACES is a folder with the files of
+# Alibaba's cluster-trace-gpu-v2023. Results are kept in benchmarks/replays and used again.
+TRACES ?= ../shared/traces/openb
+traces: $(READY)
+	$(BIN)/python tools/replay_tables.py traces $(TRACES)
+	$(BIN)/python tools/replay_tables.py power $(TRACES)
+	$(BIN)/python tools/replay_tables.py mig --seeds 3
 
 # Writes docs/session.svg anew from a real session.
 recording: $(READY)

@@ -1,9 +1,9 @@
 """Partitions: devices that draw from one counter set, such as the MIG partitions of a GPU.
 
 `PartitionTable` knows which partitions exclude each other, and how much fits into what is left: for each kind of
-partition as many as possible, and the mean over the kinds. `pack` takes the partition on the fullest GPU where it fits,
-and there the one after which most fits. So GPUs stay whole, and a small partition does not lie where only a larger one
-can be. All GPUs of a model share a table.
+partition as many as possible, and the mean over the kinds. `pack` takes the partition after which most fits, and
+prefers full GPUs. So GPUs stay whole, and a small partition does not lie where only a larger one can be. All GPUs of a
+model share a table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from dray.allocation.views import View
 from dray.api.caches import BoundedDict
 
 _MOST_STATES: Final = 4096
+_FREE: Final = 0.1
+"""What a free device counts beside the room that is lost. In simulated clusters of 32 A100 with four mixes of profiles,
+0.1 accepts and keeps whole as much as any value from 0 to 1."""
 LocalCost = tuple[tuple[int, int], ...]
 """(counter of the set, nanos) pairs."""
 Left = tuple[int, ...]
@@ -128,19 +131,19 @@ def _partitioned(view: View) -> Iterator[PartitionedDevice]:
         yield PartitionedDevice(counter_sets, positions, partitions)
 
 
-def preferences(view: View) -> dict[int, tuple[float, float]]:
-    """For each partition that is free: the free part of its physical device, and the room that is lost with it.
+def preferences(view: View) -> dict[int, float]:
+    """What each partition that is free wastes: the room that is lost, and a part of what is free on its device.
 
-    The smallest is the best. Partitions that do not fit are not in it.
+    Partitions that do not fit are not in it.
     """
     found = {}
     for device in partitioned_devices(view):
         table, left = device.table, device.left
-        free, room = table.free(left), table.room(left)
+        kept = table.room(left) + _FREE * table.free(left)
         for rank, cost in device.partitions:
             if table.fits(left, cost):
                 rest = list(left)
                 for position, amount in cost:
                     rest[position] -= amount
-                found[rank] = free, room - table.room(tuple(rest))
+                found[rank] = kept - table.room(tuple(rest))
     return found

@@ -1,7 +1,7 @@
 """Policies: which of the possible devices to prefer. A policy puts them in order; the search takes the first that fit.
 
 `kubernetes` keeps the order of publication, which is what Kubernetes picks by. `pack` prefers the device whose use
-leaves the least unusable: the fullest shared device, the partition of the fullest GPU after which most fits there, the
+leaves the least unusable: the fullest shared device, the partition after which most fits on its GPU, the
 smallest device, the device of a group that is no longer whole. `spread` is a preference for nodes whose devices are
 free; on a node it is `kubernetes`. The scheduler prefers nodes by the same policy. Whatever the policy, the search
 decides what is valid. What it gets is a view with its devices in the order of the policy.
@@ -21,7 +21,6 @@ from dray.api.caches import BoundedDict
 from dray.api.objects import Object
 
 _BILLION: Final = 10**9
-_NOT_PARTITIONED: Final = (1.0, 0.0)
 ALIGNED_BY: Final = "resource.kubernetes.io/pcieRoot"
 
 
@@ -106,7 +105,7 @@ class Pack:
             return (
                 (device.driver, device.pool) in waiting,
                 -_fullness(inventory, view, rank),
-                partitions.get(rank, _NOT_PARTITIONED),
+                partitions.get(rank, 1.0),
                 sizes[rank],
                 free.get((device.pool, device.values(ALIGNED_BY)), 0),
                 rank,

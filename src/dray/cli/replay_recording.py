@@ -18,14 +18,14 @@ def record_cluster(where: Where, target: Path, seconds: float | None) -> NoRetur
 
     async def work(cluster: Cluster) -> int:
         from dray.snapshot.files import SnapshotError, write
-        from dray.snapshot.recording import record
+        from dray.snapshot.recording import Recorder, record
 
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         until = f"for {seconds:g} s" if seconds is not None else "until it is interrupted (Ctrl-C)"
         click.echo(f"recording {until}", err=True)
-        taken = await record(cluster.client, cluster.namespace, seconds, cluster.now, stop)
+        taken = await record(cluster.client, cluster.namespace, Recorder(cluster.now), seconds, stop)
         try:
             size = write(taken, target)
         except SnapshotError as error:

@@ -11,7 +11,7 @@ from dray.drawing.svg import Box, polyline, text
 
 WIDTH, HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 40
-COLORS: Final = ("#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce", "#b91c1c", "#0f766e")
+COLORS: Final = ("#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce", "#b91c1c", "#0f766e", "#57534e")
 _GRID: Final = "#dddddd"
 
 
@@ -28,25 +28,29 @@ class Chart:
     series: Sequence[Series]
     top: float | None = None
     """The end of the vertical scale; by default a round number above all points."""
+    bottom: float = 0.0
+    """The begin of the vertical scale."""
 
     def box(self) -> Box:
         points = [point for series in self.series for point in series.points]
         left, right = (min(x for x, _ in points), max(x for x, _ in points)) if points else (0.0, 1.0)
         most = self.top or _above(max((y for _, y in points), default=1.0))
+        least = self.bottom
         inner_width, inner_height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
 
         def place(x: float, y: float) -> tuple[float, float]:
             across = inner_width * (x - left) / (right - left) if right > left else 0.0
-            return _LEFT + across, HEIGHT - _BOTTOM - inner_height * min(y, most) / most
+            return _LEFT + across, HEIGHT - _BOTTOM - inner_height * (min(max(y, least), most) - least) / (most - least)
 
         parts = [text(_LEFT, 16, self.title, bold=True)]
         for part in range(6):
-            height = place(left, most * part / 5)[1]
+            value = least + (most - least) * part / 5
+            height = place(left, value)[1]
             parts.append(polyline([(_LEFT, height), (WIDTH - _RIGHT, height)], _GRID))
-            parts.append(text(_LEFT - 6, height + 4, f"{most * part / 5:g}", anchor="end", grey=True))
+            parts.append(text(_LEFT - 6, height + 4, f"{value:g}", anchor="end", grey=True))
         for part in range(5):
             x = left + (right - left) * part / 4
-            parts.append(text(place(x, 0)[0], HEIGHT - _BOTTOM + 14, f"{x:.4g}", anchor="middle", grey=True))
+            parts.append(text(place(x, least)[0], HEIGHT - _BOTTOM + 14, f"{x:.4g}", anchor="middle", grey=True))
         parts.append(text(_LEFT + inner_width / 2, HEIGHT - 8, self.x_title, anchor="middle"))
         for number, series in enumerate(self.series):
             color = COLORS[number % len(COLORS)]

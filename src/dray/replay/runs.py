@@ -79,7 +79,7 @@ def wait_figures(waits: Iterable[float]) -> tuple[float, float]:
     found = list(waits)
     if len(found) < 2:
         return (found[0], found[0]) if found else (0.0, 0.0)
-    return median(found), quantiles(found, n=20)[-1]
+    return median(found), quantiles(found, n=20, method="inclusive")[-1]
 
 
 def waits_by(waits: Sequence[Wait], member: str) -> dict[str, tuple[float, float]]:

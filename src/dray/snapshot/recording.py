@@ -29,7 +29,7 @@ _KINDS = {"Pod": "v1", "ResourceClaim": "resource.k8s.io/v1"}
 
 class Recorder:
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self.seen: dict[str, dict[str, Object]] = {kind: {} for kind in _KINDS}
         """The last state of every object that was seen, by kind and uid."""
 
@@ -37,7 +37,7 @@ class Recorder:
         document = change.object
         known = self.seen[kind].get(uid_of(document))
         if change.type == "DELETED" and kind == "Pod":
-            document = ended(document, self._clock())
+            document = ended(document, self.clock())
         elif kind == "ResourceClaim" and known is not None and not status_of(document).get("allocation"):
             # What a claim had is what its pod needed; it loses it when the pod ends.
             document = known
@@ -45,10 +45,10 @@ class Recorder:
 
 
 async def record(
-    client: ApiClient, namespace: str, seconds: float | None, clock: Callable[[], float], stop: asyncio.Event
+    client: ApiClient, namespace: str, recorder: Recorder, seconds: float | None, stop: asyncio.Event
 ) -> Snapshot:
     """Records for so many seconds, or until `stop` is set. Raises ClientError."""
-    taken, recorder, informers = await take(client, clock(), namespace), Recorder(clock), Informers(client)
+    taken, informers = await take(client, recorder.clock(), namespace), Informers(client)
     for kind, version in _KINDS.items():
         informers.of(built_in(version, kind)).add_handler(partial(recorder.note, kind))
     running = asyncio.create_task(informers.run())

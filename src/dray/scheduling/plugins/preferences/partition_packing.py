@@ -1,7 +1,7 @@
 """Partitions for `pack`: which nodes have a partition for a request that wastes little.
 
-The best node has the fullest GPU on which the partition fits, and on it a place after which most fits
-(`dray.allocation.partitions`). Among equal nodes, the one with the fewest free GPUs is taken.
+The best node has the GPU on which most fits after the partition, compared with before (`dray.allocation.partitions`).
+Among equal nodes, the one with the fewest free GPUs is taken.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from dray.allocation.partitions import partitioned_devices, preferences
 from dray.allocation.views import View
 from dray.api.objects import Object, spec_of
 
-_FREE: Final = 500_000
-"""The points of a GPU of which everything is free."""
-_LOST: Final = 4_000
+_LOST: Final = 500_000
+"""The points of a partition with which all room of a GPU is lost."""
 _WHOLE_GPU: Final = 1
 
 
@@ -29,8 +28,7 @@ def partition_waste(inventory: Inventory, view: View, request: Object) -> int | 
         return None
     found = sorted(preference for rank, preference in preferences(view).items() if bits >> rank & 1)
     best = found[: request.get("count") or 1]
-    points = sum(int(_FREE * free) + int(_LOST * lost) for free, lost in best)
-    return points + _WHOLE_GPU * whole(view)
+    return sum(int(_LOST * lost) for lost in best) + _WHOLE_GPU * whole(view)
 
 
 def whole(view: View) -> int:
