@@ -34,3 +34,58 @@ def test_a_file_without_the_columns_is_an_error(tmp_path):
     result = played(tmp_path, tasks="x\n1\n")
     assert result.exit_code == 2
     assert "column cpu_milli not found" in result.output
+
+
+def test_random_partitions_are_refused_if_they_do_not_fit(tmp_path):
+    arguments = ["--random-profiles", "1g.10gb=1,4g.40gb=1", "--fleet", "a3-highgpu-1g:mig=3", "--tasks", "40"]
+    policies = ["--policy", "first-fit", "--policy", "pack"]
+    result = CliRunner().invoke(replay, [*arguments, *policies, "--load", "150", "-o", "json"])
+    first, packed = json.loads(result.stdout)["runs"]
+    assert (first["policy"], packed["policy"]) == ("first-fit", "pack")
+    for run in (first, packed):
+        assert run["placed"] + run["refused"] == 40
+        assert run["refusedByReason"] == {"CannotAllocate": run["refused"]}
+
+
+def test_a_file_of_workloads_is_played_with_queues_from_manifests(tmp_path):
+    work, queues = tmp_path / "work.csv", tmp_path / "queues.yaml"
+    work.write_text("device_class,queue,arrival,run_time\n" + "gpu.nvidia.com,team,0,60\n" * 2)
+    queues.write_text(
+        """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu, cpu, memory]
+    flavors:
+    - name: any
+      resources:
+      - {name: nvidia.com/gpu, nominalQuota: 1}
+      - {name: cpu, nominalQuota: 100}
+      - {name: memory, nominalQuota: 1Ti}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team, namespace: default}
+spec: {clusterQueue: team}
+"""
+    )
+    arguments = [str(work), "--fleet", "p5.48xlarge=1", "-f", str(queues), "--time", "--policy", "pack", "-o", "json"]
+    (run,) = json.loads(CliRunner().invoke(replay, arguments).stdout)["runs"]
+    assert run["placed"] == 2
+    # The queue has quota for one GPU: the second waits until the first has ended.
+    assert run["waitSecondsByQueue"]["team"]["median"] == 30
+
+
+def test_nodes_are_needed(tmp_path):
+    work = tmp_path / "work.csv"
+    work.write_text("device_class\ngpu.nvidia.com\n")
+    result = CliRunner().invoke(replay, [str(work)])
+    assert result.exit_code == 2
+    assert "--nodes, --fleet and --snapshot" in result.output

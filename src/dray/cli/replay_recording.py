@@ -32,7 +32,8 @@ def record_cluster(where: Where, target: Path, seconds: float | None) -> NoRetur
             click.echo(one_line(f"error: {error}"), err=True)
             return 2
         pods = len(taken.objects.get(("v1", "Pod"), ()))
-        click.echo(f"wrote {target} ({-(-size // 1024)} KiB): {pods} pods; play it with `dray replay {target} --time`")
+        counted = f"{pods} pod{'s' * (pods != 1)}"
+        click.echo(f"wrote {target} ({-(-size // 1024)} KiB): {counted}; play it with `dray replay {target} --time`")
         return 0
 
     ask(where, work)
