@@ -127,6 +127,15 @@ def test_a_gang_in_a_queue_takes_few_racks_of_its_block(group, queues, labels, d
 
 @with_devices
 @with_levels
+def test_a_gang_takes_few_hosts_of_the_racks_that_it_needs(group, queues, labels, dra):
+    """Both racks are needed, and the large host of the smaller rack is filled before the last of the larger rack."""
+    nodes = [*hosts(3, rack="r0", count=3, dra=dra), *hosts(1, rack="r1", count=6, dra=dra)]
+    found = placed(*nodes, *queues(), *group(12, "block", labels=labels, dra=dra, indexed=True))
+    assert sorted(found.values()) == [3, 3, 6]
+
+
+@with_devices
+@with_levels
 @pytest.mark.parametrize("required", [True, False], ids=["required", "preferred"])
 def test_a_gang_in_a_queue_goes_to_one_rack(group, queues, labels, dra, required):
     nodes = [*hosts(4, rack="r0", count=3, dra=dra), *hosts(2, rack="r1", count=4, dra=dra)]

@@ -1,8 +1,8 @@
 """Packing: how many interchangeable pods go to which node or domain, computed from the room that each has.
 
 `best_fit` uses few places: the one with the most room first, and for the rest the tightest that suffices. `least_free`
-fills the places with the least room first. With several levels of topology, `spread_over` does that for the coarsest
-domains, and then within each of them.
+fills the places with the least room first. With several levels of topology, `spread_over` chooses the coarsest domains
+first, and then among all finer domains inside of these.
 """
 
 from __future__ import annotations
@@ -50,20 +50,15 @@ def spread_over(
 ) -> Iterator[tuple[T, int]]:
     """Yields places and numbers like `best_fit` or `least_free`, level by level; `domains` are the label values of each
     place, the coarsest first."""
-    depth = max((len(domains.get(name, ())) for name in places), default=0)
-    return _spread(places, domains, number, 0, depth, least)
-
-
-def _spread(
-    places: Mapping[T, Place], domains: Mapping[T, Sequence[str]], number: int, level: int, depth: int, least: bool
-) -> Iterator[tuple[T, int]]:
     fit = least_free if least else best_fit
-    if level == depth:
-        yield from fit(places, number)
-        return
-    within: dict[str, dict[T, Place]] = {}
-    for name, place in places.items():
-        within.setdefault(domains[name][level], {})[name] = place
-    whole = {value: Place(sum(place.room for place in inner.values()), -len(inner)) for value, inner in within.items()}
-    for value, amount in fit(whole, number):
-        yield from _spread(within[value], domains, amount, level + 1, depth, least)
+    depth = max((len(domains.get(name, ())) for name in places), default=0)
+    for level in range(1, depth + 1):
+        within: dict[Sequence[str], dict[T, Place]] = {}
+        for name, place in places.items():
+            within.setdefault(tuple(domains[name][:level]), {})[name] = place
+        whole = {
+            path: Place(sum(place.room for place in inner.values()), -len(inner)) for path, inner in within.items()
+        }
+        chosen = [path for path, _ in fit(whole, number)]
+        places = {name: place for path in chosen for name, place in within[path].items()}
+    return fit(places, number)
