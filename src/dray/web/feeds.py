@@ -2,7 +2,10 @@
 
 A feed has a `Source`, which makes a snapshot and then changes. A frame is an encoded server-sent event, encoded once
 however many viewers there are. A viewer that cannot keep up misses changes and gets a snapshot again. A feed without
-viewers ends.
+viewers ends after a while: whoever loads the page again finds it.
+
+A source is made in a thread, because it reads thousands of objects and the event loop has others to serve. Changes of
+the model that come meanwhile are taken afterwards, in order.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -23,6 +27,7 @@ from dray.web.model import Model
 
 _KEPT_FRAMES: Final = 32
 _LONGEST_QUIET: Final = 30.0
+_UNSEEN_SECONDS: Final = 60.0
 _encode: Final = msgspec.json.Encoder().encode
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +72,30 @@ class DerivedSource:
 
 
 class Feed:
-    def __init__(self, source: Source, model: Model, reads: Sequence[str], interval: float) -> None:
+    """`make` gives one."""
+
+    @classmethod
+    async def make(cls, source: Callable[[], Source], model: Model, reads: Sequence[str], interval: float) -> Feed:
+        missed: list[tuple[str, Change]] = []
+
+        def note(kind: str, change: Change) -> None:
+            missed.append((kind, change))
+
+        def prepare() -> tuple[Source, bytes]:
+            made = source()
+            return made, _frame("snapshot", made.snapshot())
+
+        model.listen(note)
+        try:
+            made, whole = await asyncio.to_thread(prepare)
+        finally:
+            model.forget(note)
+        feed = cls(made, whole, model, reads, interval)
+        for kind, change in missed:
+            feed._take(kind, change)
+        return feed
+
+    def __init__(self, source: Source, whole: bytes, model: Model, reads: Sequence[str], interval: float) -> None:
         self._source = source
         self._model = model
         self._reads = frozenset(reads)
@@ -76,8 +104,7 @@ class Feed:
         self._news = asyncio.Event()
         self._version = 0
         self._frames: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_FRAMES)
-        self._snapshot: tuple[int, bytes] = (-1, b"")
-        self.viewers = 0
+        self._snapshot: tuple[int, bytes] = (0, whole)
         model.listen(self._take)
         self._task = asyncio.create_task(self._run(), name="page: feed")
 
@@ -132,28 +159,61 @@ class Feed:
         return self._snapshot[1]
 
 
+@dataclass(slots=True)
+class _Open:
+    feed: asyncio.Task[Feed]
+    viewers: int = 0
+    ending: asyncio.TimerHandle | None = None
+
+
 class Feeds:
     def __init__(self) -> None:
-        self._feeds: dict[Hashable, Feed] = {}
-
-    def open(self, key: Hashable, make: Callable[[], Feed]) -> Feed:
-        """The feed under a key, made if there is none; whoever opens it closes it."""
-        feed = self._feeds.get(key)
-        if feed is None:
-            feed = self._feeds[key] = make()
-        feed.viewers += 1
-        return feed
-
-    async def close(self, key: Hashable) -> None:
-        feed = self._feeds.get(key)
-        if feed is not None:
-            feed.viewers -= 1
-            if feed.viewers <= 0:
-                del self._feeds[key]
-                await feed.close()
+        self._open: dict[Hashable, _Open] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._feeds)
+        return len(self._open)
+
+    async def open(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Feed]]) -> Feed:
+        """The feed under a key, made if there is none. Whoever opens it closes it, also if this raises."""
+        entry = self._open.get(key)
+        if entry is None:
+            entry = self._open[key] = _Open(asyncio.create_task(make(), name="page: make a feed"))
+        entry.viewers += 1
+        if entry.ending is not None:
+            entry.ending.cancel()
+            entry.ending = None
+        # A viewer who leaves meanwhile does not keep others from it.
+        return await asyncio.shield(entry.feed)
+
+    def close(self, key: Hashable) -> None:
+        entry = self._open[key]
+        entry.viewers -= 1
+        if not entry.viewers:
+            failed = entry.feed.done() and (entry.feed.cancelled() or entry.feed.exception() is not None)
+            seconds = 0.0 if failed else _UNSEEN_SECONDS
+            entry.ending = asyncio.get_running_loop().call_later(seconds, self._end, key)
+
+    async def end(self) -> None:
+        """Closes all feeds."""
+        for key in list(self._open):
+            self._end(key)
+        await asyncio.gather(*self._closing)
+
+    def _end(self, key: Hashable) -> None:
+        entry = self._open.pop(key)
+        if entry.ending is not None:
+            entry.ending.cancel()
+        task = asyncio.create_task(_close(entry.feed), name="page: close a feed")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+async def _close(made: asyncio.Task[Feed]) -> None:
+    # A thread cannot be interrupted: what it makes is waited for.
+    [found] = await asyncio.gather(made, return_exceptions=True)
+    if isinstance(found, Feed):
+        await found.close()
 
 
 def _frame(event: str, document: Mapping[str, Any] | Sequence[Any]) -> bytes:

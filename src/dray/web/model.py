@@ -63,7 +63,8 @@ class Table:
     """How many objects each namespace has."""
 
     def __iter__(self) -> Iterator[Object]:
-        return iter(self.objects.values())
+        """As it is now; a thread may read while the event loop goes on."""
+        return iter(list(self.objects.values()))
 
     def get(self, name: str, *, namespace: str = "") -> Object | None:
         return self.objects.get((namespace, name))

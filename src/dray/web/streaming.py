@@ -13,7 +13,7 @@ from typing import Final
 from dray.client.errors import ClientError
 from dray.process.tasks import end_tasks
 from dray.web.exchanges import Exchange, Refusal
-from dray.web.feeds import DerivedSource, Feed, Feeds
+from dray.web.feeds import DerivedSource, Feed, Feeds, Source
 from dray.web.model import Model
 from dray.web.rights import Rights, Sight
 from dray.web.services import Services
@@ -83,6 +83,7 @@ class Streaming:
         self._keep_model()
         self.end()
         await end_tasks(list(self._tasks))
+        await self._feeds.end()
 
     async def _send(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
         try:
@@ -103,10 +104,10 @@ class Streaming:
     ) -> Sight:
         """Sends frames while session and rights are the same; returns the new rights."""
         key: Hashable = (view.name, tuple(query.items()), sight.fingerprint)
-        feed = self._feeds.open(key, lambda: self._feed(view, query, sight))
         version: int | None = None
         quiet = 0
         try:
+            feed = await self._feeds.open(key, lambda: self._feed(view, query, sight))
             while self._sessions.is_good(session):
                 version, frames = await feed.frames(version, _LOOK)
                 quiet = 0 if frames else quiet + 1
@@ -118,17 +119,21 @@ class Streaming:
                 if now.fingerprint != sight.fingerprint:
                     return now
         finally:
-            await self._feeds.close(key)
+            self._feeds.close(key)
         return sight
 
-    def _feed(self, view: View, query: Mapping[str, str], sight: Sight) -> Feed:
+    async def _feed(self, view: View, query: Mapping[str, str], sight: Sight) -> Feed:
         question = Question(self._model, sight, query, self._services)
-        if view.source is not None:
-            return Feed(view.source(question), self._model, view.reads, view.interval)
-        derive = view.derive
-        if derive is None:
-            raise ValueError(f"the view {view.name} has neither derive nor source")
-        return Feed(DerivedSource(lambda: derive(question)), self._model, view.reads, view.interval)
+        source, derive = view.source, view.derive
+
+        def make() -> Source:
+            if source is not None:
+                return source(question)
+            if derive is None:
+                raise ValueError(f"the view {view.name} has neither derive nor source")
+            return DerivedSource(lambda: derive(question))
+
+        return await Feed.make(make, self._model, view.reads, view.interval)
 
     def _keep_model(self) -> None:
         if self._closing is not None:
@@ -137,4 +142,8 @@ class Streaming:
 
     def _close_model(self) -> None:
         """Nobody has looked for a while."""
-        self._closed = asyncio.create_task(self._model.close(), name="page: close the model")
+        self._closed = asyncio.create_task(self._rest(), name="page: close the model")
+
+    async def _rest(self) -> None:
+        await self._feeds.end()
+        await self._model.close()

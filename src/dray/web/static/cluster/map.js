@@ -94,10 +94,11 @@ class MapView {
       canvas.width = width * ratio;
       canvas.height = height * ratio;
     }
-    this.painter.draw(this.context, this.view, width, height, ratio);
+    const complete = this.painter.draw(this.context, this.view, width, height, ratio);
     this.painter.mark(this.context, this.view, ratio, this.hover, false);
     this.painter.mark(this.context, this.view, ratio, this.chosen, true);
-    this.#count();
+    this.#count(complete);
+    if (!complete) this.redraw();
     if (levelOf(this.view.scale) !== this.lastLevel) {
       this.lastLevel = levelOf(this.view.scale);
       this.events.onLevel(this.lastLevel);
@@ -105,11 +106,11 @@ class MapView {
   }
 
   // The page's own counter: frames in the last second, and when the first picture was there.
-  #count() {
+  #count(complete) {
     const now = performance.now();
     this.frames = [...this.frames.filter((time) => time > now - 1000), now];
     this.canvas.dataset.frames = this.frames.length;
-    this.canvas.dataset.firstPicture ||= Math.round(now);
+    if (complete) this.canvas.dataset.firstPicture ||= Math.round(now);
   }
 }
 

@@ -4,6 +4,7 @@ import { token } from "../theme.js";
 
 const TILE = 512;
 const MOST_TILES = 40;
+const FRAME_MILLISECONDS = 8;
 const NAMES_FROM = 1.5;
 const DETAILS_FROM = 4.2;
 
@@ -43,19 +44,25 @@ export class Painter {
   }
 
   // view: { x, y, scale } of the upper left corner in units of the map; width and height in pixels.
+  // Returns whether everything is drawn; what there was no time for is left to the next frame.
   draw(context, view, width, height, ratio) {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = this.colours.ground;
     context.fillRect(0, 0, width * ratio, height * ratio);
     const size = TILE / view.scale;
+    const until = performance.now() + FRAME_MILLISECONDS;
+    let complete = true;
     for (let row = Math.floor(view.y / size); row * size < view.y + height / view.scale; row += 1) {
       for (let column = Math.floor(view.x / size); column * size < view.x + width / view.scale; column += 1) {
         if (column < 0 || row < 0 || column * size > this.geometry.w || row * size > this.geometry.h) continue;
         const x = Math.round((column * size - view.x) * view.scale * ratio);
         const y = Math.round((row * size - view.y) * view.scale * ratio);
-        context.drawImage(this.#tile(column, row, view.scale, ratio), x, y);
+        const tile = this.#tile(column, row, view.scale, ratio, until);
+        if (tile.canvas) context.drawImage(tile.canvas, x, y);
+        complete &&= !tile.stale;
       }
     }
+    return complete;
   }
 
   // A frame around the chosen or pointed at device or node.
@@ -70,19 +77,18 @@ export class Painter {
     context.strokeRect((box.x + rect.x - view.x) * by - ratio, (box.y + rect.y - view.y) * by - ratio, rect.w * by + 2 * ratio, rect.h * by + 2 * ratio);
   }
 
-  #tile(column, row, scale, ratio) {
+  // A tile that is stale is shown as it was, if there is no time to paint it.
+  #tile(column, row, scale, ratio, until) {
     const key = `${column} ${row} ${scale} ${ratio}`;
-    let tile = this.tiles.get(key);
-    if (tile && !tile.stale) {
-      this.tiles.delete(key);
-      this.tiles.set(key, tile);
-      return tile.canvas;
-    }
-    tile ||= { canvas: new OffscreenCanvas(TILE * ratio, TILE * ratio), nodes: [], stale: false };
-    this.#paint(tile, column, row, scale, ratio);
+    const tile = this.tiles.get(key) || { canvas: null, nodes: [], stale: true };
+    this.tiles.delete(key);
     this.tiles.set(key, tile);
+    if (tile.stale && performance.now() < until) {
+      tile.canvas ||= new OffscreenCanvas(TILE * ratio, TILE * ratio);
+      this.#paint(tile, column, row, scale, ratio);
+    }
     while (this.tiles.size > MOST_TILES) this.tiles.delete(this.tiles.keys().next().value);
-    return tile.canvas;
+    return tile;
   }
 
   #paint(tile, column, row, scale, ratio) {

@@ -1,6 +1,6 @@
 // Colours that people with any common colour blindness can tell apart, on light and on dark ground. They never carry a
-// meaning alone: legends, labels or patterns say the same.
-export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a800", "#7f6fd1"];
+// meaning alone: legends, labels or patterns say the same. Vermilion (#d55e00) is left out: it is for what is wrong.
+export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b5a800", "#7f6fd1"];
 
 // The same name has the same colour in every view and after every start.
 export function categoryColour(name) {
