@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,12 +49,14 @@ class TokenAccess:
 
 
 class Stage:
-    def __init__(self, cluster: LocalCluster, limits: PageLimits | None = None) -> None:
+    def __init__(
+        self, cluster: LocalCluster, limits: PageLimits | None = None, views: Sequence[View] = (VIEW,)
+    ) -> None:
         self.cluster = cluster
         self.revoked: set[str] = set()
         users = {name: self.identity(name, user) for name, user in (("admin-token", ADMIN), ("ann-token", ANN))}
         self.model = Model(cluster.client)
-        self.page = Page([VIEW], self.model, TokenAccess(users), loopback=True, limits=limits)
+        self.page = Page(views, self.model, TokenAccess(users), loopback=True, limits=limits)
 
     def identity(self, token: str, user: User) -> Identity:
         return Identity(user.name, user.name, self.cluster.client_of(user), lambda: token not in self.revoked)

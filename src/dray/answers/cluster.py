@@ -92,6 +92,11 @@ class Cluster:
             raise InvalidInput([str(error)]) from None
 
     @classmethod
+    def from_stored(cls, snapshot: StoredSnapshot, *, namespace: str = "") -> Cluster:
+        """Returns the cluster of a snapshot that was read before."""
+        return cls(_stored(snapshot, namespace))
+
+    @classmethod
     def from_fleet(cls, *choices: str, seed: int | None = None) -> Cluster:
         """Returns simulated machines without pods: TYPE=N, as in `p5.48xlarge=2`, or the file of a fleet."""
         from dray.planning.fleet_scene import fleet_objects

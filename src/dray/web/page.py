@@ -15,13 +15,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from dray.client.errors import ApiError, ClientError
 from dray.web.access import Access, Identity
 from dray.web.assets import Asset, assets
+from dray.web.desk import Desk, DeskLimits
 from dray.web.exchanges import COOKIE, Exchange, Headers, Receive, Refusal, Send
 from dray.web.hosts import check_loopback
 from dray.web.model import Model
@@ -45,6 +46,7 @@ class PageLimits:
     streams_of_session: int = 6
     calls: int = 16
     """How many are answered at a time."""
+    desk: DeskLimits = field(default_factory=DeskLimits)
 
 
 class Page:
@@ -70,6 +72,7 @@ class Page:
         self._sessions = Sessions(most=limits.sessions, most_of_user=limits.sessions_of_user)
         self._rights = Rights(model)
         self._calls = asyncio.Semaphore(limits.calls)
+        self._desk = Desk(limits.desk)
         self._streaming = Streaming(
             model,
             self._rights,
@@ -82,6 +85,7 @@ class Page:
     async def close(self) -> None:
         self._sessions.end_all()
         await self._streaming.close()
+        await self._desk.close()
         await self._model.close()
 
     def end_streams(self) -> None:
@@ -200,7 +204,7 @@ class Page:
                 await self._model.need(view.reads)
                 sight = await self._rights.sight(session.identity, view.reads)
                 question = Question(self._model, sight, _query(exchange, view), self._services)
-                document = await answer(Call(question, session.identity, self._rights, body))
+                document = await answer(Call(question, session.identity, self._rights, self._desk, body))
             except BadCall as error:
                 raise Refusal(400, str(error)) from None
             except ApiError as error:

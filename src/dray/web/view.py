@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dray.api.objects import Object
 from dray.client.api import ApiClient
@@ -13,6 +13,9 @@ from dray.web.feeds import Source
 from dray.web.model import Model
 from dray.web.rights import Rights, Sight
 from dray.web.services import Services
+
+if TYPE_CHECKING:
+    from dray.web.desk import Desk
 
 
 class BadCall(Exception):
@@ -44,6 +47,8 @@ class Call:
     question: Question
     identity: Identity
     rights: Rights
+    desk: Desk
+    """Answers heavy questions in another process: `await call.desk.ask(call.identity, "explain", {...})`."""
     body: Object
 
     @property

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from dray.web.view import View
-from dray.web.views import cluster, devices
+from dray.web.views import (
+    cluster,
+    devices,
+    waiting,
+)
 
-VIEWS: Final[tuple[View, ...]] = (cluster.VIEW, devices.VIEW)
+VIEWS: Final[tuple[View, ...]] = (
+    cluster.VIEW,
+    devices.VIEW,
+    waiting.VIEW,
+)

@@ -11,3 +11,15 @@ export function age(timestamp, now = Date.now()) {
 
 export const count = (number, singular, plural = `${singular}s`) => `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
 export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
+
+// With a capital at its beginning.
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// "14:05", or with the day if that is another one: "19 Nov, 14:05".
+export function moment(timestamp, now = new Date()) {
+  const at = new Date(timestamp);
+  if (Number.isNaN(at.getTime())) return "";
+  const time = { hour: "2-digit", minute: "2-digit" };
+  const other = at.toDateString() !== now.toDateString();
+  return at.toLocaleString("en-GB", other ? { day: "numeric", month: "short", ...time } : time);
+}

@@ -1,0 +1,148 @@
+"""Desk: has heavy questions of viewers answered by processes beside the server, few at a time and not for ever.
+
+A question is answered from what its viewer may list. A viewer has one question worked on at a time, and few that wait.
+A process that takes too long is ended; one that has nothing to do for a while ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from dray.snapshot.in_memory import stored
+from dray.snapshot.taking import take
+from dray.web.access import Identity
+from dray.web.answerer import LENGTH_BYTES, Answered, Asked, encoded, frame
+from dray.web.view import BadCall
+
+_COMMAND: Final = ("-c", "from dray.web.answerer import main; main()")
+_IDLE_SECONDS: Final = 300.0
+_FRESH_SECONDS: Final = 2.0
+_MOST_ANSWER: Final = 16 * 2**20
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeskLimits:
+    processes: int = 2
+    questions_of_viewer: int = 4
+    """Of one user, at work and waiting."""
+    seconds: float = 45.0
+    """For one answer, from when it is worked on."""
+
+
+class Desk:
+    def __init__(self, limits: DeskLimits | None = None) -> None:
+        self._limits = limits or DeskLimits()
+        self._room = asyncio.Semaphore(self._limits.processes)
+        self._idle: list[_Answerer] = []
+        self._asked: Counter[str] = Counter()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._clusters: dict[str, tuple[float, bytes]] = {}
+        self._ending: asyncio.TimerHandle | None = None
+
+    async def ask(self, viewer: Identity, question: str, arguments: dict[str, Any]) -> Any:
+        """Raises BadCall with a text for the viewer, and ClientError."""
+        key = viewer.key
+        if self._asked[key] >= self._limits.questions_of_viewer:
+            raise BadCall("you have asked much at once; wait for the answers, then ask again")
+        self._asked[key] += 1
+        try:
+            async with self._turns.setdefault(key, asyncio.Lock()), self._room:
+                return await self._answer(Asked(question, arguments, await self._cluster(viewer)))
+        finally:
+            self._asked[key] -= 1
+            if not self._asked[key]:
+                del self._asked[key], self._turns[key]
+
+    async def close(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+        idle, self._idle = self._idle, []
+        self._clusters.clear()
+        for each in idle:
+            await each.end()
+
+    async def _cluster(self, viewer: Identity) -> bytes:
+        """What the viewer may list, at most two seconds old: questions often come in pairs."""
+        now = time.monotonic()
+        self._clusters = {key: kept for key, kept in self._clusters.items() if now - kept[0] < _FRESH_SECONDS}
+        if (kept := self._clusters.get(viewer.key)) is not None:
+            return kept[1]
+        taken = await take(viewer.client, time.time(), "default")
+        data = await asyncio.to_thread(lambda: encoded(stored(taken)))
+        self._clusters[viewer.key] = time.monotonic(), data
+        return data
+
+    async def _answer(self, asked: Asked) -> Any:
+        answerer = self._idle.pop() if self._idle else await _Answerer.start()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                found = await answerer.ask(asked)
+        except TimeoutError:
+            await answerer.end()
+            raise BadCall(
+                f"no answer within {self._limits.seconds:.0f} s: the cluster is large or busy; try again later"
+            ) from None
+        except (OSError, asyncio.IncompleteReadError, msgspec.MsgspecError):
+            await answerer.end()
+            _logger.error("the process that answers %s failed", asked.question)
+            raise BadCall("this question could not be answered; the log of the server says why") from None
+        except BaseException:
+            # The viewer has left: the answer would be taken for that to the next question.
+            await answerer.end()
+            raise
+        self._idle.append(answerer)
+        self._end_later()
+        if found.problem:
+            raise BadCall(found.problem)
+        return found.answer
+
+    def _end_later(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._end_idle)
+
+    def _end_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for each in idle:
+            each.leave()
+
+
+class _Answerer:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._input, self._output = process.stdin, process.stdout
+
+    @classmethod
+    async def start(cls) -> _Answerer:
+        pipe = asyncio.subprocess.PIPE
+        return cls(await asyncio.create_subprocess_exec(sys.executable, *_COMMAND, stdin=pipe, stdout=pipe))
+
+    async def ask(self, asked: Asked) -> Answered:
+        self._input.write(frame(asked))
+        await self._input.drain()
+        length = int.from_bytes(await self._output.readexactly(LENGTH_BYTES))
+        if length > _MOST_ANSWER:
+            raise OSError("the answer is too long")
+        return msgspec.msgpack.decode(await self._output.readexactly(length), type=Answered)
+
+    def leave(self) -> None:
+        """It ends by itself when its input does."""
+        self._input.close()
+
+    async def end(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._input.close()
+        await self._process.wait()
