@@ -38,13 +38,13 @@ class ViewStage:
         assert (await viewer.sign_in(token=name)).status == 200
         return viewer
 
-    async def call(self, viewer: Viewer, view: str, name: str, **body: Any) -> Any:
-        answer = await viewer.send("POST", f"/ui/call/{view}/{name}", body)
+    async def call(self, viewer: Viewer, view: str, call: str, /, **body: Any) -> Any:
+        answer = await viewer.send("POST", f"/ui/call/{view}/{call}", body)
         assert answer.status == 200, answer.body
         return answer.json
 
-    async def refusal(self, viewer: Viewer, view: str, name: str, **body: Any) -> Answer:
-        answer = await viewer.send("POST", f"/ui/call/{view}/{name}", body)
+    async def refusal(self, viewer: Viewer, view: str, call: str, /, **body: Any) -> Answer:
+        answer = await viewer.send("POST", f"/ui/call/{view}/{call}", body)
         assert answer.status >= 400, answer.body
         return answer
 

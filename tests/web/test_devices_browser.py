@@ -11,7 +11,8 @@ from tests.web.test_page_browser import shoot
 
 pytestmark = needs_browser
 
-SELECTOR = 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].productName.contains("H100")'
+DRIVER = 'device.driver == "gpu.nvidia.com"'
+SELECTOR = f'{DRIVER} && device.attributes["gpu.nvidia.com"].productName.contains("H100")'
 
 
 def test_a_selector_is_typed_and_its_matches_are_shown(browser: Browser, cluster: PageCluster) -> None:
@@ -26,7 +27,7 @@ def test_a_selector_is_typed_and_its_matches_are_shown(browser: Browser, cluster
     browser.until_text("do not match")
     assert browser.accessibility_problems() == []
     shoot(browser, "devices-selector")
-    browser.open(f"{cluster.page}/devices?selector={quote(SELECTOR)}&state=allocated")
+    browser.open(f"{cluster.page}/devices?selector={quote(DRIVER)}&state=allocated")
     browser.until_text("default/sweep", "tbody")
     browser.size(360, 740)
     assert browser.run("return document.documentElement.scrollWidth") <= 360
@@ -54,3 +55,18 @@ def test_a_claim_has_a_timeline(browser: Browser, cluster: PageCluster) -> None:
     browser.until_text("prepared no later than", ".timeline")
     assert browser.accessibility_problems() == []
     shoot(browser, "claims-timeline")
+
+
+def test_a_device_is_tainted_after_a_dry_run_and_a_confirmation(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 900)
+    cluster.sign_in(browser, "/devices?q=p4d-24xlarge-1&open=gpu.nvidia.com%2Fp4d-24xlarge-1%2Fgpu-7")
+    browser.until_text("Taint…", ".details")
+    browser.run("[...document.querySelectorAll('.actions button')].find((each) => each.innerText === 'Taint…').click()")
+    browser.until_text("Dry run: DeviceTaintRule would be created", "dialog")
+    assert browser.accessibility_problems() == []
+    shoot(browser, "action")
+    browser.find("dialog button.primary").click()
+    browser.until_text("was created", ".actions")
+    browser.until_text("tainted", ".details .facts")
+    browser.until_text("Release from taint…", ".details")
+    shoot(browser, "action-done")

@@ -17,6 +17,7 @@ from dray.allocation.device_states import DeviceState, device_states
 from dray.api.objects import Object, key_of, mapping, metadata_of, spec_of
 from dray.api.resource_claims import allocation_of, alternatives_of, requests_of, reserved_for, results_of
 from dray.cel import MAX_LENGTH
+from dray.web.actions import calls as actions
 from dray.web.search import matching, room, rows, timelines
 from dray.web.view import BadCall, Call, Question, View
 
@@ -165,5 +166,10 @@ def _match(objects: dict[str, list[Object]], class_name: str, selector: str) -> 
 
 
 VIEW: Final = View(
-    "devices", _READS, derive, calls={"match": match}, parameters=("q", "state", "model", "show", "open"), interval=0.5
+    "devices",
+    (*_READS, *actions.READS),
+    derive,
+    calls={"match": match, **actions.CALLS},
+    parameters=("q", "state", "model", "show", "open"),
+    interval=0.5,
 )

@@ -2,8 +2,9 @@
 import { html, useEffect, useRef, useState } from "../html.js";
 
 // <${Confirm} title="Delete pod a/b?" action="Delete" danger=${true} onConfirm=${async () => call(...)} onClose=${...}>
-//   what will happen </>. onConfirm may throw; the dialog shows the message and stays open.
-export function Confirm({ title, action, danger, onConfirm, onClose, children }) {
+//   what will happen </>. onConfirm may throw; the dialog shows the message and stays open. It can be confirmed once
+//   it is `ready`.
+export function Confirm({ title, action, danger, ready = true, onConfirm, onClose, children }) {
   const dialog = useRef(null);
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
@@ -24,7 +25,7 @@ export function Confirm({ title, action, danger, onConfirm, onClose, children })
     <p role="alert" class="failure">${failure}</p>
     <div class="buttons">
       <button type="button" autofocus onClick=${() => dialog.current.close()}>Cancel</button>
-      <button type="button" class=${danger ? "danger" : "primary"} disabled=${busy} onClick=${confirm}>${action}</button>
+      <button type="button" class=${danger ? "danger" : "primary"} disabled=${busy || !ready} onClick=${confirm}>${action}</button>
     </div>
   </dialog>`;
 }

@@ -1,5 +1,6 @@
 // Claims, and the timeline of one: times as objects tell them, and none where nobody wrote one down.
 import { html, useMemo } from "../html.js";
+import { Actions } from "../parts/actions.js";
 import { Details, facts } from "../parts/details.js";
 import { Choice, FilterBox } from "../parts/filter.js";
 import { age, count } from "../parts/format.js";
@@ -55,6 +56,8 @@ export function Claims() {
         empty="No claim is found by these filters." most=${300} /></div>
       ${claim && html`<${Details} key=${open} title=${open} onClose=${() => setOpen("")}>
         ${facts([["State", claim.state], ["Class", claim.classes.join(", ")], ["Reserved for", claim.users.join(", ")]])}
+        <${Actions} target="claim" namespace=${open.split("/")[0]} name=${open.split("/")[1]} version=${claim.state} />
+        ${claim.users.map((pod) => html`<${Actions} key=${pod} target="pod" namespace=${open.split("/")[0]} name=${pod} />`)}
         <h3>Timeline</h3><${Timeline} entries=${claim.timeline} />
         ${claim.events.length > 0 && html`<h3>Events</h3><${Timeline} entries=${claim.events} />`}
         ${claim.results.length > 0 && html`<h3>${count(claim.results.length, "device")}</h3><ul class="plain">${claim.results.map((name) => html`<li key=${name}>

@@ -1,5 +1,6 @@
 // The panel of one device: what the driver publishes, who holds it, and its taints.
 import { html } from "../html.js";
+import { Actions } from "../parts/actions.js";
 import { Bar } from "../parts/bars.js";
 import { STATES } from "../parts/colours.js";
 import { Details, facts } from "../parts/details.js";
@@ -20,7 +21,7 @@ function Attributes({ device, onSelect }) {
       aria-label=${`Add ${name} to the selector`} onClick=${() => onSelect(device.conditions[name])}>+ selector</button>`}</dd></div>`)}</dl>`;
 }
 
-export function DeviceDetails({ device, name, onClose, onSelect, children }) {
+export function DeviceDetails({ device, name, onClose, onSelect }) {
   const use = device.use || {};
   return html`<${Details} title=${device.name} onClose=${onClose}>
     ${facts([
@@ -35,7 +36,8 @@ export function DeviceDetails({ device, name, onClose, onSelect, children }) {
       ["Idle for", use.idleSince ? age(use.idleSince) : ""],
       ["Reported", use.observedAt ? `${age(use.observedAt)} ago` : ""],
     ])}
-    ${children}
+    <${Actions} target="device" name=${name} version=${JSON.stringify(device.rules)} />
+    ${device.node && html`<${Actions} target="node" name=${device.node} />`}
     ${device.holders.length > 0 && html`<h3>Held by</h3><ul class="plain">${device.holders.map((holder) => html`<${Holder} key=${holder.claim} holder=${holder} />`)}</ul>`}
     ${Object.entries(device.shares).map(([each, share]) => html`<p key=${each}>${share.used} of ${share.total} ${each}
       <${Bar} parts=${[{ value: share.percent, colour: STATES.shared.colour, title: each }]} whole=${100} label=${`${share.percent} % of ${each} is used`} /></p>`)}
