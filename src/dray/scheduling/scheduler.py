@@ -157,7 +157,8 @@ class Scheduler:
                 self.waits.wake(PodsReady((uid,)), now)
         if (report := self._gate_report(now)) is not None:
             return report
-        self.waits.wake(ReasonsOutdated(self.reasons.pop(now)), now)
+        if outdated := self.reasons.pop(now):
+            self.waits.wake(ReasonsOutdated(outdated), now)
         spent = 0
         while True:
             work = Work(_HINTS)

@@ -6,7 +6,6 @@ Pods that wait together got the same answer before, so only nodes that changed s
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -53,30 +52,31 @@ class PodAttempt(Attempt):
         if status.pending:
             return Outcome(Remedy.GATE)
         context, cycle = self._context, self.cycle
-        wait = Wait(
-            ("rejected", status.alike or cycle.pod.uid),
-            nodes=NOWHERE,
-            cluster_wide=not status.waits_for and context.framework.is_cluster_wide(status.plugin),
-            objects=status.waits_for,
-            binding=None,
-            futile=None,
-            error=status.error,
-        )
         diagnosis = Diagnosis(context.state.size, status, error=status.error)
         if cycle.claims.leftover is not None:
-            return Outcome(Remedy.DISCARD, diagnosis, wait, claims=(cycle.claims.leftover,))
+            return Outcome(Remedy.DISCARD, diagnosis, self._rejected_wait(status), claims=(cycle.claims.leftover,))
         if status.plugin != QueueQuota.name:
-            return Outcome(Remedy.WAIT, diagnosis, wait)
+            return Outcome(Remedy.WAIT, diagnosis, self._rejected_wait(status))
         result = self._reclaim_quota()
+        wait = self._rejected_wait(status, result)
         if result.found is not None:
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
-        # If evictions would free the quota, the pod may wait for a change of any node.
-        nodes = None if result.lacks_place else NOWHERE
-        objects = wait.objects
-        if result.lacks_quota is not None and result.lacks_quota not in objects:
-            objects = (*objects, result.lacks_quota)
-        wait = replace(wait, nodes=nodes, objects=objects, binding=result.awaits_binding, at=result.retry_at)
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(lacks_quota=True))
+
+    def _rejected_wait(self, status: Status, result: EvictionResult | None = None) -> Wait:
+        """Returns what a pod waits for that is rejected on all nodes. `result` is the result of a search for evictions
+        that would free quota."""
+        nodes: frozenset[int] | None = NOWHERE
+        objects, binding, at = status.waits_for, None, inf
+        if result is not None and result.found is None:
+            # If evictions would free the quota, the pod may wait for a change of any node.
+            nodes = None if result.lacks_place else NOWHERE
+            if result.lacks_quota is not None and result.lacks_quota not in objects:
+                objects = (*objects, result.lacks_quota)
+            binding, at = result.awaits_binding, result.retry_at
+        is_wide = not status.waits_for and self._context.framework.is_cluster_wide(status.plugin)
+        key = ("rejected", status.alike or self.cycle.pod.uid)
+        return Wait(key, None, nodes, is_wide, objects, binding=binding, at=at, error=status.error)
 
     def _trial(self) -> nullcontext[None]:
         return _NO_TRIAL

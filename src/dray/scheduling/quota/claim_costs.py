@@ -56,12 +56,14 @@ class ClaimCosts:
 
     def excluded(self, queue: str, claim: Object) -> Reason | None:
         """Returns why pods of the queue may not use the claim: it covers no alternative of one of the requests."""
-        got = self._got(claim)
         for options in _options_of(claim):
-            possible = [option for name, option in options if got is None or name in got]
-            reasons = [self._excludes(queue, option) for option in possible]
-            if reasons and all(reasons):
-                return reasons[0]
+            reasons = {name: self._excludes(queue, option) for name, option in options}
+            if not any(reasons.values()):
+                continue
+            got = self._got(claim)
+            possible = [reason for name, reason in reasons.items() if got is None or name in got]
+            if possible and all(possible):
+                return possible[0]
         return None
 
     def _excludes(self, queue: str, option: Object) -> Reason | None:

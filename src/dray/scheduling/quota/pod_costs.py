@@ -6,7 +6,6 @@ share is counted once.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -45,7 +44,7 @@ class PodCosts:
         nothing, and shared claims count once. Each pod stands for `times` pods, which may not exist yet. `got` are
         allocations that claims would get."""
         self._refresh()
-        found: Counter[str] = Counter()
+        found: dict[str, int] = {}
         seen: set[ClaimKey] = set()
         for pod in pods:
             _add(found, self._policy.amounts(queue, pod, ()), times)
@@ -81,7 +80,7 @@ class PodCosts:
             for key in map(key_of, self.claims_of(pod))
             if not self._is_charged(queue, key)
         }
-        wanted: Counter[str] = Counter()
+        wanted: dict[str, int] = {}
         _add(wanted, self._policy.amounts(queue, pod, ()), times)
         for claim in claims:
             _add(wanted, self._costs.of(queue, pod, claim), own.get(key_of(claim), 0))
@@ -107,7 +106,6 @@ def is_its_own(entry: Object) -> bool:
     return bool(entry.get("resourceClaimTemplateName"))
 
 
-def _add(found: Counter[str], amounts: Mapping[str, int], times: int) -> None:
-    found.update(
-        amounts if times == 1 else {name: min(MOST * MOST, amount * times) for name, amount in amounts.items()}
-    )
+def _add(found: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
+    for name, amount in amounts.items():
+        found[name] = found.get(name, 0) + (amount if times == 1 else min(MOST * MOST, amount * times))

@@ -30,6 +30,10 @@ class Quota:
 NO_QUOTA: Final = Quota(0)
 
 
+_Limits = tuple[int, int, int | None]
+"""What does not depend on usage: the total of the node, the part that it does not lend, and its borrowing limit."""
+
+
 @dataclass(eq=False, slots=True)
 class QuotaNode:
     """A queue or a cohort of the tree."""
@@ -44,8 +48,8 @@ class QuotaNode:
     """The usage. That of a cohort is the usage of its children beyond what these keep for themselves."""
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
-    totals: dict[Asset, int] = field(default_factory=dict)
-    """Cached answers of `total`."""
+    limits: dict[Asset, _Limits] = field(default_factory=dict)
+    """Cached answers of `_limits`."""
     lendables: dict[str, int] = field(default_factory=dict)
     height: int = 0
     """The number of levels below the node; 0 for a queue."""
@@ -55,12 +59,14 @@ class QuotaNode:
 
     def total(self, asset: Asset) -> int:
         """Returns the quota of the node and its descendants, without what these keep for themselves."""
-        known = self.totals.get(asset)
-        if known is None:
-            known = self.totals[asset] = self.quota(asset).nominal + sum(
-                child.total(asset) - child.kept(asset) for child in self.children
-            )
-        return known
+        return (self.limits.get(asset) or self._limits(asset))[0]
+
+    def _limits(self, asset: Asset) -> _Limits:
+        quota = self.quota(asset)
+        total = quota.nominal + sum(child.total(asset) - child.kept(asset) for child in self.children)
+        kept = max(0, total - quota.lending) if quota.lending is not None else 0
+        found = self.limits[asset] = total, kept, quota.borrowing
+        return found
 
     def lendable(self, resource: str) -> int:
         """Returns the amount of a resource that the node could use if no quota were in use, of all flavors together."""
@@ -85,18 +91,20 @@ class QuotaNode:
 
     def kept(self, asset: Asset) -> int:
         """Returns the quota that is not lent to others."""
-        lending = self.quota(asset).lending
-        return max(0, self.total(asset) - lending) if lending is not None else 0
+        return (self.limits.get(asset) or self._limits(asset))[1]
 
     def is_borrowing(self, asset: Asset, more: int = 0) -> bool:
         """Whether the usage, with `more` added, exceeds the quota of the node and its descendants."""
-        return self.used.get(asset, 0) + more > self.total(asset)
+        return self.used.get(asset, 0) + more > (self.limits.get(asset) or self._limits(asset))[0]
 
     def entitled(self, wanted: Mapping[Asset, int]) -> QuotaNode | None:
         """Returns the lowest node from here up that would not borrow with these amounts more; None if all would."""
         node: QuotaNode | None = self
         while node is not None:
-            if not any(node.is_borrowing(asset, amount) for asset, amount in wanted.items()):
+            for asset, amount in wanted.items():
+                if node.is_borrowing(asset, amount):
+                    break
+            else:
                 return node
             # The quota that a node keeps for itself is not taken from its parent.
             wanted = {asset: max(0, amount - node._spare(asset)) for asset, amount in wanted.items()}
@@ -106,8 +114,12 @@ class QuotaNode:
     def borrows_from(self, asset: Asset, amount: int) -> QuotaNode:
         """Returns the lowest node from here up that would not borrow with the amount; the topmost if all would."""
         node = self
-        while node.is_borrowing(asset, amount) and node.parent is not None:
-            amount -= node._spare(asset)
+        while node.parent is not None:
+            total, kept, _ = node.limits.get(asset) or node._limits(asset)
+            used = node.used.get(asset, 0)
+            if used + amount <= total:
+                break
+            amount -= max(0, kept - used)
             node = node.parent
         return node
 
@@ -129,15 +141,14 @@ class QuotaNode:
             node = node.parent
 
     def available(self, asset: Asset, *, idle: bool = False) -> int:
-        total, used = self.total(asset), 0 if idle else self.used.get(asset, 0)
+        total, kept, limit = self.limits.get(asset) or self._limits(asset)
+        used = 0 if idle else self.used.get(asset, 0)
         if self.parent is None:
             return total - used
-        kept = self.kept(asset)
         borrowable = self.parent.available(asset, idle=idle)
-        limit = self.quota(asset).borrowing
         if limit is not None:
-            borrowable = min(borrowable, total - kept - max(0, used - kept) + limit)
-        return max(0, kept - used) + borrowable
+            borrowable = min(borrowable, total - max(used, kept) + limit)
+        return kept - used + borrowable if kept > used else borrowable
 
 
 class QuotaTree:
@@ -256,7 +267,7 @@ class QuotaTree:
         for cohort in list(self._cohorts.values()):
             self._add_cohort(cohort.above)
         for member in (*self._queues.values(), *self._cohorts.values()):
-            member.parent, member.children, member.totals, member.lendables, member.height = None, [], {}, {}, 0
+            member.parent, member.children, member.limits, member.lendables, member.height = None, [], {}, {}, 0
         for name, member in (*self._queues.items(), *self._cohorts.items()):
             # Cohorts in a cycle, and queues and cohorts right below them, have no parent.
             if member.above and not self._is_in_cycle(member.above):

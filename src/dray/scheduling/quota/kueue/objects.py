@@ -96,8 +96,7 @@ class KueueObjects:
         return root in self._fair
 
     def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
-        name = pod.labels.get(kueue.QUEUE_LABEL)
-        local = self._local_queues.get((pod.key[0], name)) if name else None
+        local = self._local_queues.get((pod.key[0], pod.labels.get(kueue.QUEUE_LABEL, "")))
         return self._cluster_queues.get(local.cluster_queue) if local is not None else None
 
     def _topologies_of(self, local: Key) -> tuple[str, ...]:
@@ -107,6 +106,8 @@ class KueueObjects:
         return self.flavors.topologies_of(queue) if queue is not None else ()
 
     def priority(self, pod: Pod) -> int:
+        if not self._priorities:
+            return pod.priority
         return self._priorities.get(pod.labels.get(kueue.PRIORITY_LABEL, ""), pod.priority)
 
     def inactive(self, queue: ClusterQueue) -> Reason | None:

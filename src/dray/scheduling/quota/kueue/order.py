@@ -9,8 +9,8 @@ need not borrow, then the pod that borrows from the lowest cohort, then by prior
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.kueue.shares import Share, path_of, share_of
@@ -19,8 +19,7 @@ from dray.scheduling.quota.quota_tree import QuotaNode, QuotaTree
 from dray.scheduling.quota.turns import Turns
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The next pod of a LocalQueue, with the quota of all pods that are admitted with it."""
 
     lane: str
@@ -64,8 +63,10 @@ class KueueOrder:
         return min(best.values(), key=lambda head: (self._level(head), head.turn)).lane
 
     def _level(self, head: Head) -> int:
-        levels = (self._tree.borrowing_level(head.queue, asset, amount) for asset, amount in head.assets.items())
-        return max(levels, default=0)
+        highest, node = 0, self._tree.node(head.queue)
+        for asset, amount in head.assets.items():
+            highest = max(highest, node.borrows_from(asset, amount).height)
+        return highest
 
     def _fairest(self, heads: Iterable[Head]) -> Head:
         """Returns the next pod by fair sharing. In each cohort, from the bottom up, the best pod of each child is

@@ -45,6 +45,8 @@ class KueueQueues(KueueObjects):
         self._share_sizes = context.capacity.share_sizes
         self._queues: dict[str, Queue] = {}
         """Cached answers of `queue`, dropped when objects change. Each attempt asks several times."""
+        self._inactive: dict[str, Reason | None] = {}
+        """Cached answers of `inactive`, likewise. Every attempt asks."""
         self.node_flavors = KueueNodeFlavors(self.flavors, self._cluster_queues)
         self.order = KueueWaiting(self, context)
         costs = ClaimCosts(self, context.claims, share_size=self._share_size, excludes=self._excludes)
@@ -76,6 +78,7 @@ class KueueQueues(KueueObjects):
 
     def _outdated(self) -> None:
         self._queues.clear()
+        self._inactive.clear()
         self._classes.clear()
         self.order.outdate()
 
@@ -104,7 +107,8 @@ class KueueQueues(KueueObjects):
     def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
         """Returns the queue that admitted a pod on a node, even if its LocalQueue changed; otherwise by its
         LocalQueue."""
-        return self._cluster_queues.get(pod.admitted_to(self.label)) or super().cluster_queue_of(pod)
+        admitted = self._cluster_queues.get(pod.admitted_to(self.label)) if pod.admitted else None
+        return admitted or super().cluster_queue_of(pod)
 
     def member(self, pod: Pod) -> Member | None:
         if kueue.QUEUE_LABEL not in pod.labels:
@@ -127,17 +131,20 @@ class KueueQueues(KueueObjects):
         known = self._cluster_queues.get(queue)
         if known is None:
             return found
+        covering = known.covering
         if pod is not None:
-            requests = {**pod.requirements.requests, PODS: 1}
-            found = {name: amount for name, amount in requests.items() if known.group_of(name) is not None}
+            found = {name: amount for name, amount in pod.requirements.requests.items() if name in covering}
+            if PODS in covering:
+                found[PODS] = 1
         for use in devices:
             names = self._resources.names(use.class_name)
-            name = next((name for name in names if known.group_of(name) is not None), None)
-            if name is not None:
-                found[name] = found.get(name, 0) + use.number
+            for name in names:
+                if name in covering:
+                    found[name] = found.get(name, 0) + use.number
+                    break
             for dimension, amount in use.capacity.items():
                 name = f"{dimension}.{IMPLICIT}{use.class_name}"
-                if known.group_of(name) is not None:
+                if name in covering:
                     found[name] = found.get(name, 0) + amount
         return found
 
@@ -159,14 +166,17 @@ class KueueQueues(KueueObjects):
             return Reason(Code.QUEUE_NOT_FOUND, (f"ClusterQueue {local.cluster_queue}", similar))
         if queue.stopped or local.stopped:
             return Reason(Code.QUEUE_STOPPED, (queue.name if queue.stopped else name,))
-        return self.inactive(queue) or self._unfit(queue, pod, namespace)
+        if queue.name not in self._inactive:
+            self._inactive[queue.name] = self.inactive(queue)
+        return self._inactive[queue.name] or self._unfit(queue, pod, namespace)
 
     def _unfit(self, queue: ClusterQueue, pod: Pod, namespace: Mapping[str, str]) -> Reason | None:
-        if queue.namespaces is None or not label_selectors.from_object(queue.namespaces)(namespace):
+        selector = queue.namespaces
+        # An empty selector selects all namespaces.
+        if selector is None or (selector and not label_selectors.from_object(selector)(namespace)):
             return Reason(Code.QUEUE_NAMESPACE, (queue.name, pod.key[0]))
-        uncovered = (name for name in sorted(pod.requirements.requests) if queue.group_of(name) is None)
-        if (resource := next(uncovered, None)) is not None:
-            return Reason(Code.QUEUE_UNCOVERED, (queue.name, resource))
+        if uncovered := pod.requirements.requests.keys() - queue.covering.keys():
+            return Reason(Code.QUEUE_UNCOVERED, (queue.name, min(uncovered)))
         if self._classes.limits(queue) and (reason := self.charges.costs.excluded(queue.name, pod)) is not None:
             return reason
         chosen = pod.labels.get(kueue.PRIORITY_LABEL)

@@ -94,21 +94,21 @@ class KueueWaiting:
         return True
 
     def _head(self, lane: str, pod: Pod) -> Head | None:
-        queues = self._queues
+        queues, uid = self._queues, pod.uid
         queue = queues.cluster_queue_of(pod)
         if queue is None:
             return None
-        ways = self._heads.get(pod.uid)
+        ways = self._heads.get(uid)
         if ways is None:
             group = self._groups.unit(pod) if pod.group is not None else None
             pods = tuple(self._groups.waiting(group)) if group is not None else ()
             ask = Ask(pods or (pod,), queue.name, queues.charges.costs.wanted(queue.name, pods or (pod,)), 0)
-            ways = self._heads[pod.uid] = tuple(queues.ways(ask))
+            ways = self._heads[uid] = tuple(queues.ways(ask))
         score = self.usage.score(local_of(pod), self._weight(local_of(pod))) if queue.by_usage else 0.0
         return Head(
             lane,
             queue.name,
-            (-queues.priority(pod), self._arrivals[pod.uid][0] if pod.uid in self._arrivals else 0),
+            (-queues.priority(pod), self._arrivals[uid][0] if uid in self._arrivals else 0),
             score,
             queues.flavors.first(queue, ways) if len(ways) != 1 else ways[0],
         )
