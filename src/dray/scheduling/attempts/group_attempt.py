@@ -8,7 +8,7 @@ the domain of the group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -152,16 +152,27 @@ class GroupAttempt(Attempt):
 
     def _run_prefilter(self) -> list[tuple[QueuedPod, Cycle, Status | None]]:
         """Runs the prefilter of all pods; a status tells why a pod fits on no node."""
-        context, answers = self._context, []
-        joining: dict[Key, set[str]] = {}
+        context = self._context
+        answers: list[tuple[QueuedPod, Cycle, Status | None]] = []
         for queued in self.queued:
             cycle = context.algorithm.begin(queued.pod, self.now, self._work)
-            status = context.framework.prefilter(cycle) or context.devices.full_claim(cycle, joining)
-            answers.append((queued, cycle, status))
+            answers.append((queued, cycle, context.framework.prefilter(cycle)))
+        passed = [cycle for _, cycle, status in answers if status is None]
+        return self._with_full_claims(answers) if context.devices.may_fill_claims(passed) else answers
+
+    def _with_full_claims(
+        self, answers: Iterable[tuple[QueuedPod, Cycle, Status | None]]
+    ) -> list[tuple[QueuedPod, Cycle, Status | None]]:
+        """Rejects the pods that would be one consumer too many of a claim, after the pods before them."""
+        devices, found = self._context.devices, []
+        joining: dict[Key, set[str]] = {}
+        for queued, cycle, status in answers:
+            status = status or devices.full_claim(cycle, joining)
+            found.append((queued, cycle, status))
             if status is None:
-                for claim, consumer in context.devices.new_consumers(cycle):
+                for claim, consumer in devices.new_consumers(cycle):
                     joining.setdefault(claim, set()).add(consumer)
-        return answers
+        return found
 
     def prefiltered_least(self) -> Prefiltered:
         """Runs the prefilter in the current state. Returns the pods that passed it and are placed next."""

@@ -7,7 +7,7 @@ and the search continues in the background (`searches`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dray.allocation import (
@@ -93,6 +93,10 @@ class DynamicResources(Plugin):
         `joining` are consumers for whom claims will be reserved at the same time.
         """
         return self.pod_claims.full(cycle, joining)
+
+    def may_fill_claims(self, cycles: Iterable[Cycle]) -> bool:
+        """Whether a claim might get too many consumers if it were reserved for all these pods; False is certain."""
+        return self.pod_claims.may_fill(cycles)
 
     def new_consumers(self, cycle: Cycle) -> list[tuple[Key, str]]:
         """The claims that have to be reserved for the pod, each with the uid of the consumer: the pod or its group."""

@@ -5,7 +5,8 @@ The reader also tells on which nodes the devices of allocated claims can be used
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -83,13 +84,26 @@ class PodClaimReader:
                 return Status.of(self._plugin, Code.CLAIM_FULL, *key, str(number), error=True)
         return None
 
+    @staticmethod
+    def may_fill(cycles: Iterable[Cycle]) -> bool:
+        """Whether a claim might get too many consumers if it were reserved for all these pods. This is a cheap check,
+        of which False is certain."""
+        consumers: Counter[Key] = Counter()
+        for cycle in cycles:
+            for claim in cycle.claims.claims:
+                key = key_of(claim)
+                number = consumers[key] = consumers[key] + 1
+                if number + len(reserved_for(claim)) > MAX_CONSUMERS:
+                    return True
+        return False
+
     def new_consumers(self, cycle: Cycle) -> list[tuple[Key, str]]:
         """The claims that have to be reserved for the pod, each with the uid of the consumer: the pod or its group."""
         groups, pod = self._state.groups, cycle.pod
         return [
             (key_of(claim), str(groups.consumer(pod, entry)["uid"]))
             for entry, claim in zip(cycle.claims.entries, cycle.claims.claims, strict=True)
-            if not is_reserved(claim, pod)
+            if not reserved_for(claim) or not is_reserved(claim, pod)
         ]
 
     def usable_nodes(self, claims: PodClaims) -> frozenset[int] | None:

@@ -96,8 +96,7 @@ class ReportedReasons:
 
     def pop(self, now: float) -> list[QueuedPod]:
         """Returns the pods to try again; an empty list if none is due yet."""
-        due = self.due()
-        if due is None or now < due:
+        if now < self._not_before or not (self._released or self._left):
             return []
         self._not_before = now + _PAUSE
         if not self._left:
