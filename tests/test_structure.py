@@ -45,7 +45,7 @@ SETS_ATTRIBUTES = {
         "children fair held kept evicting reserved revision waiting wanted": _OWN_NODES,
     },
     "quota/kueue/usage.py": {"at consumed penalty": "Records of LocalQueue usage."},
-    "quota/quota_tree.py": {"children height lendables parent totals used": _OWN_NODES},
+    "quota/quota_tree.py": {"children height lendables limits parent used": _OWN_NODES},
     "quota/usage_decay.py": {"end": "Buckets are records of the history."},
     "reservations/reserved_places.py": {
         "arrival awaits_binding failures group nodes not_before priority": "Records of reservations.",
