@@ -149,7 +149,10 @@ def read_values(attribute: Object) -> Values:
 def _is_sound(attribute: Object) -> bool:
     if "version" in attribute or "versions" in attribute:
         return all(map(is_semver, [attribute.get("version") or "0.0.0", *(attribute.get("versions") or ())]))
-    return any(attribute.get(member) is not None for member in _KNOWN)
+    for member, value in attribute.items():
+        if value is not None and member in _KNOWN:
+            return True
+    return False
 
 
 def is_scalar(attribute: Object | None) -> bool:

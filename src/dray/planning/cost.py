@@ -6,14 +6,17 @@ whichever share is larger. A machine whose type has no price makes the cost unkn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from dray.api.objects import Object, key_of, labels_of, mapping, mappings, spec_of, status_of
 from dray.api.pod_requests import amounts, requests
 from dray.drivers.devices.names import GPU, TPU
 from dray.planning.playing import PlacedPod
+from dray.planning.scene import Scene
 
 _TYPE: Final = "node.kubernetes.io/instance-type"
 _ACCELERATORS: Final = (GPU, TPU)
@@ -28,16 +31,24 @@ class Cost:
 
 
 class Prices:
-    def __init__(self, hourly: Mapping[str, float], nodes: Iterable[Object], slices: Iterable[Object]) -> None:
+    def __init__(self, hourly: Mapping[str, float], scene: Scene) -> None:
         """`hourly` are prices by machine type."""
         self._hourly = hourly
-        self._nodes = {key_of(each)[1]: each for each in nodes}
-        self._devices: dict[tuple[str, str], int] = {}
-        for each in slices:
+        self._scene = scene
+
+    @cached_property
+    def _nodes(self) -> dict[str, Object]:
+        return {key_of(each)[1]: each for each in self._scene.of("Node")}
+
+    @cached_property
+    def _devices(self) -> Counter[tuple[str, str]]:
+        """The number of whole devices of each driver and pool."""
+        found: Counter[tuple[str, str]] = Counter()
+        for each in self._scene.of("ResourceSlice"):
             spec = spec_of(each)
-            key = (str(spec.get("driver")), str(mapping(spec.get("pool")).get("name")))
             whole = [device for device in mappings(spec.get("devices")) if "consumesCounters" not in device]
-            self._devices[key] = self._devices.get(key, 0) + len(whole)
+            found[str(spec.get("driver")), str(mapping(spec.get("pool")).get("name"))] += len(whole)
+        return found
 
     def of_pods(self, pods: Sequence[PlacedPod]) -> Cost:
         total, unpriced = 0.0, []

@@ -63,7 +63,7 @@ def make_plan(
     for change in changes:
         scene = change.apply(scene)
     played = play(scene, options)
-    known = Prices(prices, scene.of("Node"), scene.of("ResourceSlice"))
+    known = Prices(prices, scene)
     cost = known.of_pods(played.pods)
     added = known.of_machines([each for change in changes for each in change.machines])
     if played.fits:

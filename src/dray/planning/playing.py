@@ -16,6 +16,7 @@ from dray.api.resource_claims import results_of
 from dray.planning.player import Endless, Eviction, Player
 from dray.planning.scene import Made, Scene, made_claims
 from dray.planning.waiting import group_of, positions
+from dray.process.memory import loading
 from dray.scheduling.core.pods import read
 from dray.scheduling.model.group import GroupKey
 from dray.scheduling.scheduler import Options
@@ -86,12 +87,16 @@ def play(scene: Scene, options: Options) -> Played:
 
 
 class Stage:
-    """A scheduler that has come to rest with the cluster of a scene, before anything wanted is added."""
+    """A scheduler that has come to rest with the cluster of a scene, before anything wanted is added.
+
+    Nothing is collected while it works: with 5,000 nodes, looking for garbage took a third of the time.
+    """
 
     def __init__(self, scene: Scene, options: Options) -> None:
         served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
         listed = {**served, **scene.cluster}
-        self.player = Player(listed=listed, start=scene.now, recreate=is_created_again, options=options)
+        with loading():
+            self.player = Player(listed=listed, start=scene.now, recreate=is_created_again, options=options)
         self.made = Made()
         self._problems: list[str] = []
         self.evict(scene.evicted)
@@ -116,7 +121,8 @@ class Stage:
 
     def finish(self, scene: Scene) -> Played:
         """Adds what is wanted, and says what came of it."""
-        self.add(scene)
+        with loading():
+            self.add(scene)
         waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
         return _Reading(self.player, self.made).played(waiting, self._problems)
 

@@ -6,8 +6,9 @@ would make from the templates of pods and groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.pods import claim_entries, group_name, has_entry
@@ -52,7 +53,9 @@ def made_claims(scene: Scene) -> Made:
     """Returns the wanted pods and native PodGroups as they are once all claims are made from templates."""
     made = Made()
     templates = {key_of(each): each for each in scene.of("ResourceClaimTemplate")}
-    claims = {key_of(each) for each in scene.of("ResourceClaim")}
+    named = any(entry.get("resourceClaimName") for pod in _owners(scene) for entry in claim_entries(pod))
+    # Lists of a large cluster are gone through only if somebody asks for them.
+    claims = {key_of(each) for each in scene.of("ResourceClaim")} if named else set()
     for group in scene.wanted.get("PodGroup", ()):
         made.groups.append(_owner(GROUP, group, claims, templates, made, {}))
     groups = {key_of(each): each for each in (*scene.cluster.get("PodGroup", ()), *made.groups)}
@@ -60,6 +63,11 @@ def made_claims(scene: Scene) -> Made:
         shared = groups.get((key_of(pod)[0], group_name(pod)), {})
         made.pods.append(_owner(POD, pod, claims, templates, made, shared))
     return made
+
+
+def _owners(scene: Scene) -> Iterator[Object]:
+    """The wanted pods and groups, which may name claims."""
+    return chain(scene.wanted.get("PodGroup", ()), scene.wanted.get("Pod", ()))
 
 
 def _owner(

@@ -37,10 +37,12 @@ class Start:
 
 def expected_starts(scene: Scene, options: Options, *, seconds: float, clock: Callable[[], float]) -> dict[Key, Start]:
     """Returns the starts of wanted pods that wait now. `clock` gives seconds, of which the search may use so many."""
+    if seconds <= 0:
+        return {}
     end = clock() + seconds
     pods = (*scene.cluster.get("Pod", ()), *scene.wanted.get("Pod", ()))
     ran = _earlier_runs(pods)
-    if seconds <= 0 or not any(_is_limited(each) or controller_uid(each) in ran for each in pods):
+    if not any(_is_limited(each) or controller_uid(each) in ran for each in pods):
         return {}
     late = _future(scene, options, {}, lambda: clock() < end)
     early = _future(scene, options, ran, lambda: clock() < end) if ran else late
@@ -56,8 +58,10 @@ def _earlier_runs(pods: Iterable[Object]) -> dict[str, float]:
     """Returns the shortest run of the pods of each owner that have succeeded, in seconds, by the uid of the owner."""
     found: dict[str, float] = {}
     for pod in pods:
+        if phase_of(pod) != "Succeeded":
+            continue
         owner, took = controller_uid(pod), _run_of(pod)
-        if owner and took is not None and phase_of(pod) == "Succeeded":
+        if owner and took is not None:
             found[owner] = min(found.get(owner, inf), took)
     return found
 

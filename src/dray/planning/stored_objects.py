@@ -97,7 +97,7 @@ class StoredObjects:
         for kind, api_version in _CHANGED.items():
             named = {"apiVersion": api_version, "kind": kind}
             for each in objects.get(kind, ()):
-                self._objects[_key(kind, *key_of(each))] = {**each, **named}
+                self._objects[kind, *key_of(each)] = {**each, **named}
         # What is written from now on is newer than everything that was listed.
         newest = max((version_of(each) for kind in _CHANGED for each in objects.get(kind, ())), default=0)
         self._versions = count(newest + 1)
