@@ -81,6 +81,10 @@ traces: $(READY)
 	$(BIN)/python tools/replay_tables.py power $(TRACES)
 	$(BIN)/python tools/replay_tables.py mig --seeds 3
 
+# Takes the pictures of docs/page.md anew, with Chromium.
+screenshots: $(READY)
+	DRAY_PICTURES=docs/page $(BIN)/python -m pytest -n 0 tests/web/test_screenshots.py
+
 # Writes docs/session.svg anew from a real session.
 recording: $(READY)
 	$(BIN)/python tools/record_terminal.py docs/session.svg

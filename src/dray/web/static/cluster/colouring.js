@@ -59,6 +59,12 @@ export class Colouring {
     return this.#category(this.names(this.store, device) || "unknown holder");
   }
 
+  // The colour of one holder of a shared device; none where colours say something about the device.
+  ofClaim(claim) {
+    if (this.mode === "holder") return this.categories.of(claim?.namespace || "unknown holder");
+    return this.mode === "queue" ? this.categories.of(claim?.queue || "no queue") : "";
+  }
+
   #category(name) {
     const colour = this.categories.of(name);
     return [colour, colour === OTHERS ? "others" : name];
@@ -68,6 +74,7 @@ export class Colouring {
   legend() {
     const found = new Map();
     for (let device = 0; device < this.store.size; device += 1) {
+      if (!this.store.isShown(device)) continue;
       const [colour, title] = this.of(device);
       const entry = found.get(title) || { colour, title, count: 0 };
       entry.count += 1;
@@ -81,11 +88,14 @@ export class Colouring {
 
 const busyText = (busy) => (busy < 5 ? "idle" : busy < 34 ? "5–33 % busy" : busy < 67 ? "34–66 % busy" : "67–100 % busy");
 
+const ACCELERATORS = ["gpu", "tpu"];
+
+// Names of accelerators first: they get the colours that are left for few.
 function byFrequency(store, names) {
   const counts = new Map();
   for (let device = 0; device < store.size; device += 1) {
-    const name = names(store, device);
-    if (name) counts.set(name, (counts.get(name) || 0) + 1);
+    const name = store.isShown(device) && names(store, device);
+    if (name) counts.set(name, (counts.get(name) || 0) + (ACCELERATORS.includes(store.shape(device).kind) ? 1e6 : 1));
   }
   return [...counts].sort((first, second) => second[1] - first[1]).map(([name]) => name);
 }

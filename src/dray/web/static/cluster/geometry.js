@@ -37,21 +37,8 @@ function nodeGeometry(shapes) {
     if (numa >= 0) frames.push({ title: `NUMA ${numa}`, x: 1, y: top + 1, h: y - top });
     y += 1;
   }
-  partitions(shapes, rects);
-  return { rects, frames, roots, links: linked(shapes, rects), w: width, h: y + PAD };
-}
-
-// Partitions are drawn inside their device, in a grid.
-function partitions(shapes, rects) {
-  const parts = Map.groupBy(shapes.map((shape, place) => ({ shape, place })).filter(({ shape }) => shape.parent >= 0), ({ shape }) => shape.parent);
-  for (const [parent, own] of parts) {
-    const home = rects[parent];
-    const across = Math.ceil(Math.sqrt(own.length));
-    const size = (BIG - 2) / across;
-    own.forEach(({ place }, at) => {
-      rects[place] = { x: home.x + 1 + (at % across) * size, y: home.y + 1 + Math.floor(at / across) * size, w: size * 0.84, h: size * 0.84, inside: true };
-    });
-  }
+  const parts = Map.groupBy(shapes.map((_, place) => place).filter((place) => shapes[place].parent >= 0), (place) => shapes[place].parent);
+  return { rects, parts, frames, roots, links: linked(shapes, rects), w: width, h: y + PAD };
 }
 
 function linked(shapes, rects) {
@@ -120,8 +107,31 @@ export class Geometry {
     const box = this.nodeBox(node);
     const { rects } = this.nodes[this.store.nodeLayout[node]];
     const inside = (rect) => rect && x >= box.x + rect.x && y >= box.y + rect.y && x < box.x + rect.x + rect.w && y < box.y + rect.y + rect.h;
-    const found = rects.findLastIndex((rect) => rect?.inside && inside(rect));
-    const place = found >= 0 ? found : rects.findIndex(inside);
-    return { node, device: place < 0 ? -1 : this.store.first[node] + place };
+    const place = rects.findIndex(inside);
+    const part = place < 0 ? undefined : this.heldParts(node, place).find(({ rect }) => inside(rect));
+    return { node, device: part ? part.device : place < 0 ? -1 : this.store.first[node] + place };
+  }
+
+  // The partitions of a device that are held, as slices of it: [{ device, rect }]. Others are possible, not there.
+  heldParts(node, place) {
+    const { rects, parts } = this.nodes[this.store.nodeLayout[node]];
+    const own = parts.get(place);
+    if (!own) return [];
+    const [first, home] = [this.store.first[node], rects[place]];
+    const whole = this.store.shape(first + place).memory || 1;
+    let bottom = home.y + home.h;
+    return own.filter((each) => this.store.holder[first + each] >= 0).map((each) => {
+      const high = Math.max(1, Math.min(home.h, (home.h * this.store.shape(first + each).memory) / whole));
+      bottom -= high;
+      return { device: first + each, rect: { x: home.x, y: Math.max(home.y, bottom), w: home.w, h: high - 0.3 } };
+    });
+  }
+
+  // Where a device is in its node; null for a partition that nobody holds.
+  rect(node, device) {
+    const { rects } = this.nodes[this.store.nodeLayout[node]];
+    const place = device - this.store.first[node];
+    const parent = this.store.shape(device).parent;
+    return parent < 0 ? rects[place] : this.heldParts(node, parent).find((part) => part.device === device)?.rect;
   }
 }

@@ -69,7 +69,7 @@ export class Painter {
   mark(context, view, ratio, { node, device }, strong) {
     if (node < 0) return;
     const box = this.geometry.nodeBox(node);
-    const rect = device < 0 ? { x: 0, y: 0, w: box.w, h: box.h } : this.geometry.nodes[this.store.nodeLayout[node]].rects[device - this.store.first[node]];
+    const rect = device < 0 ? { x: 0, y: 0, w: box.w, h: box.h } : this.geometry.rect(node, device);
     if (!rect) return;
     const by = view.scale * ratio;
     context.strokeStyle = strong ? this.colours.accent : this.colours.text;
@@ -150,9 +150,13 @@ export class Painter {
       if (colour !== last) context.fillStyle = last = colour;
       const share = this.store.shares.get(first + place);
       if (share) {
-        this.#shares(context, box, rect, share);
+        this.#shares(context, box, rect, share, colour);
         last = "";
       } else context.fillRect(box.x + rect.x, box.y + rect.y, rect.w, rect.h);
+      if (geometry.parts.has(place)) {
+        this.#parts(context, node, place, box, rect);
+        last = "";
+      }
       if (level === 2 && rect.w > 6) {
         this.#device(context, first + place, box.x + rect.x, box.y + rect.y, rect.w);
         last = "";
@@ -161,15 +165,26 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
+  // Partitions that are held, as slices of their device; what is left of it is as good as free.
+  #parts(context, node, place, box, rect) {
+    const held = this.geometry.heldParts(node, place);
+    if (!held.length) return;
+    context.fillStyle = this.colouring.free;
+    context.fillRect(box.x + rect.x, box.y + rect.y, rect.w, rect.h);
+    held.forEach((part) => {
+      [context.fillStyle] = this.colouring.of(part.device);
+      context.fillRect(box.x + part.rect.x, box.y + part.rect.y, part.rect.w, part.rect.h);
+    });
+  }
+
   // Each holder has a slice of the device, as high as its share of the memory.
-  #shares(context, box, rect, shares) {
+  #shares(context, box, rect, shares, colour) {
     context.fillStyle = this.colouring.free;
     context.fillRect(box.x + rect.x, box.y + rect.y, rect.w, rect.h);
     let bottom = box.y + rect.y + rect.h;
     shares.forEach(([claim, share]) => {
       const high = (rect.h * share) / 100;
-      const name = this.colouring.mode === "queue" ? this.store.claims.get(claim)?.queue || "no queue" : this.store.claims.get(claim)?.namespace || "";
-      context.fillStyle = this.colouring.categories.of(name);
+      context.fillStyle = this.colouring.ofClaim(this.store.claims.get(claim)) || colour;
       context.fillRect(box.x + rect.x, bottom - high, rect.w, Math.max(0, high - 0.3));
       bottom -= high;
     });

@@ -40,10 +40,13 @@ export function Panel({ store, node, device, onClose, onDevice }) {
       <p><a href=${link("cluster", [], { ...Object.fromEntries(new URLSearchParams(location.search)), device: "" })}>All devices of ${name}</a></p>
       <${Device} store=${store} device=${device} /><//>`;
   }
+  const devices = store.devices(node).filter((each) => store.isShown(each));
+  const possible = store.devices(node).length - devices.length;
   return html`<${Details} key=${name} title=${name} onClose=${onClose}>
-    ${facts([["Rack", store.racks[store.nodeRack[node]]], ["State", NODE_STATES[store.nodeState[node]]]])}
-    <ul class="device-list">${store.devices(node).map((each) => html`<li key=${each}>
+    ${facts([["Rack", store.racks[store.nodeRack[node]]], ["State", NODE_STATES[store.nodeState[node]]],
+      ["Partitions", possible ? `${possible} more are possible` : ""]])}
+    <ul class="device-list">${devices.map((each) => html`<li key=${each}>
       <button type="button" class="quiet" onClick=${() => onDevice(each)}>${store.shape(each).name}</button>
-      <span class="soft">${holderText(store, each) || store.state(each)}${store.busy[each] >= 0 ? ` · ${store.busy[each]} %` : ""}</span>
+      <span class="soft">${holderText(store, each) || store.state(each)}${store.busy[each] >= 0 ? ` · ${store.busy[each]} % busy` : ""}</span>
     </li>`)}</ul><//>`;
 }

@@ -26,6 +26,7 @@ export class ClusterStore {
     this.shares = new Map();
     for (let at = 0; at < snapshot.held.length; at += 3) this.#hold(snapshot.held[at], snapshot.held[at + 1], snapshot.held[at + 2]);
     for (let at = 0; at < snapshot.busy.length; at += 2) this.busy[snapshot.busy[at]] = snapshot.busy[at + 1];
+    this.number = this.names.reduce((sum, _, node) => sum + this.layouts[this.nodeLayout[node]].filter((shape) => this.shapes[shape].parent < 0).length, 0);
     this.byName = new Map(this.names.map((name, node) => [name, node]));
   }
 
@@ -57,6 +58,9 @@ export class ClusterStore {
     const node = this.nodeOf[device];
     return this.shapes[this.layouts[this.nodeLayout[node]][device - this.first[node]]];
   }
+
+  // A partition that nobody holds is a possibility, not a device beside others.
+  isShown(device) { return this.holder[device] >= 0 || this.shape(device).parent < 0; }
 
   state(device) { return STATE_NAMES[String.fromCharCode(this.states[device])]; }
 

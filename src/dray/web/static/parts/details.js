@@ -5,7 +5,7 @@ export function Details({ title, onClose, children }) {
   const panel = useRef(null);
   useEffect(() => {
     const before = document.activeElement;
-    panel.current.focus();
+    panel.current.focus({ preventScroll: true });
     return () => before?.isConnected && before.focus();
   }, []);
   return html`<aside class="details" aria-label=${title} tabindex="-1" ref=${panel}

@@ -53,7 +53,7 @@ const COLUMNS = [
 ];
 
 function rowOf(store, node) {
-  const devices = store.devices(node);
+  const devices = store.devices(node).filter((device) => store.isShown(device));
   const held = devices.filter((device) => store.holder[device] >= 0);
   const models = new Map();
   devices.forEach((device) => models.set(store.shape(device).model, (models.get(store.shape(device).model) || 0) + 1));
@@ -109,7 +109,7 @@ function Cluster({ route }) {
       <${FilterBox} placeholder="Node, rack, model, pod, queue" />
       <${Choice} label="Colour" param="colour" options=${MODES} />
       <${Choice} label="Show" param="show" options=${[["map", "Map"], ["list", "List"]]} /><//>
-    ${store && html`<p class="soft">${count(store.names.length, "node")}, ${count(store.size, "device")}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
+    ${store && html`<p class="soft">${count(store.names.length, "node")}, ${count(store.number, "device")}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
       <${Legend} entries=${legend.slice(0, 12)} />
       <div class=${node >= 0 ? "split open" : "split"}>
         <div class="map-frame">
