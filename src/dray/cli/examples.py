@@ -29,6 +29,7 @@ _PARTS: Final = {
     "plugins": "a scheduler plugin and its test: dray up --plugin {}/colours.py:Colours",
     "manifests": "correct manifests: dray lint {}",
     "mistakes": "manifests with mistakes: dray lint {}",
+    "page": "manifests that the page offers: dray up --fleet dgx-h100=2 {}/1-one-gpu.yaml",
     "legacy": "manifests for old API versions: dray convert {}",
 }
 
@@ -68,10 +69,15 @@ def examples(directory: Path, force: bool) -> None:
 
 def located() -> Path:
     """Where the examples stand in this installation."""
-    place = next((place for place in _PLACES if place.is_dir()), None)
+    place = find()
     if place is None:
         _leave("this installation has no examples")
     return place
+
+
+def find() -> Path | None:
+    """The directory of the examples; None where this installation has none."""
+    return next((place for place in _PLACES if place.is_dir()), None)
 
 
 def _belongs(path: Path) -> bool:

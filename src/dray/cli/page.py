@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from dray.cli.examples import find
 from dray.client.api import ApiClient
 from dray.server.http_protocol import recognise
 from dray.server.inprocess import InProcessTransport
@@ -29,7 +30,7 @@ _CREDENTIALS = (b"authorization", b"cookie")
 
 def services(cluster_name: str) -> Services:
     """The functions of the command line that views use."""
-    return Services(cluster_name=cluster_name)
+    return Services(cluster_name=cluster_name, examples=find())
 
 
 @asynccontextmanager

@@ -25,7 +25,8 @@ from dray.web.view import BadCall
 
 _COMMAND: Final = ("-c", "from dray.web.answerer import main; main()")
 _IDLE_SECONDS: Final = 300.0
-_FRESH_SECONDS: Final = 2.0
+_TOGETHER_SECONDS: Final = 0.05
+"""Questions that come so shortly one after the other are about the same cluster."""
 _MOST_ANSWER: Final = 16 * 2**20
 _logger = logging.getLogger(__name__)
 
@@ -51,17 +52,18 @@ class Desk:
 
     async def ask(self, viewer: Identity, question: str, arguments: dict[str, Any]) -> Any:
         """Raises BadCall with a text for the viewer, and ClientError."""
-        key = viewer.key
+        key, came = viewer.key, time.monotonic()
         if self._asked[key] >= self._limits.questions_of_viewer:
             raise BadCall("you have asked much at once; wait for the answers, then ask again")
         self._asked[key] += 1
         try:
             async with self._turns.setdefault(key, asyncio.Lock()), self._room:
-                return await self._answer(Asked(question, arguments, await self._cluster(viewer)))
+                return await self._answer(Asked(question, arguments, await self._cluster(viewer, came)))
         finally:
             self._asked[key] -= 1
             if not self._asked[key]:
                 del self._asked[key], self._turns[key]
+                self._clusters.pop(key, None)
 
     async def close(self) -> None:
         if self._ending is not None:
@@ -71,15 +73,15 @@ class Desk:
         for each in idle:
             await each.end()
 
-    async def _cluster(self, viewer: Identity) -> bytes:
-        """What the viewer may list, at most two seconds old: questions often come in pairs."""
+    async def _cluster(self, viewer: Identity, came: float) -> bytes:
+        """What the viewer may list since the question came; questions often come in pairs."""
         now = time.monotonic()
-        self._clusters = {key: kept for key, kept in self._clusters.items() if now - kept[0] < _FRESH_SECONDS}
-        if (kept := self._clusters.get(viewer.key)) is not None:
+        kept = self._clusters.get(viewer.key)
+        if kept is not None and kept[0] >= came - _TOGETHER_SECONDS:
             return kept[1]
         taken = await take(viewer.client, time.time(), "default")
         data = await asyncio.to_thread(lambda: encoded(stored(taken)))
-        self._clusters[viewer.key] = time.monotonic(), data
+        self._clusters[viewer.key] = now, data
         return data
 
     async def _answer(self, asked: Asked) -> Any:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from dray.allocation.text import Tree
 from dray.answers.cluster import Cluster
+from dray.answers.errors import InvalidInput
 from dray.answers.explain import explain
-from dray.answers.plan import cluster_base
+from dray.answers.lint import lint_reading
+from dray.answers.plan import Question as Asked
+from dray.answers.plan import cluster_base, plan_reading
 from dray.answers.waiting import plan_waiting
+from dray.api.gates import DEFAULT_GATES
 from dray.api.objects import Object
 from dray.snapshot.files import StoredSnapshot
+from dray.web.submitting import read
 
 Arguments = Mapping[str, Any]
 _MOST_BRANCHES: Final = 60
@@ -43,4 +49,23 @@ def _help(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
     return plan_waiting(base, keys, seconds=arguments["seconds"]).document
 
 
-QUESTIONS: Final[Mapping[str, Callable[[StoredSnapshot, Arguments], Any]]] = {"explain": _explain, "help": _help}
+def _check(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
+    """What is wrong with a manifest, and where its pods would go: `manifest` is its text."""
+    reading = read(arguments["manifest"])
+    report = lint_reading(reading, gates=DEFAULT_GATES, ignore=())
+    found: Object = {"findings": report.document, "summary": report.summary, "objects": len(reading.manifests)}
+    if reading.problems or not reading.manifests:
+        return found
+    base = replace(Cluster.from_stored(snapshot).ask(cluster_base), namespace=arguments["namespace"])
+    try:
+        planned = plan_reading(reading, base, Asked(seconds=arguments["seconds"]))
+    except InvalidInput as error:
+        return {**found, "problems": [each.removeprefix("error: ") for each in error.problems]}
+    return {**found, "plan": planned.document}
+
+
+QUESTIONS: Final[Mapping[str, Callable[[StoredSnapshot, Arguments], Any]]] = {
+    "explain": _explain,
+    "help": _help,
+    "check": _check,
+}

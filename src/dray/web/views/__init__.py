@@ -8,6 +8,7 @@ from dray.web.view import View
 from dray.web.views import (
     cluster,
     devices,
+    try_out,
     waiting,
 )
 
@@ -15,4 +16,5 @@ VIEWS: Final[tuple[View, ...]] = (
     cluster.VIEW,
     devices.VIEW,
     waiting.VIEW,
+    try_out.VIEW,
 )
