@@ -202,6 +202,31 @@ class KueueJobs(Jobs):
             self.core.put(in_queue(made, job["queue"]))
 
 
+class FairJobs(KueueJobs):
+    """Whole gangs of different size take turns, if the same gang may evict another one without end."""
+
+    def world(self):
+        core = super().world()
+        known = core.get("Cohort", "org")
+        core.put({**known, "spec": {**known["spec"], "fairSharing": {}}})
+        for name in "abc":
+            known = core.get("ClusterQueue", name)
+            within = self.chance.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority"))
+            spec = {**known["spec"], "preemption": {**known["spec"]["preemption"], "withinClusterQueue": within}}
+            core.put({**known, "spec": {**spec, "fairSharing": {"weight": str(self.chance.choice((1, 1, 2)))}}})
+        return core
+
+    def start(self, job):
+        """A job that is made again has the same name."""
+        self.number += "name" not in job
+        name = job.setdefault("name", f"j{self.number}")
+        self.jobs[name] = job
+        self.put(name, job)
+
+    def settle(self, most=60):
+        return super().settle(most)
+
+
 class KaiJobs(Jobs):
     def world(self):
         chance = self.chance
@@ -229,8 +254,8 @@ class KaiJobs(Jobs):
             self.core.put(objects.claim(f"{name}-{n}", objects.request(count=job["number"])), made)
 
 
-@pytest.mark.parametrize("seed", [*range(16), 131, 283])
-@pytest.mark.parametrize("jobs", [KueueJobs, KaiJobs])
+@pytest.mark.parametrize("seed", [*range(16), 96, 131, 180, 283])
+@pytest.mark.parametrize("jobs", [KueueJobs, FairJobs, KaiJobs])
 def test_whoever_is_removed_and_made_again_there_is_an_end_to_it(jobs, seed):
     made = jobs(seed)
     for _ in range(20):

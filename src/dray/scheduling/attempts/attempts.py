@@ -184,6 +184,9 @@ class Attempts:
             holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
             queues.reservations.reserve(replace(quota, pod=holder))
             queues.mark_evicted(preemption.victims if preemption is not None else ())
+        if preemption is None and any(queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued):
+            # Others reserved quota of pods that are ending. The pods get their own quota once these have ended.
+            return False
         for queued in attempt.queued:
             if queued.pod not in places:
                 self._context.nominations.give_up(queued.pod.uid)
