@@ -148,3 +148,17 @@ def test_changes_are_tried_in_copies_of_a_process_of_its_own(file: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (3, "")
     assert "  start 1 instead of 2 pods\n  add 1 p5.48xlarge\n" in result.stdout
+
+
+def test_misspelt_names_are_told_with_the_right_one(run: Dray, file: str, tmp_path: Path) -> None:
+    text = Path(file).read_text()
+    fleet = ("--fleet", "p5.48xlarge=2")
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(text.replace("deviceClassName: gpu.nvidia.com", "deviceClassName: gpu.nvidia.co"))
+    planned = run("plan", "-f", str(wrong), *fleet)
+    assert planned.exit_code == 3
+    assert "request class gpu.nvidia.com instead of gpu.nvidia.co" in planned.stdout
+    wrong.write_text("apiVersion: batch/v1\nkind: Jobb\nmetadata: {name: a}\n")
+    refused = run("plan", "-f", str(wrong), *fleet)
+    assert refused.exit_code == 2
+    assert "wrong.yaml:2:1: error: Jobb a: there is no kind Jobb in batch/v1; did you mean Job?" in refused.stderr

@@ -30,6 +30,8 @@ spec:
   volumes:
   - {{name: s, secret: {{secretName: {SECRET}}}}}
   - {{name: c, configMap: {{name: {SECRET}}}}}
+  - {{name: p, projected: {{sources: [{{serviceAccountToken: {{audience: {SECRET}, path: t}}}}]}}}}
+  hostAliases: [{{ip: 10.0.0.1, hostnames: [{SECRET}.example.com]}}]
   initContainers:
   - {{name: i, image: i, env: [{{name: A, value: {SECRET}}}], command: [{SECRET}]}}
   containers:
@@ -41,6 +43,7 @@ spec:
     env: [{{name: TOKEN, value: {SECRET}}}, {{name: B, valueFrom: {{secretKeyRef: {{name: {SECRET}, key: k}}}}}}]
     envFrom: [{{secretRef: {{name: {SECRET}}}}}]
     livenessProbe: {{exec: {{command: [{SECRET}]}}}}
+    lifecycle: {{preStop: {{exec: {{command: [{SECRET}]}}}}}}
     volumeMounts: [{{name: s, mountPath: /{SECRET}}}]
 ---
 apiVersion: v1
@@ -76,6 +79,28 @@ spec:
     devices:
       requests: [{{name: gpu, exactly: {{deviceClassName: gpu}}}}]
       config: [{{opaque: {{driver: gpu.example.com, parameters: {{password: {SECRET}}}}}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: configured, annotations: {{a: {SECRET}}}}}
+spec:
+  devices:
+    requests: [{{name: gpu, exactly: {{deviceClassName: gpu}}}}]
+    config: [{{opaque: {{driver: gpu.example.com, parameters: {{password: {SECRET}}}}}}}]
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{name: disks}}
+provisioner: disks.example.com
+parameters: {{password: {SECRET}}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: disk, annotations: {{a: {SECRET}}}}}
+spec:
+  capacity: {{storage: 1Gi}}
+  accessModes: [ReadWriteOnce]
+  csi: {{driver: disks.example.com, volumeHandle: h, volumeAttributes: {{password: {SECRET}}}}}
 ---
 """
 
@@ -113,6 +138,16 @@ def server(run: Dray, tmp_path: Path) -> Iterator[Server]:
 def test_the_file_has_none_of_the_secrets_and_what_the_scheduler_reads(server: Server) -> None:
     server.apply(POD)
     server.patch("Pod", "careless", {"status": {"message": SECRET, "containerStatuses": [_failed()]}}, "status")
+    given = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0"}
+    allocation = {
+        "devices": {
+            "results": [{**given, "request": "gpu"}],
+            "config": [{"source": "FromClaim", "opaque": {"driver": "gpu.example.com", "parameters": {"p": SECRET}}}],
+        }
+    }
+    status = {"allocation": allocation, "devices": [{**given, "data": {"password": SECRET}}]}
+    server.patch("ResourceClaim", "configured", {"status": status}, "status")
+    server.patch("Node", "a", {"metadata": {"annotations": {"other.example.com/token": SECRET}}})
     text = gzip.decompress(Path(server.snapshot()).read_bytes()).decode()
     assert SECRET not in text
     assert '"pod-group-name":"kept"' in text

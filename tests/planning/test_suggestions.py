@@ -116,3 +116,13 @@ def test_a_change_on_a_filled_scheduler_has_the_same_outcome_as_from_the_beginni
     again = play(change.apply(made), Options())
     tried = Tries(made, Options()).from_stage(Stage(made, Options()), change)
     assert (tried.fits, tried.evicted) == (again.fits, again.evicted)
+
+
+def test_a_gang_that_finds_no_rack_may_do_without_one():
+    group = objects.pod_group("g", minCount=2, schedulingConstraints={"topology": [{"key": "rack"}]})
+    members = {"schedulingGroup": {"podGroupName": "g"}}
+    made = scene(*node("a"), wanted=[template(), group, pod("p0", **members), pod("p1", **members)])
+    played = play(made, Options())
+    assert not played.fits
+    found = suggest(made, played, Options(), Budget(), lambda: 0.0)
+    assert "drop schedulingConstraints rack of group default/g" in [each.change.text for each in found.suggestions]

@@ -57,7 +57,7 @@ def _pods(pods: Sequence[PlacedPod], starts: Mapping[Key, Start]) -> Iterator[st
 
 def _start(start: Start) -> str:
     if start.earliest is None:
-        return "unknown: what it waits for has no time limit"
+        return "unknown: no running pod that could make room has a time limit"
     if start.latest is None:
         return f"not before {text_of(start.earliest)}; the latest is unknown"
     if start.latest == start.earliest:

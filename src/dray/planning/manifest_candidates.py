@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 from dray.api.objects import Key, Object, key_of, mapping, mappings, spec_of
@@ -40,12 +41,13 @@ def relaxed_claims(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Chang
 
 
 def other_classes(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
-    """Yields claims of waiting pods for another class of devices of the same driver."""
+    """Yields claims of waiting pods for another class of the same driver; for one that is not there, a similar one."""
     drivers = {key_of(each)[1]: _drivers(each) for each in scene.of("DeviceClass")}
     for source in _sources(scene, waiting):
         for at, body in _bodies(_devices(scene, source)):
-            used = body.get("deviceClassName")
-            for name in [each for each in drivers if each != used and drivers[each] & drivers.get(str(used), set())]:
+            used = str(body.get("deviceClassName"))
+            near = get_close_matches(used, drivers) if used not in drivers else ()
+            for name in [each for each in drivers if each != used and drivers[each] & drivers.get(used, set())] or near:
                 text = f"request class {name} instead of {used} in {_title(source)}"
                 yield _edited("ChangeClass", text, source, _at(at, _setting("deviceClassName", name)))
 

@@ -12,6 +12,7 @@ from itertools import chain
 
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.pods import claim_entries, group_name, has_entry
+from dray.api.suggestions import did_you_mean
 from dray.controllers.claims.owners import GROUP, POD, OwnerKind, new_claim
 
 Objects = Mapping[str, Sequence[Object]]
@@ -89,7 +90,9 @@ def _owner(
             continue
         template = templates.get((namespace, template_name))
         if template is None:
-            made.missing[key_of(owner)] = f"ResourceClaimTemplate {namespace}/{template_name} not found"
+            similar = did_you_mean(template_name, (name for place, name in templates if place == namespace))
+            hint = f"; {similar}" if similar else ""
+            made.missing[key_of(owner)] = f"ResourceClaimTemplate {namespace}/{template_name} not found{hint}"
             continue
         claim = new_claim(kind, owner, name, template, "")
         claim["metadata"]["uid"] = f"claim/{owner['metadata']['uid']}/{name}"

@@ -21,6 +21,7 @@ from dray.planning.cluster_candidates import (
     further_quota,
     other_queues,
 )
+from dray.planning.group_candidates import relaxed_groups
 from dray.planning.manifest_candidates import fewer_devices, fewer_pods, other_classes, relaxed_claims, relaxed_pods
 from dray.planning.playing import Evicted, Played
 from dray.planning.scene import Scene
@@ -84,6 +85,7 @@ def candidates(scene: Scene, played: Played) -> Iterator[Change]:
     return chain(
         relaxed_claims(scene, waiting),
         relaxed_pods(scene, waiting),
+        relaxed_groups(scene, waiting),
         fewer_devices(scene, waiting),
         fewer_pods(scene, played),
         other_classes(scene, waiting),

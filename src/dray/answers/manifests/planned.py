@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from dray.answers.linting.examination import identity
 from dray.answers.manifests.claim_specs import made_pod_spec
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.stored import Namespaces, Unusable, decoded, read_workload
+from dray.api.catalogue import KINDS, find, split_api_version
 from dray.api.objects import Object, key_of, mapping, spec_of, text
+from dray.api.suggestions import did_you_mean
 from dray.api.times import text_of
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.controllers.jobs.groups import planned_group
@@ -98,8 +101,23 @@ def _read(manifest: Manifest, planned: Planned, namespaces: Namespaces, now: flo
         planned.add(kind, _identified(decoded(manifest, namespaces), kind))
     elif kind in _OTHERS:
         planned.add(kind, _identified(manifest.document, kind))
+    elif wrong := _misspelt(manifest):
+        place = manifest.place.find("kind")
+        at = {"line": place.line, "column": place.column}
+        raise Unusable([ManifestError(f"{manifest.title}: {wrong}", source=manifest.source, **at)])
     else:
         planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
+
+
+def _misspelt(manifest: Manifest) -> str:
+    """Returns what is wrong with a kind that is almost one of Kubernetes; empty if it is a kind of somebody else."""
+    if find(manifest.api_version, manifest.kind) is not None:
+        return ""
+    if (unknown := next(identity(manifest), None)) is not None:
+        return f"{unknown.message} ({unknown.hint})" if unknown.hint else unknown.message
+    group, _ = split_api_version(manifest.api_version)
+    similar = did_you_mean(manifest.kind, (each.name for each in KINDS if each.group == group))
+    return f"there is no kind {manifest.kind} in {manifest.api_version}; {similar}" if similar else ""
 
 
 def _kind(manifest: Manifest) -> str:
