@@ -25,7 +25,8 @@ class ViewStage:
     def __init__(self, cluster: LocalCluster, limits: PageLimits | None = None) -> None:
         self.cluster = cluster
         self.revoked: set[str] = set()
-        self.page = Page(VIEWS, Model(cluster.client), self, services=Services(), loopback=True, limits=limits)
+        self.services = Services()
+        self.page = Page(VIEWS, Model(cluster.client), self, services=self.services, loopback=True, limits=limits)
 
     def identify(self, scope: Mapping[str, Any], token: str) -> Identity | None:
         if not token:

@@ -60,8 +60,10 @@ def test_a_claim_has_a_timeline(browser: Browser, cluster: PageCluster) -> None:
 def test_a_device_is_tainted_after_a_dry_run_and_a_confirmation(browser: Browser, cluster: PageCluster) -> None:
     browser.size(1280, 900)
     cluster.sign_in(browser, "/devices?q=p4d-24xlarge-1&open=gpu.nvidia.com%2Fp4d-24xlarge-1%2Fgpu-7")
-    browser.until_text("Taint…", ".details")
-    browser.run("[...document.querySelectorAll('.actions button')].find((each) => each.innerText === 'Taint…').click()")
+    browser.until_text("Taint device…", ".details")
+    browser.run(
+        "[...document.querySelectorAll('.actions button')].find((each) => each.innerText === 'Taint device…').click()"
+    )
     browser.until_text("Dry run: DeviceTaintRule would be created", "dialog")
     assert browser.accessibility_problems() == []
     shoot(browser, "action")

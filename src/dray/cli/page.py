@@ -13,6 +13,7 @@ from dray.server.inprocess import InProcessTransport
 from dray.server.security.peer import STATE_KEY
 from dray.server.status import ApiError
 from dray.web.access import Identity
+from dray.web.history.recorder import recording
 from dray.web.model import Model
 from dray.web.page import PREFIX, Page
 from dray.web.services import Services
@@ -38,10 +39,12 @@ async def paged(server: RunningServer, transport: Transport) -> AsyncIterator[Pa
     """Serves the page as a part of the server; `transport` is what the page reads the cluster through."""
     access = ServerAccess(server.application, server.context.security.guard)
     model = Model(ApiClient(transport))
-    page = Page(VIEWS, model, access, services=services("dray"), loopback=server.options.plain)
+    given = services("dray")
+    page = Page(VIEWS, model, access, services=given, loopback=server.options.plain)
     server.application.mount(PREFIX, page)
     try:
-        yield page
+        async with recording(model, given.history):
+            yield page
     finally:
         await page.close()
 

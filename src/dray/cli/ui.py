@@ -79,6 +79,7 @@ async def _serve(endpoint: Endpoint, context: str, port: int) -> int:
     from dray.client.api import ApiClient
     from dray.client.http import HttpTransport
     from dray.web.access import CodesOnly
+    from dray.web.history.recorder import recording
     from dray.web.model import Model
     from dray.web.page import Page
     from dray.web.views import VIEWS
@@ -88,9 +89,11 @@ async def _serve(endpoint: Endpoint, context: str, port: int) -> int:
     try:
         viewer = await _viewer(client)
         model = Model(client, reach=partial(_reach, client, endpoint.namespace))
-        page = Page(VIEWS, model, CodesOnly(), services=services(context or endpoint.server), loopback=True)
+        given = services(context or endpoint.server)
+        page = Page(VIEWS, model, CodesOnly(), services=given, loopback=True)
         try:
-            await _listen(page, viewer, port)
+            async with recording(model, given.history):
+                await _listen(page, viewer, port)
         finally:
             await page.close()
     finally:

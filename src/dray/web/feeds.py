@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from dray.web.model import Model
 _KEPT_FRAMES: Final = 32
 _LONGEST_QUIET: Final = 30.0
 _UNSEEN_SECONDS: Final = 60.0
+_REST: Final = 8
+"""How many times as long as a document took to make, the feed waits before the next."""
 _encode: Final = msgspec.json.Encoder().encode
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +45,11 @@ class Source(Protocol):
     @property
     def is_waiting(self) -> bool: ...
 
+    @property
+    def in_thread(self) -> bool:
+        """Whether `change` may run in a thread, while `take` is called."""
+        ...
+
     def take(self, kind: str, change: Change) -> None: ...
 
     def change(self) -> Any | None:
@@ -55,6 +63,7 @@ class DerivedSource:
     """Makes the whole document anew, and sends what is different as a merge patch."""
 
     is_waiting = False
+    in_thread = True
 
     def __init__(self, derive: Callable[[], Object]) -> None:
         self._derive = derive
@@ -141,8 +150,9 @@ class Feed:
             self._changed.clear()
             if self._source.is_waiting:
                 self._changed.set()
+            began = time.monotonic()
             try:
-                change = self._source.change()
+                change = await self._change()
             except Exception:
                 _logger.exception("a view of the page cannot be made")
                 change = None
@@ -151,7 +161,11 @@ class Feed:
                 self._frames.append((self._version, _frame("change", change)))
                 news, self._news = self._news, asyncio.Event()
                 news.set()
-            await asyncio.sleep(self._interval)
+            # What takes long is made less often.
+            await asyncio.sleep(max(self._interval, _REST * (time.monotonic() - began)))
+
+    async def _change(self) -> Any | None:
+        return await asyncio.to_thread(self._source.change) if self._source.in_thread else self._source.change()
 
     def _whole(self) -> bytes:
         if self._snapshot[0] != self._version:

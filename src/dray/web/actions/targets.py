@@ -125,11 +125,17 @@ async def delete_claim(request: Request) -> Result:
 
 
 ACTIONS: Final = (
-    Action("taint", "device", "Taint…", "create", "taintrules", taint_device, _taint_fields),
+    Action("taint", "device", "Taint device…", "create", "taintrules", taint_device, _taint_fields),
     Action("release", "device", "Release from taint…", "delete", "taintrules", release_device, _release_fields),
-    Action("cordon", "node", "Cordon…", "patch", "nodes", cordon, lambda c, n: None if _is_cordoned(c, n) else []),
+    Action("cordon", "node", "Cordon node…", "patch", "nodes", cordon, lambda c, n: None if _is_cordoned(c, n) else []),
     Action(
-        "uncordon", "node", "Uncordon…", "patch", "nodes", uncordon, lambda c, n: [] if _is_cordoned(c, n) else None
+        "uncordon",
+        "node",
+        "Uncordon node…",
+        "patch",
+        "nodes",
+        uncordon,
+        lambda c, n: [] if _is_cordoned(c, n) else None,
     ),
     Action("delete-pod", "pod", "Delete pod…", "delete", "pods", delete_pod, danger=True),
     Action("delete-claim", "claim", "Delete claim…", "delete", "claims", delete_claim, danger=True),

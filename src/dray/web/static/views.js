@@ -2,6 +2,7 @@
 export const VIEWS = [
   { name: "cluster", title: "Cluster", load: () => import("./views/cluster.js") },
   { name: "devices", title: "Devices", load: () => import("./views/devices.js") },
+  { name: "history", title: "History", load: () => import("./views/history.js") },
   { name: "waiting", title: "Waiting", load: () => import("./views/waiting.js") },
   { name: "try", title: "Try", load: () => import("./views/try.js") },
 ];

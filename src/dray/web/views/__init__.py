@@ -8,6 +8,7 @@ from dray.web.view import View
 from dray.web.views import (
     cluster,
     devices,
+    history,
     try_out,
     waiting,
 )
@@ -15,6 +16,7 @@ from dray.web.views import (
 VIEWS: Final[tuple[View, ...]] = (
     cluster.VIEW,
     devices.VIEW,
+    history.VIEW,
     waiting.VIEW,
     try_out.VIEW,
 )

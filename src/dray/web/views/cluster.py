@@ -56,6 +56,8 @@ class _Pending:
 
 
 class ClusterSource:
+    in_thread = False
+
     def __init__(self, question: Question, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._question = question
         self._clock = clock

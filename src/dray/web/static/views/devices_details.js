@@ -16,7 +16,7 @@ const Holder = ({ holder }) => html`<li><a href=${link("devices", ["claims"], { 
 function Attributes({ device, onSelect }) {
   const names = Object.keys(device.attributes).sort();
   if (!names.length) return null;
-  return html`<h3>Attributes</h3><dl class="facts">${names.map((name) => html`<div key=${name}><dt>${name}</dt>
+  return html`<h3>Attributes</h3><dl class="facts wide">${names.map((name) => html`<div key=${name}><dt title=${name}>${name.replace("resource.kubernetes.io/", "")}</dt>
     <dd>${device.attributes[name]} ${device.conditions[name] && html`<button type="button" class="quiet add"
       aria-label=${`Add ${name} to the selector`} onClick=${() => onSelect(device.conditions[name])}>+ selector</button>`}</dd></div>`)}</dl>`;
 }

@@ -1,0 +1,133 @@
+"""Takes samples of the model for as long as the process runs, also while nobody looks.
+
+A sample is made in a thread, every ten seconds, or less often where it takes long: at most a hundredth of the time is
+spent on it. Events are noted as they come, the last so many of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.api.objects import Object, key_of, mapping, text, uid_of
+from dray.client.cache import Change
+from dray.client.errors import ClientError
+from dray.process.tasks import end_tasks
+from dray.web.history.measures import KINDS, Idle, Measured, measure
+from dray.web.history.samples import Samples
+from dray.web.model import Model
+
+_STEP: Final = 10.0
+_SHARE: Final = 100
+_LONGEST_STEP: Final = 300.0
+_MOST_EVENTS: Final = 500
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An event on the time axis."""
+
+    uid: str
+    namespace: str
+    time: str
+    type: str
+    reason: str
+    about: str
+    message: str
+
+    def document(self) -> Object:
+        return {
+            "time": self.time,
+            "type": self.type,
+            "reason": self.reason,
+            "about": self.about,
+            "message": self.message[:300],
+        }
+
+
+@dataclass(slots=True)
+class History:
+    samples: Samples = field(default_factory=Samples)
+    marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
+    idle: tuple[Idle, ...] = ()
+    since: float = 0.0
+    """When recording began, in seconds since 1970; 0 if it did not."""
+
+    def take(self, measured: Measured, now: float) -> None:
+        self.since = self.since or now
+        self.samples.add(now, measured.sample)
+        self.idle = measured.idle
+
+    def note(self, event: Object) -> None:
+        """An event that happens again counts once, with its newest time."""
+        mark = mark_of(event)
+        if mark is None or (self.marks and self.marks[-1] == mark):
+            return
+        known = next((each for each in self.marks if each.uid == mark.uid), None)
+        if known is not None:
+            self.marks.remove(known)
+        self.marks.append(mark)
+
+
+def mark_of(event: Object) -> Mark | None:
+    times = ("lastTimestamp", "eventTime", "firstTimestamp")
+    when = next((text(event.get(name)) for name in times if event.get(name)), "")
+    about = mapping(event.get("involvedObject") or event.get("regarding"))
+    if not when:
+        return None
+    name = "/".join(filter(None, (text(about.get("namespace")), text(about.get("name")))))
+    message = text(event.get("message") or event.get("note"))
+    kind, reason = text(about.get("kind")), text(event.get("reason"))
+    return Mark(
+        uid_of(event), key_of(event)[0], when, text(event.get("type")), reason, f"{kind} {name}".strip(), message
+    )
+
+
+class Recorder:
+    def __init__(self, model: Model, history: History, *, clock: Callable[[], float] = time.time) -> None:
+        self._model = model
+        self._history = history
+        self._clock = clock
+
+    def take(self, kind: str, change: Change) -> None:
+        if kind == "events" and change.type != "DELETED":
+            self._history.note(change.object)
+
+    async def run(self) -> None:
+        self._model.listen(self.take)
+        try:
+            while True:
+                began = time.monotonic()
+                try:
+                    await self.sample()
+                except ClientError as error:
+                    _logger.debug("no sample for the history of the page: %s", error)
+                except Exception:
+                    _logger.exception("no sample for the history of the page")
+                spent = time.monotonic() - began
+                await asyncio.sleep(min(max(_STEP, _SHARE * spent), _LONGEST_STEP))
+        finally:
+            self._model.forget(self.take)
+
+    async def sample(self) -> None:
+        # Nobody may have looked for a while: then the model watches nothing.
+        await self._model.need((*KINDS, "events"))
+        objects = {kind: list(self._model.table(kind)) for kind in KINDS}
+        now = self._clock()
+        self._history.take(await asyncio.to_thread(measure, objects, now), now)
+
+
+@asynccontextmanager
+async def recording(model: Model, history: History) -> AsyncIterator[None]:
+    task = asyncio.create_task(Recorder(model, history).run(), name="page: history")
+    try:
+        yield
+    finally:
+        await end_tasks([task])

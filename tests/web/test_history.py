@@ -1,0 +1,135 @@
+"""The history of the page: what a sample has, how much is kept, and who sees it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dray.api.objects import Object
+from dray.testing import objects
+from dray.web.history.measures import measure
+from dray.web.history.recorder import _MOST_EVENTS, History, Recorder
+from dray.web.history.samples import MOST_NAMES, RINGS, Samples
+from dray.web.model import Model
+from tests.web.stages import view_stage
+from tests.web.test_devices_view import gpus, hold, world
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+
+
+def in_use(name: str, *devices: str, pool: str, use: Object | None = None) -> Object:
+    reports = [
+        {"driver": objects.DRIVER, "pool": pool, "device": each, "data": {"utilization": use or {}}} for each in devices
+    ]
+    status = {"allocation": objects.allocation(*devices, pool=pool), "devices": reports}
+    return objects.claim(name, namespace="default", uid=name, status=status)
+
+
+def measured(*claims: Object, pods: list[Object] | None = None, slices: list[Object] | None = None) -> dict[str, float]:
+    found = slices if slices is not None else [gpus("a", "H100", 4), gpus("b", "A100", 2)]
+    return measure({"slices": found, "claims": list(claims), "pods": pods or [], "taintrules": []}, NOW).sample
+
+
+def test_a_sample_has_allocation_of_all_devices_and_by_model() -> None:
+    sample = measured(in_use("c", "gpu-0", "gpu-1", "gpu-2", pool="a"))
+    assert (sample["devices"], sample["allocated"]) == (6, 50)
+    assert (sample["allocated:H100"], sample["allocated:A100"]) == (75, 0)
+
+
+def test_what_cannot_be_measured_is_missing_and_not_zero() -> None:
+    assert measured(slices=[]) == {"waiting": 0, "longest": 0}
+    assert "busy" not in measured(in_use("c", "gpu-0", pool="a"))
+
+
+def test_utilization_is_the_mean_of_devices_that_report_it() -> None:
+    first = in_use("c", "gpu-0", pool="a", use={"percent": 90, "observedAt": "2026-01-01T11:59:00Z"})
+    second = in_use("d", "gpu-0", pool="b", use={"percent": 10, "observedAt": "2026-01-01T11:59:00Z"})
+    assert measured(first, second, in_use("e", "gpu-1", pool="b"))["busy"] == 50
+
+
+def test_fragmentation_is_the_share_of_free_devices_on_nodes_partly_in_use() -> None:
+    assert measured()["fragmentation"] == 0
+    # Three of the five free devices are beside one in use.
+    assert measured(in_use("c", "gpu-0", pool="a"))["fragmentation"] == 60
+    assert measured(in_use("c", "gpu-0", "gpu-1", "gpu-2", "gpu-3", pool="a"))["fragmentation"] == 0
+
+
+def test_waiting_pods_are_those_without_a_node() -> None:
+    pods = [
+        objects.pod("old", namespace="default", creationTimestamp="2026-01-01T11:00:00Z"),
+        objects.pod("new", namespace="default", creationTimestamp="2026-01-01T11:59:00Z"),
+        objects.pod("runs", namespace="default", creationTimestamp="2026-01-01T10:00:00Z", nodeName="a"),
+        objects.pod("done", namespace="default", creationTimestamp="2026-01-01T10:00:00Z", status={"phase": "Failed"}),
+    ]
+    sample = measured(pods=pods)
+    assert (sample["waiting"], sample["longest"]) == (2, 3600)
+
+
+def test_idle_devices_are_listed_with_their_claim() -> None:
+    use = {"percent": 0, "observedAt": "2026-01-01T11:59:00Z", "idleSince": "2026-01-01T11:00:00Z"}
+    found = measure(
+        {
+            "slices": [gpus("a", "H100", 4)],
+            "claims": [in_use("c", "gpu-0", pool="a", use=use)],
+            "pods": [],
+            "taintrules": [],
+        },
+        NOW,
+    )
+    assert [(each.device, each.claim, each.since) for each in found.idle] == [
+        ("gpu.example.com/a/gpu-0", "default/c", "2026-01-01T11:00:00Z")
+    ]
+
+
+def test_rings_keep_means_and_never_grow() -> None:
+    samples = Samples()
+    for number in range(40_000):
+        samples.add(NOW + 10 * number, {"waiting": float(number % 2)})
+    for hours, (step, length) in RINGS.items():
+        points = samples.points(hours)
+        assert len(points) == length
+        times = list(points)
+        assert times[1] - times[0] == step
+    assert set(map(tuple, (point.items() for point in samples.points(24).values()))) == {(("waiting", 0.5),)}
+
+
+def test_a_sample_with_many_names_is_cut() -> None:
+    samples = Samples()
+    samples.add(NOW, {f"allocated:{number}": 1.0 for number in range(1000)})
+    [point] = samples.points(1).values()
+    assert len(point) == MOST_NAMES
+
+
+def test_events_are_bounded_and_repeated_ones_count_once() -> None:
+    history = History()
+    for number in range(3 * _MOST_EVENTS):
+        about = {"kind": "Pod", "namespace": "default", "name": f"p{number}"}
+        event = {"metadata": {"namespace": "default", "name": "e", "uid": str(number // 2)}, "involvedObject": about}
+        history.note({**event, "reason": "Failed", "lastTimestamp": "2026-01-01T10:00:00Z"})
+    assert len(history.marks) == _MOST_EVENTS
+    assert len({mark.uid for mark in history.marks}) == _MOST_EVENTS
+    history.note({"metadata": {"uid": "x", "namespace": "default"}, "reason": "without a time"})
+    assert history.marks[-1].about == f"Pod default/p{3 * _MOST_EVENTS - 1}"
+
+
+async def test_numbers_of_the_whole_cluster_are_for_those_who_may_list_it() -> None:
+    async with view_stage(*world()) as stage:
+        await hold(stage, "train", "gpu-0", pool="a")
+        history = stage.services.history
+        model = Model(stage.cluster.client)
+        recorder = Recorder(model, history)
+        await recorder.sample()
+        await model.close()
+        about = {"kind": "Pod", "namespace": "secret", "name": "hidden"}
+        event = {"metadata": {"namespace": "secret", "name": "e", "uid": "e"}, "involvedObject": about}
+        history.note({**event, "reason": "Failed", "lastTimestamp": "2026-01-01T10:00:00Z"})
+        admin = await stage.document(await stage.signed_in(), "history")
+        [point] = admin["points"].values()
+        assert (point["devices"], point["waiting"], admin["hidden"]) == (7, 0, {})
+        assert "e" in admin["events"]
+        ann = await stage.document(await stage.signed_in("ann"), "history?hours=6")
+        assert (ann["points"], ann["events"], ann["hours"]) == ({}, {}, 6)
+        await stage.grant("bob", ["list"], "pods")
+        await stage.grant("bob", ["list"], "resourceslices.resource.k8s.io")
+        bob = await stage.document(await stage.signed_in("bob"), "history?hours=x")
+        [point] = bob["points"].values()
+        assert (sorted(point), bob["hours"]) == (["devices", "longest", "waiting"], 1)
