@@ -2,9 +2,9 @@
 
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis
-from dray.scheduling.quota.quota_log import QuotaFreed
+from dray.scheduling.quota.quota_log import QuotaChanges
 from dray.scheduling.waiting.queued_pods import SubQueue, Wait
-from dray.scheduling.waiting.wait_index import ObjectChanged, PodBound, PodsReady, ReasonsOutdated
+from dray.scheduling.waiting.wait_index import ObjectChanged, PodBound, PodsReady, QuotaChanged, ReasonsOutdated
 from dray.testing import objects
 from tests.scheduling.core import Core, pod
 
@@ -57,7 +57,7 @@ def test_freed_quota_wakes_pods_that_wait_for_it_on_some_nodes():
     file(core, pods["a"], quota=(one,))
     file(core, pods["b"], quota=(other,))
     core.now += 1
-    waits.wake(QuotaFreed((("other", lambda *_: True),), (), any_queue=False), core.now)
+    waits.wake(QuotaChanged(QuotaChanges({("other", lambda *_: True): None})), core.now)
     assert active(pods) == ["b"]
 
 

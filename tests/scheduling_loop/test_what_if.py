@@ -60,11 +60,16 @@ def fingerprint(walk):
         "reserved": (scheduler.nominations.places(), scheduler.nominations.reserved_places()),
         "reserved quota": state.queues.reservations.uids(),
         "waits": picture(scheduler.waits.objects),
-        "quota waits": [picture(waits._places) for waits in (scheduler.waits.quota, scheduler.waits.reclaims)],
+        "quota waits": [picture(scheduler.waits.quota._called), picture(scheduler.waits.reclaims._places)],
         "queue": {
             each.pod.uid: (each.subqueue, each.entry and str(each.entry.wait.key)) for each in scheduler.queue.all()
         },
-        "woken": (picture(vars(state.queues.log)), state.helped.end, state.pods_revision),
+        "woken": (
+            picture(state.queues.log._changes),
+            list(scheduler.waits.quota._ready),
+            state.helped.end,
+            state.pods_revision,
+        ),
     }
 
 

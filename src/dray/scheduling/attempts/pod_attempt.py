@@ -75,7 +75,7 @@ class PodAttempt(Attempt):
                 objects = (*objects, result.lacks_quota)
             binding, at = result.awaits_binding, result.retry_at
         is_wide = not status.waits_for and self._context.framework.is_cluster_wide(status.plugin)
-        key = ("rejected", status.alike or self.cycle.pod.uid)
+        key = status.alike or ("rejected", self.cycle.pod.uid)
         return Wait(key, None, nodes, is_wide, objects, binding=binding, at=at, error=status.error)
 
     def _trial(self) -> nullcontext[None]:

@@ -176,12 +176,7 @@ class GroupTrial:
                 self._assume(member, Placement(node, member.cycle, member.cycle.devices))
             else:
                 return None
-        for member in members:
-            self.remove(member)
-        for member, placement in before:
-            assert placement is not None
-            self._renew(member)
-            self._assume(member, placement)
+        self._put_back(members, before)
         return status
 
     def _together(self, members: Sequence[Member], node: Node, kept: Mapping[Key, Object]) -> list[Found] | Status:
@@ -235,13 +230,17 @@ class GroupTrial:
                 break
         else:
             return True
-        for member, _ in before:
+        self._put_back(members, before)
+        return False
+
+    def _put_back(self, members: Iterable[Member], before: Iterable[tuple[Member, Placement | None]]) -> None:
+        """Places members again as they were placed before."""
+        for member in members:
             self.remove(member)
         for member, placement in before:
             assert placement is not None
             self._renew(member)
             self._assume(member, placement)
-        return False
 
     def placed(self) -> int:
         return sum(map(len, self._on.values()))

@@ -104,7 +104,7 @@ def register(queues: Queues, waits: QuotaWaits, cycle: Cycle, status: Status | N
         if status.lets_pass:
             queues.let_pass(cycle.pod)
         elif isinstance(status.alike, Alike):
-            waits.lack(uid, status.alike)
+            waits.lack(uid)
     elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
         policy, ask = asked.policy, asked.ask
         for root in policy.queue(ask.queue).limits.values():

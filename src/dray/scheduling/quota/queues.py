@@ -87,7 +87,7 @@ class Queues:
         return self.kinds[kind] in self._served
 
     def put(self, kind: str, document: Object) -> None:
-        self.log.change_queues()
+        self.log.change_queues(kind)
         self.serve(kind)
         self.kinds[kind].stores[kind][0](document)
         self.revision += 1
@@ -96,7 +96,7 @@ class Queues:
         policy = self.kinds[kind]
         # A later queue of the same name has no reservations.
         self.reservations.remove_all(policy)
-        self.log.change_queues()
+        self.log.change_queues(kind)
         policy.stores[kind][1](document)
         self.revision += 1
 

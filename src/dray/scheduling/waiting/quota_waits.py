@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.queue_policy import Ask, QueuePolicy
 from dray.scheduling.quota.quota_log import Hopeful
+from dray.scheduling.waiting.wait_entries import WaitEntries
 
 # The number of kinds of pods that are checked at a time; each takes some microseconds.
 _MOST: Final = 64
@@ -23,7 +23,8 @@ ANY_QUEUE: Final = ObjectRef(QUOTA, "", "")
 
 
 class Alike(NamedTuple):
-    """The key of pods that ask for the same amounts of one queue, with the same priority."""
+    """The key of the wait of pods that lack quota. They ask for the same amounts of one queue, with the same
+    priority."""
 
     root: str
     """The root of the queues that share quota with the queue."""
@@ -39,46 +40,34 @@ def alike(root: str, line: str, ask: Ask) -> Alike:
 
 
 class QuotaWaits:
-    """Pods that wait for quota of their queue. When quota is freed the first pod of each key is woken, and the next one
-    when the first got its quota."""
+    """Wakes pods that lack quota of their queue. They are in entries whose key is `Alike`. When quota is freed the
+    first pod of each entry is woken, and the next one when the first got its quota or does not ask for it any more."""
 
-    def __init__(self, arrival: Callable[[str], int], is_waiting: Callable[[str], bool]) -> None:
-        """`arrival` returns the place of a waiting pod in the order of arrival. `is_waiting` tells whether a pod has to
-        wait on, whatever quota was freed. Both are called with uids."""
-        self._arrival = arrival
+    def __init__(self, entries: WaitEntries, is_waiting: Callable[[str], bool]) -> None:
+        """`is_waiting` tells whether the pod with a uid has to wait on, whatever quota was freed."""
+        self._entries = entries
         self._is_waiting = is_waiting
         self._ready: list[str] = []
-        self._waiting: dict[Alike, list[tuple[int, str]]] = {}
-        self._places: dict[str, Alike] = {}
-        """The key under which a pod waits, by uid. Entries of `_waiting` with another key are outdated, and skipped."""
         self._called: dict[str, Alike] = {}
         """Pods that were woken and have not asked for quota since, by uid, with their keys."""
 
-    def __bool__(self) -> bool:
-        """Whether pods were woken since the last call of `pop`."""
-        return bool(self._ready)
-
-    def lack(self, uid: str, key: Alike) -> None:
+    def lack(self, uid: str) -> None:
+        """Notes that the pod asked for quota in vain."""
         self._called.pop(uid, None)
-        self._places[uid] = key
-        heappush(self._waiting.setdefault(key, []), (self._arrival(uid), uid))
 
     def granted(self, uid: str, key: Alike) -> None:
         """Notes that the queue has quota for the pod, and wakes the next pod with the same key."""
         self._called.pop(uid, None)
-        self._places.pop(uid, None)
-        if key in self._waiting:
-            self._wake_first(key)
+        self._wake_first(key)
 
     def passed(self, uid: str) -> None:
         """Notes that the pod does not ask for quota, and wakes the next pod if this pod was woken for quota."""
-        key = self._called.pop(uid, None)
-        if key is not None and key in self._waiting:
+        if (key := self._called.pop(uid, None)) is not None:
             self._wake_first(key)
 
     def free(self, root: str, is_hopeful: Hopeful) -> None:
         """Wakes pods after quota below a root was freed."""
-        for key in [key for key in self._waiting if key.root == root]:
+        for key in [key for entry in self._entries if isinstance(key := entry.wait.key, Alike) and key.root == root]:
             if is_hopeful(key.queue, key.priority, key.wanted):
                 self._wake_first(key)
 
@@ -87,25 +76,12 @@ class QuotaWaits:
         ready, self._ready = self._ready, []
         return ready
 
-    def forget(self, uid: str) -> None:
-        self._places.pop(uid, None)
-        self.passed(uid)
-
     def _wake_first(self, key: Alike) -> None:
-        waiting = self._waiting[key]
-        while waiting:
-            uid = waiting[0][1]
-            if self._places.get(uid) == key:
-                if self._is_waiting(uid):
-                    return
-                del self._places[uid]
-                self._called[uid] = key
-                self._ready.append(uid)
-                heappop(waiting)
-                break
-            heappop(waiting)
-        if not waiting:
-            del self._waiting[key]
+        entry = self._entries.get(key)
+        first = entry.first() if entry is not None else None
+        if first is not None and not self._is_waiting(first.pod.uid):
+            self._called[first.pod.uid] = key
+            self._ready.append(first.pod.uid)
 
 
 class _Kind(NamedTuple):

@@ -49,6 +49,9 @@ class WaitEntries:
     def __contains__(self, entry: WaitEntry) -> bool:
         return self._entries.get(entry.wait.key) is entry
 
+    def get(self, key: Hashable) -> WaitEntry | None:
+        return self._entries.get(key)
+
     def known(self, key: Hashable, trying: QueuedPod | None = None) -> WaitEntry | None:
         """Returns the entry if pods of it wait and none is being tried, or if only the pod `trying` is being tried in
         the turn of its queue; otherwise None."""

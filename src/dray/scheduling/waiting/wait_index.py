@@ -4,9 +4,9 @@
 |---|---|---|
 | objects, its group too | `objects` | ObjectChanged |
 | room on nodes, devices, a binding | `entries` of the queue, judged by hints | NodesChanged, PodBound, SearchEnded |
-| quota for some nodes, a share of it | `entries` of the queue | QuotaFreed, SharesChanged |
-| quota | `quota` | QuotaFreed |
-| quota that it may reclaim once others take it | `reclaims` | QuotaTaken |
+| quota for some nodes, a share of it | `entries` of the queue | QuotaChanged, SharesChanged |
+| quota | `entries` of the queue, by what they lack (`quota`) | QuotaChanged |
+| quota that it may reclaim once others take it | `reclaims` | QuotaChanged |
 | its turn, or quota that is reserved for it | queue systems choose the next pod | PodsReady |
 | a time | timers of the queue | - |
 
@@ -24,10 +24,10 @@ from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.core.state import State
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.queue_policy import QueuePolicy
-from dray.scheduling.quota.quota_log import QuotaFreed, QuotaTaken
+from dray.scheduling.quota.quota_log import QuotaChanges
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
-from dray.scheduling.waiting.quota_waits import ANY_QUEUE, QUOTA, QuotaWaits, ReclaimWaits
+from dray.scheduling.waiting.quota_waits import QUOTA, QuotaWaits, ReclaimWaits
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,13 @@ class ReasonsOutdated:
     """Reported reasons of pods are outdated: they name claims that hold no devices any more."""
 
     pods: Sequence[QueuedPod]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChanged:
+    """Quota was freed or taken, or queues changed."""
+
+    changes: QuotaChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +86,7 @@ class NodesChanged:
 
 
 Event = (
-    ObjectChanged
-    | PodsReady
-    | ReasonsOutdated
-    | QuotaFreed
-    | QuotaTaken
-    | SharesChanged
-    | SearchEnded
-    | PodBound
-    | NodesChanged
+    ObjectChanged | PodsReady | ReasonsOutdated | QuotaChanged | SharesChanged | SearchEnded | PodBound | NodesChanged
 )
 
 
@@ -149,7 +148,7 @@ class WaitIndex:
         self._hints = hints
         self._retry = retry
         self.objects = ObjectWaits()
-        self.quota = QuotaWaits(self._arrival, state.queues.reservations.awaits_others)
+        self.quota = QuotaWaits(queue.entries, state.queues.reservations.awaits_others)
         self.reclaims = ReclaimWaits()
         self._seen_queues = 0
         """The revision of the queues when the turns of pods were last set."""
@@ -165,10 +164,8 @@ class WaitIndex:
                 self._hints.move(now, work)
             case PodBound():
                 self._hints.note_bound()
-            case QuotaFreed():
-                self._quota_freed(event, now)
-            case QuotaTaken():
-                self._quota_taken(event)
+            case QuotaChanged(changes):
+                self._quota_changed(changes, now)
             case SharesChanged(policy):
                 self._shares_changed(policy, now)
             case ReasonsOutdated(pods):
@@ -181,12 +178,12 @@ class WaitIndex:
         queues = self._state.queues
         if self._seen_queues != queues.revision or self._queue.has_moved:
             self._take_turns()
-        if (taken := queues.log.pop_taken()) is not None:
-            self.wake(taken, now)
+        while (changes := queues.log.pop()) is not None:
+            self.wake(QuotaChanged(changes), now)
+        while ready := self.quota.pop():
+            self._retry_all(ready, now)
         if not self.is_settled:
             self._retry_all(self.reclaims.pop(), now)
-        while queues.log.has_freed or self.quota:
-            self.wake(queues.log.pop_freed(), now)
         for policy in queues.newly_entitled():
             self.wake(SharesChanged(policy), now)
         queues.sample(now)
@@ -199,12 +196,8 @@ class WaitIndex:
 
     def forget_quota(self, uid: str) -> None:
         """Removes a pod that does not wait for quota any more."""
-        self.quota.forget(uid)
+        self.quota.passed(uid)
         self.reclaims.remove(uid)
-
-    def _arrival(self, uid: str) -> int:
-        queued = self._queue.get(uid)
-        return queued.arrival if queued is not None else 0
 
     def attempted(self, queued: QueuedPod) -> None:
         """Notes that the pod was tried, so that changes which it caused do not wake it."""
@@ -220,23 +213,21 @@ class WaitIndex:
             if (queued := self._queue.get(uid)) is not None:
                 self._retry(queued, now)
 
-    def _quota_freed(self, freed: QuotaFreed, now: float) -> None:
-        for root, is_hopeful in freed.roots:
+    def _quota_changed(self, changes: QuotaChanges, now: float) -> None:
+        if changes.kinds:
+            # All waiting pods are tried again.
+            self.reclaims.clear()
+        policies = {policy.label: policy for policy in self._state.queues.policies} if self.reclaims else {}
+        for (label, queue), priority in changes.takers.items() if self.reclaims else ():
+            self.reclaims.take((label, policies[label].queue(queue).root), queue, priority)
+        for root, is_hopeful in changes.roots:
             self.quota.free(root, is_hopeful)
-        self._retry_all((*freed.uids, *self.quota.pop()), now)
-        quotas = {ObjectRef(QUOTA, "", root) for root, _ in freed.roots} | ({ANY_QUEUE} if freed.any_queue else set())
-        self._retry_all([uid for quota in quotas for uid in self.objects.pods(quota)], now)
+        quotas = {ObjectRef(QUOTA, "", root) for root, _ in changes.roots}
+        woken = [uid for quota in quotas for uid in self.objects.pods(quota)]
+        self._retry_all((*changes.uids, *self.quota.pop(), *woken), now)
         for entry in self._entries if quotas else ():
             if entry.wait.quota and not quotas.isdisjoint(entry.wait.quota):
                 self._entries.move_to_active(entry, now)
-
-    def _quota_taken(self, taken: QuotaTaken) -> None:
-        if taken.queues_changed:
-            # All waiting pods are tried again.
-            self.reclaims.clear()
-        policies = {policy.label: policy for policy in self._state.queues.policies}
-        for (label, queue), priority in taken.takers.items() if self.reclaims else ():
-            self.reclaims.take((label, policies[label].queue(queue).root), queue, priority)
 
     def _shares_changed(self, policy: QueuePolicy, now: float) -> None:
         order = policy.order
