@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -114,34 +115,35 @@ async def test_a_code_is_good_once_and_wrong_codes_are_limited() -> None:
         assert tried[-1] == 429
 
 
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        {},
-        {"sec-fetch-site": "same-origin"},
-        {**OWN, "sec-fetch-site": "cross-site"},
-        {**OWN, "sec-fetch-site": "same-site"},
-        {**OWN, "origin": "http://evil.example"},
-        {**OWN, "origin": "null"},
-        {**OWN, "origin": f"https://{HOST}"},
-        {**OWN, "host": "evil.example"},
-        {**OWN, "host": "127.0.0.1.evil.example:8100"},
-        {**OWN, "host": ""},
-    ],
-)
-async def test_requests_of_other_origins_are_refused(foreign: dict[str, str]) -> None:
+PROTECTED = [
+    ("GET", "/ui/stream/pods"),
+    ("POST", "/ui/call/pods/echo"),
+    ("GET", "/ui/session"),
+    ("POST", "/ui/session"),
+    ("DELETE", "/ui/session"),
+    ("POST", "/ui/code"),
+]
+FOREIGN = [
+    {},
+    {"sec-fetch-site": "same-origin"},
+    {**OWN, "sec-fetch-site": "cross-site"},
+    {**OWN, "sec-fetch-site": "same-site"},
+    {**OWN, "origin": "http://evil.example"},
+    {**OWN, "origin": "null"},
+    {**OWN, "origin": f"https://{HOST}"},
+    {**OWN, "host": "evil.example"},
+    {**OWN, "host": "127.0.0.1.evil.example:8100"},
+    {**OWN, "host": ""},
+]
+"""Headers of requests that the page did not send."""
+
+
+async def test_requests_of_other_origins_are_refused() -> None:
     async with stage() as made:
         viewer = await made.signed_in()
-        for method, path in (
-            ("GET", "/ui/stream/pods"),
-            ("POST", "/ui/call/pods/echo"),
-            ("GET", "/ui/session"),
-            ("POST", "/ui/session"),
-            ("DELETE", "/ui/session"),
-            ("POST", "/ui/code"),
-        ):
+        for foreign, (method, path) in itertools.product(FOREIGN, PROTECTED):
             answer = await viewer.send(method, path, {}, headers=foreign)
-            assert (answer.status, method, path) == (403, method, path)
+            assert (answer.status, method, path, foreign) == (403, method, path, foreign)
 
 
 async def test_a_cookie_gives_no_code() -> None:
@@ -281,3 +283,14 @@ async def test_sessions_of_a_user_are_limited() -> None:
         viewers = [await made.signed_in() for _ in range(5)]
         states = [(await each.send("GET", "/ui/session")).status for each in viewers]
         assert states == [401, 401, 200, 200, 200]
+
+
+async def test_a_stream_tells_when_the_cluster_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as made:
+        viewer = await made.signed_in()
+        async with viewer.stream("/ui/stream/pods") as answer:
+            await answer.until_event(1)
+            monkeypatch.setattr(made.model, "troubles", lambda kinds: ["cannot watch pods: gone"])
+            assert (await answer.until_event(2))[1] == ("trouble", {"text": "cannot watch pods: gone"})
+            monkeypatch.setattr(made.model, "troubles", lambda kinds: [])
+            assert (await answer.until_event(3))[2] == ("trouble", {"text": ""})

@@ -141,6 +141,7 @@ class Page:
         exchange.check_origin()
         if exchange.method == "POST":
             identity = self._identity(exchange, await exchange.body())
+            self._warm()
             secure = "; Secure" if exchange.scope.get("scheme") == "https" else ""
             cookie = f"{COOKIE}={self._sessions.begin(identity)}; HttpOnly; SameSite=Strict; Path={PREFIX}{secure}"
             await exchange.answer(200, self._about(identity), [(b"set-cookie", cookie.encode())])
@@ -150,6 +151,10 @@ class Page:
             await exchange.answer(200, {}, [(b"set-cookie", gone.encode())])
         else:
             await exchange.answer(200, self._about(self._signed_in(exchange).identity))
+
+    def _warm(self) -> None:
+        """Somebody is about to open the page, most likely at its first view."""
+        self._streaming.warm(next(iter(self._views.values())))
 
     def _about(self, identity: Identity) -> dict[str, Any]:
         return {"user": identity.name, "cluster": self._services.cluster_name, "views": list(self._views)}
@@ -177,6 +182,7 @@ class Page:
         identity = self._access.identify(exchange.scope, token.strip() if scheme.lower() == "bearer" else "")
         if identity is None:
             raise Refusal(401, "show a token or a client certificate of this cluster")
+        self._warm()
         await exchange.answer(200, {"code": self.codes.issue(identity)})
 
     def _signed_in(self, exchange: Exchange) -> Session:

@@ -1,14 +1,18 @@
 """Streams of viewers: server-sent events of a view, for as long as the session lasts.
 
 Every second a stream looks whether its session is still good and whether the viewer's rights are the same. With other
-rights it goes on with a new snapshot. Streams of a session and in all are counted; there are no more than so many.
+rights it goes on with a new snapshot. It tells when the model is not current, because the API server does not answer.
+Streams of a session and in all are counted; there are no more than so many.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from dray.client.errors import ClientError
 from dray.process.tasks import end_tasks
@@ -27,6 +31,7 @@ _STALLED: Final = 60.0
 """Seconds that a client may leave a frame unread."""
 _UNUSED_SECONDS: Final = 300.0
 _COMMENT: Final = b": alive\n\n"
+_TROUBLE: Final = b"event: trouble\ndata: %b\n\n"
 _OVER: Final = b"event: over\ndata: {}\n\n"
 
 
@@ -50,6 +55,7 @@ class Streaming:
         self._feeds = Feeds()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.TimerHandle | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._closed: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -71,9 +77,21 @@ class Streaming:
             self._tasks.discard(sending)
             session.streams -= 1
             if not self._tasks:
-                self._closing = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_model)
+                self._close_later()
         if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
+
+    def warm(self, view: View) -> None:
+        """Reads the cluster for a view that is about to be opened: to list thousands of nodes takes seconds."""
+        if not self._tasks and (self._warming is None or self._warming.done()):
+            self._keep_model()
+            self._close_later()
+            self._warming = asyncio.create_task(self._need(view), name="page: read the cluster")
+
+    async def _need(self, view: View) -> None:
+        # The stream that follows says what is wrong.
+        with suppress(ClientError):
+            await self._model.need(view.reads)
 
     def end(self) -> None:
         for task in self._tasks:
@@ -82,7 +100,7 @@ class Streaming:
     async def close(self) -> None:
         self._keep_model()
         self.end()
-        await end_tasks(list(self._tasks))
+        await end_tasks([*self._tasks, *([self._warming] if self._warming is not None else [])])
         await self._feeds.end()
 
     async def _send(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
@@ -105,11 +123,15 @@ class Streaming:
         """Sends frames while session and rights are the same; returns the new rights."""
         key: Hashable = (view.name, tuple(query.items()), sight.fingerprint)
         version: int | None = None
-        quiet = 0
+        quiet, told = 0, ""
         try:
             feed = await self._feeds.open(key, lambda: self._feed(view, query, sight))
             while self._sessions.is_good(session):
                 version, frames = await feed.frames(version, _LOOK)
+                trouble = "; ".join(self._model.troubles(view.reads))
+                if trouble != told:
+                    told = trouble
+                    frames.append(_TROUBLE % msgspec.json.encode({"text": trouble}))
                 quiet = 0 if frames else quiet + 1
                 if frames or quiet % _ALIVE == 0:
                     # A client that does not read holds this up, and nobody else.
@@ -134,6 +156,9 @@ class Streaming:
             return DerivedSource(lambda: derive(question))
 
         return await Feed.make(make, self._model, view.reads, view.interval)
+
+    def _close_later(self) -> None:
+        self._closing = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_model)
 
     def _keep_model(self) -> None:
         if self._closing is not None:

@@ -38,9 +38,10 @@ async function* events(response) {
 }
 
 // Follows a stream until `signal` aborts. `take(event, data)` gets snapshot and change; `tell(state, text)` gets
-// live, waiting (it will be tried again) or over (the viewer has to sign in).
+// live, stale (the page cannot read the cluster), waiting (it will be tried again) or over (the viewer has to sign in).
 export async function follow(view, query, { signal, take, tell }) {
   let pause = FIRST_PAUSE;
+  let trouble = "";
   while (!signal.aborted) {
     try {
       const response = await openStream(view, query, signal);
@@ -52,8 +53,9 @@ export async function follow(view, query, { signal, take, tell }) {
       for await (const { event, data } of events(response)) {
         if (event === "over") return tell("over", "Your session has ended.");
         pause = FIRST_PAUSE;
-        take(event, data);
-        tell("live", "");
+        if (event === "trouble") trouble = data.text;
+        else take(event, data);
+        tell(trouble ? "stale" : "live", trouble);
       }
       throw new Failure(0, "The connection ended.");
     } catch (error) {
@@ -92,7 +94,7 @@ export const onSessionEnd = (handler) => { sessionEnded = handler; };
 export const endSession = (text) => sessionEnded(text);
 
 // The document of a view, live: const { data, state, problem } = useView("waiting", { namespace }).
-// data is null until the first snapshot; state is opening, live or waiting.
+// data is null until the first snapshot; state is opening, live, stale or waiting.
 export function useView(name, params = {}) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value)).toString();
   const [shown, setShown] = useState({ data: null, state: "opening", problem: "" });

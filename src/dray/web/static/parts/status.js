@@ -2,7 +2,7 @@
 import { html } from "../html.js";
 
 export function LiveStatus({ state, problem }) {
-  const text = { live: "Live", opening: "Loading…", waiting: `Not current: ${problem} Trying again.` }[state];
+  const text = { live: "Live", opening: "Loading…", stale: `Not current: ${problem}`, waiting: `Not current: ${problem} Trying again.` }[state];
   return html`<span class=${`live live-${state}`} role="status">${text}</span>`;
 }
 
