@@ -33,7 +33,7 @@ def test_sign_in_with_a_code_shows_the_cluster_live(browser: Browser, cluster: P
     code = cluster.code()
     field.send_keys(code, Keys.ENTER)
     browser.until_text("Live")
-    browser.until_text("NVIDIA H100 80GB HBM3")
+    browser.until_text("5 nodes, 100 devices")
     assert code not in browser.driver.current_url
     shoot(browser, "cluster")
 
