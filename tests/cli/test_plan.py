@@ -161,4 +161,4 @@ def test_misspelt_names_are_told_with_the_right_one(run: Dray, file: str, tmp_pa
     wrong.write_text("apiVersion: batch/v1\nkind: Jobb\nmetadata: {name: a}\n")
     refused = run("plan", "-f", str(wrong), *fleet)
     assert refused.exit_code == 2
-    assert "wrong.yaml:2:1: error: Jobb a: there is no kind Jobb in batch/v1; did you mean Job?" in refused.stderr
+    assert "wrong.yaml:2:1: Jobb a: there is no kind Jobb in batch/v1; did you mean Job?" in refused.stderr

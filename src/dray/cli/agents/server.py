@@ -15,6 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from dray.allocation.device_states import STATES
 from dray.cli.agents.questions import Refused, Subject, answered, quiet
 from dray.cli.agents.writes import changed
 
@@ -114,7 +115,7 @@ def _views(asking: _Asking) -> tuple[_Tool, ...]:
     async def devices(
         nodes: Annotated[Names, Field(description="only of these nodes")] = (),
         drivers: Annotated[Names, Field(description="only of these drivers")] = (),
-        states: Annotated[Names, Field(description="only in these states, as in free, in use, tainted")] = (),
+        states: Annotated[Names, Field(description=f"only in these states: {', '.join(STATES)}")] = (),
         output: Output = "text",
     ) -> str:
         """List devices, their state, and the claims and pods that use them."""

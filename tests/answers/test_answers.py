@@ -1,0 +1,68 @@
+"""The functions of `import dray`: what they take, and what they refuse."""
+
+from pathlib import Path
+
+import pytest
+
+import dray
+from dray.testing import objects
+from tests import gpus
+from tests.planning.scenes import node, running
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def lab() -> dray.Cluster:
+    held = running("old", "a", "gpu-0", owner="")
+    return dray.Cluster.from_objects([gpus.device_class("gpu"), *node("a", 2), *held])
+
+
+def test_objects_keep_their_nodes_and_allocations() -> None:
+    states = {each.place[2]: each.state for each in dray.devices(lab()).states}
+    assert states == {"gpu-0": "allocated", "gpu-1": "free"}
+    assert dray.explain("pod/old", lab()).outcome == "on node a"
+
+
+def test_manifests_are_placed_beside_what_runs() -> None:
+    claim = objects.claim("two", objects.request("gpu", deviceClassName="gpu", count=2))
+    assert not dray.allocate(claim, lab()).fits
+    told = dray.explain("claim/two", lab(), manifests=claim).text
+    assert "needs 2, 1 available" in told
+
+
+async def test_questions_may_be_asked_inside_an_event_loop() -> None:
+    assert dray.plan(POD, lab()).pods[0].node == "a"
+
+
+def test_manifests_may_be_paths_and_text(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n")
+    fleet = dray.Cluster.from_fleet("p5.48xlarge=1")
+    for manifests in (file, str(file), file.read_text(), [file]):
+        assert dray.plan(manifests, fleet).verdict == "Fits"
+
+
+@pytest.mark.parametrize(
+    ("question", "problem"),
+    [
+        (lambda: dray.plan("nowhere.yaml", lab()), "nowhere.yaml: cannot read: no such file or directory"),
+        (lambda: dray.plan(POD, lab(), policy="packs"), "policy packs not found; did you mean pack?"),
+        (lambda: dray.plan(POD, lab(), quota=["x"]), "write QUEUE=RESOURCE:AMOUNT"),
+        (lambda: dray.explain("pod/nobody", lab()), "pod nobody not found in namespace default"),
+        (lambda: dray.devices(lab(), nodes=["b"]), "node b not found"),
+        (lambda: dray.queue("", lab()), "this cluster has no queues"),
+        (lambda: dray.topology(lab(), node="b"), "no devices on node b"),
+        (lambda: dray.lint([3]), "int is no manifest"),
+        (lambda: dray.Cluster.from_snapshot("nowhere"), "cannot read nowhere"),
+        (lambda: dray.Cluster.from_fleet("p5.48xlarg=1"), "did you mean p5.48xlarge?"),
+    ],
+)
+def test_wrong_questions_name_the_problem(question, problem) -> None:
+    with pytest.raises(dray.InvalidInput) as caught:
+        question()
+    assert problem in str(caught.value)
