@@ -121,8 +121,8 @@ def watts_at(run: dict[str, Any], percent: float) -> float:
 def mig(results: Path, seeds: int) -> Iterator[str]:
     yield "| GPUs | Profiles | Load | first-fit | `pack` | More accepted | Whole GPUs free | Fragmented |"
     yield "|---|---|---|---|---|---|---|---|"
-    for model, fleet in MIG_FLEETS.items():
-        for title, mix in MIG_MIXES.items():
+    for title, mix in MIG_MIXES.items():
+        for model, fleet in MIG_FLEETS.items():
             for load in LOADS:
                 name = f"mig-{model}-{title.replace(' ', '-')}-{load}"
                 policies = ["--policy", "first-fit", "--policy", "pack"]
