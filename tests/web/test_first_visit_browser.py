@@ -64,3 +64,17 @@ def test_a_first_visit(browser: Browser, cluster: PageCluster) -> None:
     cluster.dray("delete", "pod", "training")
     browser.until_text("It does not wait any more", ".details")
     assert browser.driver.current_url.endswith("/ui/waiting/pod/default/next")
+
+
+def test_a_cluster_without_queues_offers_one_and_then_shows_who_is_next(browser: Browser, cluster: PageCluster) -> None:
+    cluster.sign_in(browser, "/queues")
+    browser.until_text("This cluster has no queues")
+    browser.find("main .card a").click()
+    browser.until_text("Queue with quota", ".filter")
+    submit(browser)
+    browser.until_text("sweep-", ".submitted")
+    browser.open(f"{cluster.page}/queues/ClusterQueue/research")
+    browser.until_text("Why not yet", ".queue")
+    browser.until_text("Waiting, in order", ".details")
+    assert browser.accessibility_problems() == []
+    shoot(browser, "queues-open")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from dray.allocation import KUBERNETES
@@ -61,19 +62,51 @@ def queue(name: str = "", cluster: Cluster | None = None) -> QueueTree:
     return QueueTree(answer.queues, answer.details, (*answer.notes, *told.lines))
 
 
-async def find_queues(source: Source, name: str, tell: Tell) -> QueueTree:
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A pod or a group that waits in a queue, and why."""
+
+    title: str
+    why: str
+    pods: Sequence[Pod]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadQueues:
+    """The queues of a cluster, and the scheduler's core that knows it."""
+
+    found: Listed
+    scheduler: Scheduler
+    forest: list[QueueView]
+    notes: Sequence[str]
+
+    def waits(self, shown: Iterable[QueueView]) -> Iterator[Waits]:
+        """Yields what waits in these queues in the order in which it is tried."""
+        for unit in _units(shown):
+            said = _last_message(unit[0].pod)
+            # If Kueue or KAI itself enforces the quota, it may have other reasons.
+            why = said if self.found.left or not said else _current_reason(self.scheduler, unit, said)
+            yield Waits(_title(unit), why or "not tried yet", [each.pod for each in unit])
+
+
+async def read_queues(source: Source, tell: Tell) -> ReadQueues:
     found = await listed(source.client, with_left=True)
     world = World(found, "default", KUBERNETES, source.now(), (), tell)
     scheduler = world.scheduler(Options().name, adopting=True)
-    forest = views(scheduler)
     notes = _notes(found)
     notes += [each for each in await _said_by_schedulers(source) if not each.startswith(tuple(notes))]
+    return ReadQueues(found, scheduler, views(scheduler), notes)
+
+
+async def find_queues(source: Source, name: str, tell: Tell) -> QueueTree:
+    queues = await read_queues(source, tell)
+    found, forest, notes = queues.found, queues.forest, queues.notes
     shown = find(forest, name) if name else forest
     if not shown:
         known = [each.name for top in forest for each in top.all()]
         raise NotThere([*_missing(found, name, known), *(f"note: {each}" for each in notes)])
-    details = list(_details(found, scheduler, shown, source.now())) if name else []
-    return QueueTree(shown, details, [*_unread_notes(found), *notes])
+    details = list(_details(queues, shown, source.now())) if name else []
+    return QueueTree(shown, details, [*unread_notes(found), *notes])
 
 
 def _missing(found: Listed, name: str, known: list[str]) -> list[str]:
@@ -91,19 +124,21 @@ def _unread(found: Listed) -> dict[str, str]:
     return {kind: said for kind, said in found.unread.items() if kind in QUEUE_KINDS}
 
 
-def _unread_notes(found: Listed) -> list[str]:
+def unread_notes(found: Listed) -> list[str]:
     """Returns what the server said about each kind of queues that may not be read, and the remedy."""
     unread = list(_unread(found).values())
     return [*unread, REMEDY] if unread else []
 
 
-def _details(found: Listed, scheduler: Scheduler, shown: list[QueueView], now: float) -> Iterator[str]:
-    def explain(unit: list[Waiter], said: str) -> str:
-        # If Kueue or KAI itself enforces the quota, it may have other reasons.
-        return said if found.left else _current_reason(scheduler, unit, said)
-
+def _details(queues: ReadQueues, shown: list[QueueView], now: float) -> Iterator[str]:
     yield from detail_lines(shown, text_of(now))
-    yield from _waiting_lines(shown, explain)
+    number = len(_units(shown))
+    if number:
+        yield ""
+    for place, each in enumerate(islice(queues.waits(shown), _MOST_SHOWN)):
+        yield f"{'next: ' if not place else ''}{each.title}: {each.why}"
+    if number > _MOST_SHOWN:
+        yield f"and {number - _MOST_SHOWN} more"
 
 
 def _notes(found: Listed) -> list[str]:
@@ -131,18 +166,11 @@ async def _said_by_schedulers(cluster: Source) -> list[str]:
     return [f"{message} (reported by a scheduler at {at})" for message, at in said.items()]
 
 
-def _waiting_lines(shown: list[QueueView], explain: Callable[[list[Waiter], str], str]) -> Iterator[str]:
+def _units(shown: Iterable[QueueView]) -> list[list[Waiter]]:
     units: dict[object, list[Waiter]] = {}
     for each in (waiter for top in shown for view in top.all() for waiter in view.waiting):
         units.setdefault(each.group or each.pod.uid, []).append(each)
-    if units:
-        yield ""
-    for number, unit in enumerate(list(units.values())[:_MOST_SHOWN]):
-        said = _last_message(unit[0].pod)
-        why = explain(unit, said) if said else "not tried yet"
-        yield f"{'next: ' if not number else ''}{_title(unit)}: {why}"
-    if len(units) > _MOST_SHOWN:
-        yield f"and {len(units) - _MOST_SHOWN} more"
+    return list(units.values())
 
 
 def _title(unit: list[Waiter]) -> str:

@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dray.allocation.text import Tree
-from dray.answers.cluster import Cluster
+from dray.answers.cluster import Cluster, Told
 from dray.answers.errors import InvalidInput
 from dray.answers.explain import explain
 from dray.answers.lint import lint_reading
 from dray.answers.plan import Question as Asked
 from dray.answers.plan import cluster_base, plan_reading
+from dray.answers.queue import read_queues
 from dray.answers.waiting import plan_waiting
 from dray.api.gates import DEFAULT_GATES
 from dray.api.objects import Object
 from dray.snapshot.files import StoredSnapshot
+from dray.web.queue_rows import queue_document
 from dray.web.submitting import read
 
 Arguments = Mapping[str, Any]
@@ -64,8 +66,16 @@ def _check(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
     return {**found, "plan": planned.document}
 
 
+def _queues(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
+    """All queues, and of the queue `name` what runs and what waits; without a name, of none."""
+    told = Told()
+    queues = Cluster.from_stored(snapshot).ask(lambda source: read_queues(source, told.tell))
+    return queue_document(queues, arguments["kind"], arguments["name"], told.lines)
+
+
 QUESTIONS: Final[Mapping[str, Callable[[StoredSnapshot, Arguments], Any]]] = {
     "explain": _explain,
     "help": _help,
     "check": _check,
+    "queues": _queues,
 }

@@ -9,14 +9,16 @@ from dray.web.views import (
     cluster,
     devices,
     history,
+    queues,
     try_out,
     waiting,
 )
 
 VIEWS: Final[tuple[View, ...]] = (
     cluster.VIEW,
-    devices.VIEW,
-    history.VIEW,
     waiting.VIEW,
+    queues.VIEW,
+    devices.VIEW,
     try_out.VIEW,
+    history.VIEW,
 )

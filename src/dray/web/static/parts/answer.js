@@ -3,8 +3,8 @@ import { call } from "../api.js";
 import { html, useCallback, useEffect, useState } from "../html.js";
 
 // const found = useAnswer("waiting", "explain", { name }); found has answer, problem, busy and again().
-// With a body of null nothing is asked.
-export function useAnswer(view, name, body) {
+// With a body of null nothing is asked. With `keep` the last answer is shown until there is another.
+export function useAnswer(view, name, body, { keep = false } = {}) {
   const text = body === null ? null : JSON.stringify(body);
   const [found, setFound] = useState({ answer: null, problem: "", busy: text !== null });
   const [round, setRound] = useState(0);
@@ -17,12 +17,12 @@ export function useAnswer(view, name, body) {
     setFound((before) => ({ ...before, problem: "", busy: true }));
     call(view, name, JSON.parse(text)).then(
       (answer) => current && setFound({ answer, problem: "", busy: false }),
-      (error) => current && setFound({ answer: null, problem: error.message, busy: false }),
+      (error) => current && setFound((before) => ({ answer: keep ? before.answer : null, problem: error.message, busy: false })),
     );
     return () => { current = false; };
   }, [view, name, text, round]);
   // What was answered about something else is not shown.
-  useEffect(() => { setFound((before) => ({ ...before, answer: null })); }, [view, name, text]);
+  useEffect(() => { if (!keep) setFound((before) => ({ ...before, answer: null })); }, [view, name, text]);
   const again = useCallback(() => setRound((before) => before + 1), []);
   return { ...found, again };
 }
