@@ -45,10 +45,7 @@ class _Change(NamedTuple):
         return self.pods or self.labels
 
     def concerns(self, wait: Wait) -> bool:
-        """Whether the change may concern pods with this wait at all; False for most pods that wait for quota.
-
-        Without this quick check, 15,000 pods that reclaim quota took 4 % longer.
-        """
+        """Whether the change may concern pods with this wait at all; False for most pods that wait for quota."""
         if wait.nodes is None or wait.cluster_wide or self.labels or self.nodes is None or self.kept is not None:
             return True
         return bool(self.bound and wait.binding) or not wait.nodes.isdisjoint(self.nodes)
@@ -98,7 +95,7 @@ class _Changes:
 class _KeptAnswers:
     """Answers of the quick filters by signature and number of the node, until a node changes.
 
-    Pods of many queues often have one signature: without this, 15,000 pods in 30 queues took 40 % longer.
+    Pods of many queues often have one signature: 3,000 pods in 30 queues take 27 million function calls instead of 38.
     """
 
     def __init__(self, state: State) -> None:

@@ -20,13 +20,9 @@ class CoveredClasses:
         self._excluded: dict[tuple[str, str], Reason | None] = {}
         """Reasons to reject a class, by queue and class. The cache is read for every pod of a queue."""
 
-        self._limiting: dict[str, bool] = {}
-        """Answers of `limits`, by queue; read for every pod of a queue too."""
-
     def clear(self) -> None:
-        """Clears the caches, because queues or classes changed."""
+        """Clears the cache, because queues or classes changed."""
         self._excluded.clear()
-        self._limiting.clear()
 
     def excludes(self, queue: ClusterQueue, class_name: str) -> Reason | None:
         """Returns why pods of the queue may not use devices of a class; None if they may."""
@@ -38,10 +34,9 @@ class CoveredClasses:
 
     def limits(self, queue: ClusterQueue) -> bool:
         """Whether the queue has quota for devices, and admits no pod with devices of other classes."""
-        if queue.name not in self._limiting:
-            named = (IMPLICIT in name or self._resources.class_of(name) is not None for name in queue.covering)
-            self._limiting[queue.name] = not queue.allows_uncovered_classes and any(named)
-        return self._limiting[queue.name]
+        if queue.allows_uncovered_classes:
+            return False
+        return any(IMPLICIT in name or self._resources.class_of(name) is not None for name in queue.covering)
 
     def _covers(self, queue: ClusterQueue, class_name: str) -> bool:
         if any(queue.group_of(name) is not None for name in self._resources.names(class_name)):
