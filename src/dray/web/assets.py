@@ -29,7 +29,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """By path below `static`."""
+    """Returns all files of the page by their path below `static`."""
     found = (path for path in sorted(ROOT.rglob("*")) if path.suffix in _TYPES)
     return {path.relative_to(ROOT).as_posix(): _asset(path) for path in found}
 

@@ -63,7 +63,7 @@ class Table:
     """How many objects each namespace has."""
 
     def __iter__(self) -> Iterator[Object]:
-        """As it is now; a thread may read while the event loop goes on."""
+        """Iterates over a copy, so that a thread may read while the event loop changes the table."""
         return iter(list(self.objects.values()))
 
     def get(self, name: str, *, namespace: str = "") -> Object | None:

@@ -153,7 +153,7 @@ class Page:
             await exchange.answer(200, self._about(self._signed_in(exchange).identity))
 
     def _warm(self) -> None:
-        """Somebody is about to open the page, most likely at its first view."""
+        """Starts reading the cluster: a viewer is about to open the page, most likely at its first view."""
         self._streaming.warm(next(iter(self._views.values())))
 
     def _about(self, identity: Identity) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def holdings(
     *,
     all_seen: bool,
 ) -> dict[tuple[str, str, str], Holding]:
-    """By driver, pool and name. Where the viewer does not see all claims, a device without holder is unknown."""
+    """Returns holdings by driver, pool and device. Unless all claims are seen, a device without a holder is unknown."""
     return {each.place: _holding(each, all_seen) for each in device_states(slices, claims, pods, rules)}
 
 
@@ -72,7 +72,7 @@ def _holding(state: DeviceState, all_seen: bool) -> Holding:
 
 
 def _share(consumed: Mapping[str, str], device: Object) -> int:
-    """Of the memory of the device, or of the capacity that most is used of."""
+    """Returns the percentage of the device's memory, or else of the capacity that is used most."""
     shares = {
         name: _percent(amount, str(mapping(mapping(device.get("capacity")).get(name)).get("value") or "0"))
         for name, amount in consumed.items()
@@ -86,7 +86,7 @@ def _percent(part: str, whole: str) -> int:
 
 
 def claim_row(claim: Object, pods: Iterable[Object]) -> list[str]:
-    """What the page tells about the claim that holds a device: namespace, name, queue, since when, and pods."""
+    """Returns namespace, name, queue, time of allocation and pods of a claim that holds a device."""
     users = list(pods)
     queue = next((found for pod in users if (found := queue_of(pod))), "")
     metadata = claim["metadata"]

@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"[-.]?\d+$")
 
 
 def rack_of(node: Object) -> str:
-    """Without a label for racks: the name of the node without its number, as nodes of one pool share it."""
+    """Returns the rack by label, or else the node's name without its number, which nodes of a pool share."""
     labels = labels_of(node)
     for name in _RACK_LABELS:
         if value := labels.get(name):
@@ -29,7 +29,7 @@ def rack_of(node: Object) -> str:
 
 
 def node_state(node: Object) -> int:
-    """0 if the node takes pods, 1 if it is not ready, 2 if it is cordoned."""
+    """Returns 0 if the node takes pods, 1 if it is not ready, 2 if it is cordoned."""
     if not is_true(node, "Ready"):
         return 1
     return 2 if spec_of(node).get("unschedulable") else 0
