@@ -24,7 +24,7 @@ pytestmark = needs_browser
 
 NODES = int(os.environ.get("DRAY_PAGE_NODES", "5000"))
 SERVER = Path(__file__).parent / "page_server.py"
-VIEWERS, CHANGES, SECONDS = 10, 100, 15
+VIEWERS, CHANGES, SECONDS = 10, 100, 8
 
 
 @contextmanager
@@ -91,7 +91,8 @@ def pan(browser: Browser) -> list[int]:
 
 def test_cluster_view_of_5000_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as (url, process), browsing() as browser:
-        alone = ask(process, f"load 0 {CHANGES} {SECONDS}")["percent"]
+        # The least of three: other work on the machine only adds to it.
+        alone = min(ask(process, f"load 0 {CHANGES} {SECONDS}")["percent"] for _ in range(3))
         browser.size(1440, 900)
         pictures = []
         for _ in range(4):
@@ -105,7 +106,8 @@ def test_cluster_view_of_5000_nodes(capsys: pytest.CaptureFixture[str]) -> None:
             time.sleep(0.5)
             browser.screenshot(Path(folder) / "cluster-5000.png")
         browser.open("about:blank")
-        watched = ask(process, f"load {VIEWERS} {CHANGES} {SECONDS}")
+        loads = [ask(process, f"load {VIEWERS} {CHANGES} {SECONDS}") for _ in range(3)]
+        watched = min(loads, key=lambda each: each["percent"])
     part = watched["percent"] - alone
     with capsys.disabled():
         print(f"\ncluster view, {NODES} nodes × 8 devices")
