@@ -20,7 +20,7 @@ from dray.replay.simulation import Simulation
 from dray.replay.workloads import World
 from dray.snapshot.in_memory import stored
 from dray.snapshot.listing import listed
-from dray.snapshot.recording import record
+from dray.snapshot.recording import Recorder, record
 from dray.snapshot.transport import SnapshotTransport
 from dray.testing import objects
 from tests.fleet.rehearsal import Rehearsal
@@ -89,7 +89,7 @@ async def recorded(seed):
         await cluster.create(patient, *templates())
         await asyncio.sleep(BETWEEN)
         clock = lambda: cluster.time.now().timestamp()  # noqa: E731
-        recording = asyncio.create_task(record(cluster.client, "default", None, clock, stop))
+        recording = asyncio.create_task(record(cluster.client, "default", Recorder(clock), None, stop))
         await asyncio.sleep(BETWEEN)
         for number in range(14):
             await cluster.create(random_pod(random, number))
