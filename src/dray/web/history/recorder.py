@@ -23,6 +23,7 @@ from dray.web.history.measures import KINDS, Idle, Measured, measure
 from dray.web.history.samples import Samples
 from dray.web.model import Model
 
+_FIRST: Final = 5.0
 _STEP: Final = 10.0
 _SHARE: Final = 100
 _LONGEST_STEP: Final = 300.0
@@ -101,6 +102,8 @@ class Recorder:
             self._history.note(change.object)
 
     async def run(self) -> None:
+        # A server that starts has enough to do.
+        await asyncio.sleep(_FIRST)
         self._model.listen(self.take)
         try:
             while True:
