@@ -84,6 +84,7 @@ traces: $(READY)
 # Takes the pictures of docs/page.md anew, with Chromium.
 screenshots: $(READY)
 	DRAY_PICTURES=docs/page $(BIN)/python -m pytest -n 0 tests/web/test_screenshots.py
+	DRAY_SCREENSHOTS=docs/page $(BIN)/python -m pytest -n 0 tests/web/test_first_visit_browser.py
 
 # Writes docs/session.svg anew from a real session.
 recording: $(READY)

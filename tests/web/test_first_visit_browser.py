@@ -35,15 +35,12 @@ def test_a_first_visit(browser: Browser, cluster: PageCluster) -> None:
     cluster.sign_in(browser)
     browser.run("[...document.querySelectorAll('.menu a')].find((each) => each.innerText === 'Try').click()")
     browser.until_text("See what would happen")
-    shoot(browser, "try-empty")
     browser.run(_DROP, ".editor", "training.yaml", MANIFEST)
     browser.until_text("It fits now.")
-    shoot(browser, "try-fits")
     submit(browser)
     browser.until_text("Running", ".submitted")
     browser.until_text("gpu-0", ".submitted")
     assert "of=Pod%2Fdefault%2Ftraining" in browser.driver.current_url
-    shoot(browser, "try-runs")
     # The other machines are taken too; then the next pod waits, and the page says why.
     pod = MANIFEST.partition("---")[2]
     taken = "\n---\n".join(pod.replace("training", f"other-{number}") for number in range(1, MACHINES))
@@ -51,7 +48,7 @@ def test_a_first_visit(browser: Browser, cluster: PageCluster) -> None:
     browser.run(_DROP, ".editor", "next.yaml", MANIFEST.replace("name: training", "name: next"))
     browser.until_text("It would wait.")
     browser.until_text("May start: by", ".try-right")
-    shoot(browser, "try-waits")
+    shoot(browser, "try")
     submit(browser)
     browser.until_text("Waits", ".submitted")
     browser.find(".submitted a").click()
@@ -59,7 +56,7 @@ def test_a_first_visit(browser: Browser, cluster: PageCluster) -> None:
     browser.until_text("Each of these helps alone:", ".details")
     browser.until_text("when pods that run reach their time limit", ".details")
     assert browser.accessibility_problems() == []
-    shoot(browser, "waiting-explained")
+    shoot(browser, "waiting")
     # Once a place is free it starts, and the open page shows that.
     cluster.dray("delete", "pod", "training")
     browser.until_text("It does not wait any more", ".details")
@@ -77,4 +74,4 @@ def test_a_cluster_without_queues_offers_one_and_then_shows_who_is_next(browser:
     browser.until_text("Why not yet", ".queue")
     browser.until_text("Waiting, in order", ".details")
     assert browser.accessibility_problems() == []
-    shoot(browser, "queues-open")
+    shoot(browser, "queues")

@@ -23,7 +23,8 @@ from dray.web.access import Identity
 from dray.web.answerer import LENGTH_BYTES, Answered, Asked, encoded, frame
 from dray.web.view import BadCall
 
-_COMMAND: Final = ("-c", "from dray.web.answerer import main; main()")
+# -P: modules of the current directory are not for it.
+_COMMAND: Final = ("-P", "-c", "from dray.web.answerer import main; main()")
 _IDLE_SECONDS: Final = 300.0
 _TOGETHER_SECONDS: Final = 0.05
 """Questions that come so shortly one after the other are about the same cluster."""
