@@ -10,7 +10,9 @@ from tests.web.test_page_browser import shoot
 
 pytestmark = needs_browser
 
-MANIFEST = (Path(__file__).parents[2] / "examples/page/2-all-gpus-of-a-machine.yaml").read_text()
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MANIFEST = (EXAMPLES / "page/2-all-gpus-of-a-machine.yaml").read_text()
+TEAMS = (EXAMPLES / "groups/queues.yaml").read_text().replace("name: sweep", "name: render")
 MACHINES = 5
 """Machines with eight GPUs that the cluster has."""
 _DROP = """
@@ -70,8 +72,14 @@ def test_a_cluster_without_queues_offers_one_and_then_shows_who_is_next(browser:
     browser.until_text("Queue with quota", ".filter")
     submit(browser)
     browser.until_text("sweep-", ".submitted")
-    browser.open(f"{cluster.page}/queues/ClusterQueue/research")
+    browser.open(f"{cluster.page}/queues/ClusterQueue/team-a")
     browser.until_text("Why not yet", ".queue")
+    # Others make room, and two teams come that lend each other quota: the open page shows it.
+    cluster.dray("delete", "pod", "next", *(f"other-{number}" for number in range(1, MACHINES)))
+    cluster.dray("apply", "-f", "-", stdin=TEAMS)
+    browser.until_text("6 of 4 used, 2 borrowed", ".queues")
+    browser.until_text("2 lent", ".queues")
     browser.until_text("Waiting, in order", ".details")
+    browser.until_text("team-b lends 2 gpu.nvidia.com", ".details")
     assert browser.accessibility_problems() == []
     shoot(browser, "queues")
