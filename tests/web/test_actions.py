@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.objects import Object, spec_of
+from dray.client.foreign_kinds import KUEUE, definitions
 from dray.testing import objects
 from dray.web.actions.quotas import amounts, changed
 from tests.web.asgi import Viewer
@@ -141,3 +142,31 @@ def test_a_quota_of_kai_is_a_number() -> None:
     queue = {"metadata": {"name": "team", "resourceVersion": "7"}, "spec": {"resources": {"gpu": {"quota": 4}}}}
     assert amounts(queue) == {"gpu": "4"}
     assert changed(queue, "gpu", "6")["spec"] == {"resources": {"gpu": {"quota": 6}}}
+
+
+async def test_a_quota_is_changed_after_a_dry_run() -> None:
+    async with view_stage(*world()) as stage:
+        for definition in definitions():
+            await stage.cluster.create(definition)
+        kind = KUEUE["ClusterQueue"]
+        queue = {
+            **kueue(),
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "team"},
+        }
+        await stage.cluster.client.create(
+            kind, {**queue, "spec": {"resourceGroups": kueue()["spec"]["resourceGroups"]}}
+        )
+        viewer, ann = await stage.signed_in(), await stage.signed_in("ann")
+        offer = await stage.call(viewer, "devices", "offers", target="queue", name="team")
+        assert [field.get("options") for field in offer["actions"]["quota"]["fields"]] == [["big/gpu", "big/cpu"], None]
+        assert await offered(stage, ann, "queue", "team") == []
+        fields = {"resource": "big/gpu", "amount": "6"}
+        tried = await act(stage, viewer, "quota", "team", dry=True, fields=fields)
+        assert tried["text"] == "Quota of team would be 6 big/gpu instead of 4"
+        assert amounts(await stage.cluster.client.get(kind, "team"))["big/gpu"] == "4"
+        await act(stage, viewer, "quota", "team", dry=False, fields=fields)
+        assert amounts(await stage.cluster.client.get(kind, "team")) == {"big/gpu": "6", "big/cpu": "10"}
+        wrong = {"action": "quota", "name": "team", "fields": {"resource": "big/gpu", "amount": "many"}}
+        assert "is no amount" in (await stage.refusal(viewer, "devices", "act", **wrong)).json["error"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import quote
 
 from selenium.webdriver.common.keys import Keys
 
 from dray.testing import objects
 from tests.web.browser import Browser, PageCluster, needs_browser
-from tests.web.test_page_browser import shoot
+from tests.web.test_page_browser import SHOTS, shoot
 
 pytestmark = needs_browser
 
@@ -79,6 +80,15 @@ def test_a_device_is_tainted_after_a_dry_run_and_a_confirmation(browser: Browser
     shoot(browser, "action-done")
 
 
+def keep_busy(cluster: PageCluster) -> None:
+    """Runs jobs for some minutes, so that a picture of the history has something to show."""
+    for number, gpus in enumerate((8, 8, 2, 4, 8, 1, 8, 8, 3)):
+        cluster.dray("run", "--gpu", str(gpus), "--detach", "--name", f"job-{number}", "--", "sleep", "600")
+        time.sleep(18)
+        if number % 3 == 2:
+            cluster.dray("delete", "pod", f"job-{number - 1}")
+
+
 def labels(browser: Browser) -> str:
     """What a screen reader says about the charts."""
     return str(browser.run("return [...document.querySelectorAll('.chart svg')].map((e) => e.ariaLabel).join('|')"))
@@ -93,9 +103,12 @@ def test_charts_have_the_last_hours_and_a_cursor(browser: Browser, cluster: Page
     cluster.dray("run", "--gpu", "4", "--detach", "--name", "busy", "--", "sleep", "600")
     browser.until_text("Pod default/busy", "tbody")
     browser.until(lambda: labels(browser).split(",")[0] != before.split(",")[0], "sample with more devices in use")
+    if SHOTS:
+        keep_busy(cluster)
     browser.find(".time-cursor input").send_keys(Keys.HOME)
     browser.until(lambda: browser.text(".time-cursor output") != "now", "time of the cursor")
     assert browser.accessibility_problems() == []
+    browser.find(".time-cursor input").send_keys(Keys.END)
     shoot(browser, "history")
     browser.open(f"{cluster.page}/history?hours=6&type=Warning")
     browser.until_text("6 hours in steps of 60 s")

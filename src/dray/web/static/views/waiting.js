@@ -1,6 +1,7 @@
 // Everything that waits, with its reason; on click why, what would help, and when it may start.
 import { html, useMemo } from "../html.js";
 import { Answer, useAnswer } from "../parts/answer.js";
+import { Actions } from "../parts/actions.js";
 import { Details, facts } from "../parts/details.js";
 import { Choice, FilterBox, matches } from "../parts/filter.js";
 import { age, count, moment, sentence } from "../parts/format.js";
@@ -64,6 +65,7 @@ function Open({ name, row, onClose }) {
   return html`<${Details} title=${title} onClose=${onClose}>
     ${facts([["Namespace", row.namespace], ["Queue", row.queue], ["Wants", (row.wants || []).join(", ")],
       ["Waits since", moment(row.since)], ["Pods", row.kind === "pod" ? "" : `${row.waiting} of ${row.pods} wait`]])}
+    ${row.kind === "pod" && html`<${Actions} target="pod" namespace=${row.namespace} name=${row.name} />`}
     <h3>Why</h3>
     <${Answer} found=${why} busy="Asking every node…">${(answer) => html`
       <p>${sentence([answer.outcome, answer.conclusion].filter(Boolean).join(": "))}</p>
