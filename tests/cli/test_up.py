@@ -51,7 +51,7 @@ def test_manifests_are_applied_and_pods_placed_and_the_end_is_quick(run: Dray, t
     (tmp_path / "pods.yaml").write_text(template("one") + pod("p", "resourceClaimTemplateName: one"))
     with up(tmp_path, "lab", "pods.yaml") as process:
         first, page, last = wait(process)
-        assert re.fullmatch(r"page at http://127\.0\.0\.1:\d+/ui", page)
+        assert re.fullmatch(r"web page at http://127\.0\.0\.1:\d+/ui", page)
         matched = READY.fullmatch(first)
         assert matched, first
         assert matched[2] == "deviceclasses 1, nodes 1, resourceslices 1, resourceclaimtemplates 1, pods 1"
