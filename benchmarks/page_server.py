@@ -29,7 +29,8 @@ async def main(url, viewers):
     async def one():
         frames = 0
         async with aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            await session.post(url + "/ui/session", json={})
+            async with session.post(url + "/ui/session", json={}) as answer:
+                session.headers["X-Dray-Key"] = (await answer.json())["key"]
             async with session.get(url + "/ui/stream/cluster", timeout=None) as stream:
                 async for line in stream.content.iter_any():
                     frames += line.count(b"event: ")

@@ -43,12 +43,14 @@ class Answer:
 
 
 class Viewer:
-    """A client with a cookie jar."""
+    """A client with a cookie jar, which keeps the key of its session as the page does."""
 
-    def __init__(self, page: Page, *, scheme: str = "http") -> None:
+    def __init__(self, page: Page, *, scheme: str = "http", address: str = "127.0.0.1") -> None:
         self._page = page
         self._scheme = scheme
+        self._address = address
         self.cookie = ""
+        self.key = ""
 
     async def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         answer = Answer()
@@ -59,6 +61,7 @@ class Viewer:
     async def sign_in(self, **credential: str) -> Answer:
         answer = await self.send("POST", "/ui/session", credential)
         self.cookie = answer.header("set-cookie").partition(";")[0]
+        self.key = answer.json.get("key", "")
         return answer
 
     @asynccontextmanager
@@ -76,7 +79,7 @@ class Viewer:
     ) -> None:
         sent = {
             "host": HOST,
-            **({"cookie": self.cookie} if self.cookie else {}),
+            **({"cookie": self.cookie, "x-dray-key": self.key} if self.cookie else {}),
             **(OWN if headers is None else headers),
         }
         pieces = [b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()]
@@ -100,6 +103,7 @@ class Viewer:
             "type": "http",
             "method": method,
             "scheme": self._scheme,
+            "client": (self._address, 40000),
             "path": target,
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in sent.items()],

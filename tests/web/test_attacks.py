@@ -142,7 +142,7 @@ async def test_credentials_are_in_no_log_and_no_answer(caplog: pytest.LogCapture
         texts = caplog.text + "".join(answer.body.decode() for answer in answers)
         # The name of a user of the stage is the token.
         texts = texts.replace('"user":"very-secret-token"', "")
-        for hidden in (secret, code, code.replace("-", ""), other.cookie.partition("=")[2]):
+        for hidden in (secret, viewer.key, code, code.replace("-", ""), other.cookie.partition("=")[2]):
             assert hidden not in texts
         assert "very-secret-token" not in "".join(answer.body.decode() for answer in answers[1:])
 
@@ -228,7 +228,8 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody(monkey
         async def receive() -> Any:
             await never.wait()
 
-        headers = [(name.encode(), value.encode()) for name, value in {**OWN, "cookie": slow.cookie}.items()]
+        shown = {**OWN, "cookie": slow.cookie, "x-dray-key": slow.key}
+        headers = [(name.encode(), value.encode()) for name, value in shown.items()]
         scope = {"type": "http", "method": "GET", "path": "/ui/stream/devices", "query_string": b"", "scheme": "http"}
         host = (b"host", b"127.0.0.1:8100")
         reading = asyncio.create_task(stage.page({**scope, "headers": [host, *headers]}, receive, send))

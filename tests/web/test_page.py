@@ -113,6 +113,19 @@ async def test_a_code_is_good_once_and_wrong_codes_are_limited() -> None:
         assert (await Viewer(made.page).sign_in(code=code)).status == 401
         tried = [(await Viewer(made.page).sign_in(code=f"AAAA-{number:04}")).status for number in range(12)]
         assert tried[-1] == 429
+        # Who guesses at another address keeps nobody from signing in.
+        code = made.page.codes.issue(made.identity("ann-token", ANN))
+        assert (await Viewer(made.page).sign_in(code=code)).status == 429
+        assert (await Viewer(made.page, address="192.0.2.7").sign_in(code=code)).status == 200
+
+
+async def test_wrong_codes_from_many_addresses_are_limited_in_all() -> None:
+    async with stage() as made:
+        tried = [
+            (await Viewer(made.page, address=f"192.0.2.{number}").sign_in(code="AAAA-AAAA")).status
+            for number in range(250)
+        ]
+        assert tried.index(429) == 200
 
 
 PROTECTED = [

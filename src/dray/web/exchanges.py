@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,7 +19,9 @@ from dray.api.objects import Object
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-COOKIE: Final = "dray_session"
+_COOKIE: Final = "dray_session"
+_MOST_COOKIES: Final = 16
+"""Of one name: pages at other ports and paths of the host can add some."""
 _MOST_BODY: Final = 1024 * 1024
 _BODY_SECONDS: Final = 30.0
 _POLICY: Final = (
@@ -63,17 +65,25 @@ class Exchange:
         return found[0] if found else None
 
     @property
-    def cookie(self) -> str:
-        # Browsers may send several of these headers.
-        for name, value in self._headers:
-            if name == b"cookie":
-                try:
-                    found = SimpleCookie(value).get(COOKIE)
-                except CookieError:
-                    continue
-                if found is not None:
-                    return found.value
-        return ""
+    def address(self) -> str:
+        """Of the client."""
+        return str((self.scope.get("client") or ("",))[0])
+
+    @property
+    def cookie_name(self) -> str:
+        """Has the port, because a browser has one jar for all ports of a host. Raises Refusal."""
+        try:
+            port = urlsplit(f"//{self.header('host')}").port
+        except ValueError:
+            raise Refusal(400, "the Host header has no valid port") from None
+        return f"{_COOKIE}_{port}" if port else _COOKIE
+
+    @property
+    def cookies(self) -> list[str]:
+        """The values of the cookies of this page, the first few. Browsers may send several of these headers."""
+        sent = [pair for name, value in self._headers if name == b"cookie" for pair in value.split(";")]
+        named = [pair.strip().partition("=") for pair in sent]
+        return [value for name, _, value in named if name == self.cookie_name][:_MOST_COOKIES]
 
     def check_origin(self) -> None:
         """Raises Refusal unless the page itself sent the request."""

@@ -23,12 +23,12 @@ from dray.client.errors import ApiError, ClientError
 from dray.web.access import Access, Identity
 from dray.web.assets import Asset, assets
 from dray.web.desk import Desk, DeskLimits
-from dray.web.exchanges import COOKIE, Exchange, Headers, Receive, Refusal, Send
+from dray.web.exchanges import Exchange, Headers, Receive, Refusal, Send
 from dray.web.hosts import check_loopback
 from dray.web.model import Model
 from dray.web.rights import Rights
 from dray.web.services import Services
-from dray.web.sessions import Codes, Session, Sessions, TooManyWrongCodes
+from dray.web.sessions import Codes, Secrets, Session, Sessions, TooManyWrongCodes
 from dray.web.streaming import Streaming
 from dray.web.view import BadCall, Call, Question, View
 
@@ -142,13 +142,13 @@ class Page:
         if exchange.method == "POST":
             identity = self._identity(exchange, await exchange.body())
             self._warm()
-            secure = "; Secure" if exchange.scope.get("scheme") == "https" else ""
-            cookie = f"{COOKIE}={self._sessions.begin(identity)}; HttpOnly; SameSite=Strict; Path={PREFIX}{secure}"
-            await exchange.answer(200, self._about(identity), [(b"set-cookie", cookie.encode())])
+            made = self._sessions.begin(identity)
+            answer = {**self._about(identity), "key": made.key}
+            await exchange.answer(200, answer, [_cookie(exchange, made.cookie)])
         elif exchange.method == "DELETE":
-            self._sessions.end(exchange.cookie)
-            gone = f"{COOKIE}=; HttpOnly; SameSite=Strict; Path={PREFIX}; Max-Age=0"
-            await exchange.answer(200, {}, [(b"set-cookie", gone.encode())])
+            for given in _secrets(exchange):
+                self._sessions.end(given)
+            await exchange.answer(200, {}, [_cookie(exchange, "", "; Max-Age=0")])
         else:
             await exchange.answer(200, self._about(self._signed_in(exchange).identity))
 
@@ -165,7 +165,10 @@ class Page:
         if not isinstance(token, str) or not isinstance(code, str):
             raise Refusal(400, "token and code must be texts")
         try:
-            found = self.codes.redeem(code) if code else self._access.identify(exchange.scope, token.strip())
+            if code:
+                found = self.codes.redeem(code, exchange.address)
+            else:
+                found = self._access.identify(exchange.scope, token.strip())
         except TooManyWrongCodes:
             raise Refusal(429, "too many wrong codes; wait a minute, and get a new code") from None
         if found is None:
@@ -187,10 +190,10 @@ class Page:
 
     def _signed_in(self, exchange: Exchange) -> Session:
         exchange.check_origin()
-        session = self._sessions.find(exchange.cookie)
-        if session is None:
-            raise Refusal(401, "sign in first")
-        return session
+        for given in _secrets(exchange):
+            if (session := self._sessions.find(given)) is not None:
+                return session
+        raise Refusal(401, "sign in first")
 
     def _view(self, name: str) -> View:
         view = self._views.get(name)
@@ -221,6 +224,18 @@ class Page:
                 _logger.exception("call %s of the view %s failed", name, view.name)
                 raise Refusal(500, "the page failed to answer; its log says why") from error
         await exchange.answer(200, document)
+
+
+def _secrets(exchange: Exchange) -> list[Secrets]:
+    """What the request shows for a session; of several cookies, the key tells which is that of the page."""
+    key = exchange.header("x-dray-key") or ""
+    return [Secrets(cookie, key) for cookie in exchange.cookies]
+
+
+def _cookie(exchange: Exchange, value: str, more: str = "") -> tuple[bytes, bytes]:
+    secure = "; Secure" if exchange.scope.get("scheme") == "https" else ""
+    text = f"{exchange.cookie_name}={value}; HttpOnly; SameSite=Strict; Path={PREFIX}{secure}{more}"
+    return b"set-cookie", text.encode()
 
 
 def _query(exchange: Exchange, view: View) -> dict[str, str]:
