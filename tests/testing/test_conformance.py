@@ -1,19 +1,24 @@
 """The conformance command, and the corpora themselves."""
 
 import gzip
+import itertools
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from dray.server.api_server import ApiServer
+from dray.server.context import Context
 from dray.server.requests import Stream
+from dray.store.memory import MemoryStore
 from dray.testing import objects
 from dray.testing.conformance import api, flows
 from dray.testing.conformance.__main__ import main
-from dray.testing.conformance.servers import Answer
+from dray.testing.conformance.servers import Answer, InProcess
 from tests.server.api import PROTOBUF, ProtobufApi, document_of, serving
 from tests.server.process import listening
 from tests.virtual_time import VirtualLoop
@@ -83,6 +88,18 @@ FLOWS = [
 @pytest.mark.parametrize("flow", FLOWS, ids=[flow["name"] for flow in FLOWS])
 def test_every_conversation_passes(flow):
     assert flows.run(flow).difference is None
+
+
+def test_conversations_pass_also_if_every_request_takes_a_second():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for flow in FLOWS:
+        seconds = itertools.count()
+        context = Context(MemoryStore(), clock=lambda seconds=seconds: start + timedelta(seconds=next(seconds)))
+        server = InProcess(ApiServer(context))
+        try:
+            assert flows.play(flow, server).difference is None, flow["name"]
+        finally:
+            server.close()
 
 
 class InProtobuf:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -47,7 +49,7 @@ def play(case: Case, server: Server) -> Outcome:
         answer = _ask(server, step, names)
         for name, path in mapping(step.get("save")).items():
             names[name] = _dig(answer.document, path)
-        found = first_difference(step["expect"], _outline(answer, namespace, step), "")
+        found = first_difference(_by_manager(step["expect"]), _by_manager(_outline(answer, namespace, step)), "")
         if found:
             difference = f"step {number}, {step['method']} {step['path']}: {found}"
             break
@@ -107,6 +109,22 @@ def _outline(answer: Answer, namespace: str, step: dict[str, Any]) -> dict[str, 
         rows = [_scrubbed(row["cells"], namespace, False, "cells") for row in document["rows"]]
         return {"code": code, "columns": [c["name"] for c in document["columnDefinitions"]], "rows": rows}
     return {"code": code, "answer": _scrubbed(without_tokens(document), namespace, step.get("keepManaged", False))}
+
+
+def _by_manager(value: Any) -> Any:
+    """Returns the document with managed fields of the same operation sorted by manager.
+
+    Servers sort them by time first, and the requests of a flow may take more or less than a second.
+    """
+    if isinstance(value, list):
+        return [_by_manager(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    result = {name: _by_manager(item) for name, item in value.items()}
+    if isinstance(entries := result.get("managedFields"), list):
+        runs = groupby(entries, key=itemgetter("operation"))
+        result["managedFields"] = [entry for _, run in runs for entry in sorted(run, key=itemgetter("manager"))]
+    return result
 
 
 def _events(answer: Answer) -> list[list[str]]:
