@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from dray.api.device_utilization import reports_of
 from dray.api.objects import Object
 from dray.api.times import seconds_of
+from dray.client.errors import ApiError
 from dray.driver import Claim, DeviceStatus, DeviceUtilization, Prepared, PreparedDevice
 from dray.driver.claim_lookup import RESOURCE_CLAIMS
 from dray.driver.runner import DriverRunner
@@ -133,6 +136,23 @@ async def test_the_report_goes_when_the_claim_is_unprepared(kubelet_node: Node) 
         found = await stored(kubelet_node, claim)
         assert not list(reports_of(found))
         assert found["status"]["devices"][0]["data"] == {"uuid": "u"}
+
+
+async def test_a_claim_that_no_pod_of_the_node_has_any_more_is_left_alone(
+    kubelet_node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: Any, **__: Any) -> Object:
+        # The node authorizer's answer, also about claims that are gone.
+        raise ApiError(403, "Forbidden", "no relationship found between node 'node-1' and this object")
+
+    async with kubelet_node.running(Metered(), **PROMPT) as runner:
+        claim = await prepared(kubelet_node, runner, "lamp-0")
+        await report(runner)
+        async with Plugin(runner.options.dra_socket(NAME)) as plugin:
+            await plugin.unprepare(claim)
+        monkeypatch.setattr(kubelet_node.cluster.client, "get", refuse)
+        await report(runner)
+    assert not caplog.records
 
 
 async def test_a_device_that_does_not_tell_any_more_has_no_report(kubelet_node: Node) -> None:

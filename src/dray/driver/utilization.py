@@ -21,7 +21,7 @@ from dray.api.objects import Object, mapping, uid_of
 from dray.api.times import seconds_of, text_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, timestamp
-from dray.client.errors import ClientError, NotFound
+from dray.client.errors import ApiError, ClientError, NotFound
 from dray.client.log_throttling import ThrottledLog
 from dray.driver.claim_lookup import RESOURCE_CLAIMS
 from dray.driver.claims import ClaimReference, PreparedClaim, RecordedClaims
@@ -165,7 +165,9 @@ class UtilizationReports:
             if entries is not None and any(device_utilization.reported(entry) for _, entry in entries):
                 await self._statuses.apply_entries(reference, [_with_report(*entry, {}) for entry in entries])
         except ClientError as error:
-            self._log.warning("write", "the utilization of claim %s cannot be removed: %s", reference, error)
+            # A node may not read claims that none of its pods has, whether they are there or not.
+            if not (isinstance(error, ApiError) and error.status == 403):
+                self._log.warning("write", "the utilization of claim %s cannot be removed: %s", reference, error)
 
 
 def _with_report(place: Place, entry: Object, reports: Reports) -> Object:
