@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.answers.explaining.pod_progress import cannot_start, exit_status, has_started, misfortune, waits_for
+from dray.answers.explaining.pod_progress import cannot_start, exit_status, has_started, termination_cause, waits_for
 
 
 def pod(state: dict[str, Any] | None = None, *, node: str = "", **status: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_what_it_waits_for(given: dict[str, Any], warning: str, said: str) -> No
 )
 def test_how_it_ended(given: dict[str, Any], status: int, why: str) -> None:
     assert has_started(given)
-    assert (exit_status(given), misfortune(given)) == (status, why)
+    assert (exit_status(given), termination_cause(given)) == (status, why)
 
 
 def test_what_waiting_does_not_mend() -> None:

@@ -10,10 +10,9 @@ from dray.allocation.nearness import alike
 from dray.allocation.text import nodes_text, summary
 from dray.answers.cluster import Cluster, Told
 from dray.answers.errors import InvalidInput
-from dray.answers.explaining.explanation_trees import device
+from dray.answers.explaining.explanation_trees import device_text
 from dray.answers.explaining.explanations import claim_rows
-from dray.answers.explaining.placement import Cluster as Placing
-from dray.answers.explaining.placement import Placement, read_cluster
+from dray.answers.explaining.placement import ManifestCluster, Placement, read_cluster
 from dray.answers.manifests.given import Manifests, read_given
 from dray.answers.manifests.reading import Reading
 from dray.answers.manifests.stored import Unusable
@@ -96,7 +95,7 @@ def placing_of(
     plugins: tuple[str, ...],
     base: Mapping[str, Sequence[Object]],
     tell: Tell,
-) -> Placing:
+) -> ManifestCluster:
     """Returns the cluster of the manifests and of `base`, with what is to be placed. Raises InvalidInput."""
     if reading.problems:
         raise InvalidInput([str(problem) for problem in reading.problems])
@@ -117,7 +116,7 @@ def _devices(placement: Placement) -> Iterator[str]:
             label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
             if name == wanted.special_name:
                 label = resources.get(result["request"], label)
-            yield f"{label}: {device(result)}"
+            yield f"{label}: {device_text(result)}"
 
 
 def _refusals(placement: Placement) -> Iterator[str]:

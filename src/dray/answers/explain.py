@@ -11,7 +11,7 @@ from dray.answers.cluster import Cluster, Told
 from dray.answers.errors import InvalidInput
 from dray.answers.explaining.explanations import Explanation
 from dray.answers.explaining.live import explain_live
-from dray.answers.explaining.placement import Cluster as Placing
+from dray.answers.explaining.placement import ManifestCluster
 from dray.answers.explaining.workload_explanations import WORKLOADS
 from dray.answers.manifests.given import Manifests, read_given
 from dray.answers.manifests.reading import Reading
@@ -95,7 +95,7 @@ def explain_reading(
     return _explained(wanted, placing)
 
 
-def _find(cluster: Placing, target: str) -> Wanted:
+def _find(cluster: ManifestCluster, target: str) -> Wanted:
     found = [wanted for wanted in cluster.wanted if wanted.answers_to(target)]
     if len(found) == 1:
         return found[0]
@@ -107,11 +107,11 @@ def _find(cluster: Placing, target: str) -> Wanted:
     raise InvalidInput([f"error: {problem}"])
 
 
-def _explained(wanted: Wanted, cluster: Placing) -> Explanation:
+def _explained(wanted: Wanted, cluster: ManifestCluster) -> Explanation:
     explanation = Explanation(wanted.kind, wanted.namespace, wanted.name, "does not fit", False, wanted.missing)
     if wanted.missing:
         return explanation
-    answers = cluster.ask(wanted)
+    answers = cluster.node_answers(wanted)
     if answers.chosen:
         explanation.outcome, explanation.good = f"on node {answers.chosen}", True
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dray.answers.explaining.explanation_trees import device
+from dray.answers.explaining.explanation_trees import device_text
 from dray.api.objects import Key, Object
 from dray.api.times import text_of
 from dray.planning.cost import Cost
@@ -72,8 +72,8 @@ def _devices(pod: PlacedPod) -> Iterator[str]:
         requests.setdefault((claim, result["request"]), []).append(result)
     for (claim, request), (first, *others) in requests.items():
         pools = {(each["driver"], each["pool"]) for each in (first, *others)}
-        names = [each["device"] if len(pools) == 1 else device(each) for each in others]
-        yield f"  {claim}, {request}: {', '.join([device(first), *names])}"
+        names = [each["device"] if len(pools) == 1 else device_text(each) for each in others]
+        yield f"  {claim}, {request}: {', '.join([device_text(first), *names])}"
 
 
 def _evicted(evicted: Evicted) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from dray.allocation import KUBERNETES
 from dray.answers.cluster import Cluster, Told
 from dray.answers.errors import NotThere
-from dray.answers.explaining.live import World
+from dray.answers.explaining.live import ListedCluster
 from dray.answers.explaining.queue_explainer import QueueExplainer
 from dray.answers.explaining.queue_texts import cause_text, queue_text
 from dray.answers.explaining.unread_kinds import REMEDY, cannot_tell
@@ -91,8 +91,8 @@ class ReadQueues:
 
 async def read_queues(source: Source, tell: Tell) -> ReadQueues:
     found = await listed(source.client, with_left=True)
-    world = World(found, "default", KUBERNETES, source.now(), (), tell)
-    scheduler = world.scheduler(Options().name, adopting=True)
+    objects = ListedCluster(found, "default", KUBERNETES, source.now(), (), tell)
+    scheduler = objects.scheduler(Options().name, adopting=True)
     notes = _notes(found)
     notes += [each for each in await _said_by_schedulers(source) if not each.startswith(tuple(notes))]
     return ReadQueues(found, scheduler, views(scheduler), notes)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from dray.allocation import KUBERNETES
-from dray.answers.explaining.live import World
+from dray.answers.explaining.live import ListedCluster
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.moving import Mover
 from dray.cli.output_formats import output_option, structured
@@ -91,8 +91,8 @@ def defrag(
 async def _consolidation(
     cluster: Cluster, target: str, scheduler_name: str, plugins: tuple[str, ...]
 ) -> Consolidation | None:
-    world = World(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins, warn)
-    consolidator = Consolidator(world.scheduler(scheduler_name), cluster.now())
+    objects = ListedCluster(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins, warn)
+    consolidator = Consolidator(objects.scheduler(scheduler_name), cluster.now())
     waiting = [each for each in consolidator.waiting() if _is_meant(each, target, cluster.namespace)]
     first: Consolidation | None = None
     for each in waiting[:_MOST_TRIED]:

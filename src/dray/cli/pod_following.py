@@ -18,7 +18,7 @@ from dray.answers.explaining.pod_progress import (
     exit_status,
     has_started,
     is_unschedulable,
-    misfortune,
+    termination_cause,
     waits_for,
 )
 from dray.api.objects import status_of
@@ -94,7 +94,7 @@ class Following:
             await watch.until(lambda: watch.gone or is_terminal(watch.pod) or self.left)
         if self.signals:
             return SIGNALLED + self.signals[0]
-        why = misfortune(watch.pod)
+        why = termination_cause(watch.pod)
         if why:
             self.line.say(f"{watch.name}: {why}")
         # A pod that was deleted while its command ran has no exit status.

@@ -13,7 +13,7 @@ import signal
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from dray.answers.explaining.explanation_trees import device
+from dray.answers.explaining.explanation_trees import device_text
 from dray.api.catalogue import built_in
 from dray.api.objects import Object
 from dray.api.pods import node_of
@@ -111,7 +111,7 @@ class Session:
         if self._run.requests and not self._devices and node_of(pod):
             with contextlib.suppress(NotFound):
                 claim = await self._client.get(CLAIMS, self._run.name, namespace=self._run.namespace)
-                self._devices = [device(result) for result in results_of(claim)]
+                self._devices = [device_text(result) for result in results_of(claim)]
 
     async def _remove(self, watch: PodWatch) -> None:
         await self._delete_pod(watch, None)

@@ -22,12 +22,12 @@ from dray.scheduling.model.reasons import Code, LabelMismatch, Reason, RuleMisma
 from dray.scheduling.scheduler import Scheduler
 
 MOST_TREES: Final = 8
-"""Of nodes that fit, so many get a tree of their own."""
+"""How many of the nodes that fit get a tree of their own."""
 _MOST_NAMES: Final = 6
 
 
 class NodeAnswers:
-    """The answers of the nodes: those that fit, those that lack devices, and the others by what they lack."""
+    """What the nodes answer about a pod: some fit, some lack devices, and the others have other obstacles."""
 
     def __init__(self, scheduler: Scheduler, pod: Pod, now: float, only: str = "") -> None:
         explainer = Explainer(scheduler)
@@ -35,12 +35,12 @@ class NodeAnswers:
         self._state = scheduler.state
         self._explanation = explanation = explainer.explain(pod, now)
         self.problem = explanation.problem
-        """Why no node can be asked."""
+        """Why no node was checked; empty if the nodes were checked."""
         self.chosen = explanation.chosen
         """The node that the scheduler would choose."""
-        self.nodes = [each for each in explanation.nodes if only in ("", each.node)]
+        self.nodes = [answer for answer in explanation.nodes if only in ("", answer.node)]
         self.rejections: list[Rejection] = []
-        """Of nodes that lack devices."""
+        """The rejections of the nodes that lack devices."""
         self._others: list[NodeAnswer] = []
         for answer in self.nodes:
             if answer.placement is not None:
@@ -56,56 +56,58 @@ class NodeAnswers:
     @property
     def fitting(self) -> list[str]:
         """The nodes that would take the pod."""
-        return [each.node for each in self.nodes if each.placement is not None]
+        return [answer.node for answer in self.nodes if answer.placement is not None]
 
     def conclusion(self) -> str:
-        """Why no node takes the pod."""
+        """Returns why no node takes the pod."""
         if self.problem:
             return self.problem
         concluded = conclude(self.rejections)
         others: dict[str, list[NodeAnswer]] = {}
-        for each in self._others:
-            others.setdefault(_kind(each), []).append(each)
+        for answer in self._others:
+            others.setdefault(_obstacle_kind(answer), []).append(answer)
         reasons = ", ".join(f"{len(group):,} {kind}" for kind, group in others.items())
         if concluded is not None:
             words = concluding(concluded, self._state.inventory)
             return f"{words}; other nodes: {reasons}" if reasons else words
         if len(others) == 1:
             [group] = others.values()
-            return f"no node fits: {_best(group)}"
+            return f"no node fits: {_nearest_text(group)}"
         return f"no node fits: {reasons}" if reasons else "there are no nodes"
 
     def remedy(self) -> str:
-        """What to do so that a node takes the pod; empty if the conclusion says so, or nobody knows."""
+        """Returns what to do so that a node takes the pod; empty if the conclusion says it, or if it is unknown."""
         if self.problem:
             return remedies.of_text(self.problem)
         concluded = conclude(self.rejections)
         if concluded is not None:
             return remedies.of_conclusion(concluded)
-        if len({_kind(each) for each in self._others}) != 1:
+        if len({_obstacle_kind(answer) for answer in self._others}) != 1:
             return ""
         first = self._others[0]
         if mismatches := _mismatches(first):
-            return remedies.of_mismatch(mismatches[0], [each.node for each in self.nodes])
+            return remedies.of_mismatch(mismatches[0], [answer.node for answer in self.nodes])
         if _shortages(first):
-            short = max((each for answer in self._others for each in _shortages(answer)), key=lambda each: each.left)
-            return remedies.of_shortage(short, amount_text(short.resource, short.allocatable))
+            shortages = [shortage for answer in self._others for shortage in _shortages(answer)]
+            smallest = max(shortages, key=lambda shortage: shortage.left)
+            return remedies.of_shortage(smallest, amount_text(smallest.resource, smallest.allocatable))
         return ""
 
     def trees(self) -> Iterator[Tree]:
+        """Yields a tree for each node that fits, for nodes that do not fit, and for a possible preemption."""
         reasoning = Reasoning(self._state.inventory)
-        for answer in [each for each in self.nodes if each.placement is not None][:MOST_TREES]:
-            yield Tree(f"node {answer.node}: fits", [Tree(text) for text in _placed(answer)])
+        for answer in [node_answer for node_answer in self.nodes if node_answer.placement is not None][:MOST_TREES]:
+            yield Tree(f"node {answer.node}: fits", [Tree(text) for text in _allocated_devices(answer)])
         yield from self._refusals(reasoning)
         if self._explanation.preemption is not None:
-            yield _preempting(self._explanation.preemption)
+            yield _preemption_tree(self._explanation.preemption)
 
     def trees_of_choice(self) -> Iterator[Tree]:
-        """As `trees`, with what there was to choose from on the node that was chosen, and without others that fit."""
+        """Yields the alternatives on the chosen node, and why other nodes do not fit; leaves out others that fit."""
         reasoning = Reasoning(self._state.inventory)
         for answer in self.nodes:
             if answer.node == self.chosen:
-                yield self._considered(reasoning, answer)
+                yield self._considered_tree(reasoning, answer)
         yield from self._refusals(reasoning)
 
     def _refusals(self, reasoning: Reasoning) -> Iterator[Tree]:
@@ -115,7 +117,7 @@ class NodeAnswers:
             yield Tree(f"{nodes_text(names)}: {fit}", [*map(Tree, details)])
         yield from reasoning.selectors()
 
-    def _considered(self, reasoning: Reasoning, answer: NodeAnswer) -> Tree:
+    def _considered_tree(self, reasoning: Reasoning, answer: NodeAnswer) -> Tree:
         cycle, node = self._explanation.cycle, self._state.nodes[answer.node]
         assert answer.placement is not None
         assert cycle is not None
@@ -127,9 +129,9 @@ class NodeAnswers:
         return reasoning.considered(allocation, examine(self._state.inventory, node.document, claims))
 
     def rows(self) -> list[Object]:
-        """The same for programs, node by node."""
-        rejections = {each.node: each for each in self.rejections}
-        return [self._row(each, rejections.get(each.node)) for each in self.nodes]
+        """Returns one row for each node, for `-o json`."""
+        rejections = {rejection.node: rejection for rejection in self.rejections}
+        return [self._row(answer, rejections.get(answer.node)) for answer in self.nodes]
 
     def _row(self, answer: NodeAnswer, rejection: Rejection | None) -> Object:
         if rejection is not None:
@@ -144,12 +146,12 @@ class NodeAnswers:
         return allocation_row(allocation) if allocation else {"node": answer.node, "fits": True, "claims": []}
 
     def obstacles(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Nodes that say the same, and what stands in the way there apart from devices."""
+        """Yields the names of nodes with the same obstacles, and these obstacles; skips nodes that lack devices."""
         grouped: dict[Hashable, list[NodeAnswer]] = {}
         for answer in self._others:
-            grouped.setdefault(_likeness(answer), []).append(answer)
+            grouped.setdefault(_obstacle_key(answer), []).append(answer)
         for group in grouped.values():
-            yield [each.node for each in group], _details(group) or _reasons(group[0])
+            yield [answer.node for answer in group], _details(group) or _reasons(group[0])
 
 
 def _reasons(answer: NodeAnswer) -> list[str]:
@@ -157,23 +159,23 @@ def _reasons(answer: NodeAnswer) -> list[str]:
 
 
 def _taints(answer: NodeAnswer) -> list[UntoleratedTaint]:
-    return [each for each in answer.details if isinstance(each, UntoleratedTaint)]
+    return [detail for detail in answer.details if isinstance(detail, UntoleratedTaint)]
 
 
 def _mismatches(answer: NodeAnswer) -> list[LabelMismatch]:
-    return [each for each in answer.details if isinstance(each, LabelMismatch)]
+    return [detail for detail in answer.details if isinstance(detail, LabelMismatch)]
 
 
 def _shortages(answer: NodeAnswer) -> list[Shortage]:
-    return [each for each in answer.details if isinstance(each, Shortage)]
+    return [detail for detail in answer.details if isinstance(detail, Shortage)]
 
 
 def _rules(answer: NodeAnswer) -> list[RuleMismatch]:
-    return [each for each in answer.details if isinstance(each, RuleMismatch)]
+    return [detail for detail in answer.details if isinstance(detail, RuleMismatch)]
 
 
-def _kind(answer: NodeAnswer) -> str:
-    """The first obstacle, in few words."""
+def _obstacle_kind(answer: NodeAnswer) -> str:
+    """Returns the first obstacle in a few words."""
     if _taints(answer):
         return "tainted"
     if _mismatches(answer):
@@ -181,46 +183,52 @@ def _kind(answer: NodeAnswer) -> str:
     return (_reasons(answer) or ["unsuitable"])[0]
 
 
-def _best(group: Sequence[NodeAnswer]) -> str:
-    """What stands in the way on nodes of one kind, as on the one that has most."""
+def _nearest_text(group: Sequence[NodeAnswer]) -> str:
+    """Returns what nodes with the same kind of obstacle lack; of a resource, what the node with the most left lacks."""
     first = group[0]
     if short := _shortages(first):
         resource = short[0].resource
-        found = [(each, answer) for answer in group for each in _shortages(answer) if each.resource == resource]
-        least, answer = max(found, key=lambda each: each[0].left)
-        where = f" on the best node, {answer.node}" if len(group) > 1 else ""
-        return _shortage(least) + where
-    if len({_likeness(each) for each in group}) == 1:
+        shortages = [
+            (shortage, answer.node)
+            for answer in group
+            for shortage in _shortages(answer)
+            if shortage.resource == resource
+        ]
+        smallest, node = max(shortages, key=lambda pair: pair[0].left)
+        where = f" on the best node, {node}" if len(group) > 1 else ""
+        return _shortage_text(smallest) + where
+    if len({_obstacle_key(answer) for answer in group}) == 1:
         return "; ".join(_details(group))
-    return _kind(first)
+    return _obstacle_kind(first)
 
 
-def _likeness(answer: NodeAnswer) -> Hashable:
+def _obstacle_key(answer: NodeAnswer) -> Hashable:
+    """Returns a key that is equal for nodes with the same obstacles."""
     if mismatches := _mismatches(answer):
-        return tuple((each.key, each.operator, each.values) for each in mismatches)
+        return tuple((mismatch.key, mismatch.operator, mismatch.values) for mismatch in mismatches)
     return tuple(_details([answer])) or tuple(_reasons(answer))
 
 
 def _details(group: Sequence[NodeAnswer]) -> list[str]:
-    """The reasons of nodes that say the same, with what is behind them."""
+    """Returns the reasons of nodes with the same obstacles, with taints, labels and amounts."""
     first = group[0]
     if taints := _taints(first):
-        return [_taint(each) for each in taints]
+        return [_taint_text(taint) for taint in taints]
     if mismatches := _mismatches(first):
-        return [_mismatch([_mismatches(each)[number] for each in group]) for number in range(len(mismatches))]
+        return [_mismatch_text([_mismatches(answer)[number] for answer in group]) for number in range(len(mismatches))]
     if rules := _rules(first):
-        return [text for each in rules for text in _rule(each)]
-    short = {Reason(Code.INSUFFICIENT, (each.resource,)): each for each in _shortages(first)}
+        return [text for rule in rules for text in _rule_texts(rule)]
+    short = {Reason(Code.INSUFFICIENT, (shortage.resource,)): shortage for shortage in _shortages(first)}
     reasons = first.status.reasons if first.status is not None else ()
-    return [_shortage(short[reason]) if reason in short else reason_text(reason) for reason in reasons]
+    return [_shortage_text(short[reason]) if reason in short else reason_text(reason) for reason in reasons]
 
 
-def _taint(taint: UntoleratedTaint) -> str:
+def _taint_text(taint: UntoleratedTaint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"tainted {taint.key}{value}:{taint.effect}, not tolerated"
 
 
-def _shortage(short: Shortage) -> str:
+def _shortage_text(short: Shortage) -> str:
     wanted, left, there = (
         amount_text(short.resource, number) for number in (short.wanted, short.left, short.allocatable)
     )
@@ -237,12 +245,12 @@ _WANTS: Final = {
 }
 
 
-def _mismatch(group: Sequence[LabelMismatch]) -> str:
-    """One demand, and what the nodes have instead."""
+def _mismatch_text(group: Sequence[LabelMismatch]) -> str:
+    """Returns the required value of one label, and the values that the nodes have."""
     first = group[0]
     values = " or ".join(first.values)
     wants = _WANTS.get(first.operator, f"{first.operator} {{}}").format(values)
-    there = Counter(each.actual for each in group)
+    there = Counter(mismatch.actual for mismatch in group)
     if list(there) == [None]:
         return f"label {first.key} {wants}, but is not set"
     if len(there) == 1:
@@ -251,53 +259,55 @@ def _mismatch(group: Sequence[LabelMismatch]) -> str:
     return f"label {first.key} {wants}, but is {few(found)}"
 
 
-def _rule(rule: RuleMismatch) -> list[str]:
-    """What the nearest rule of a class wants otherwise."""
+def _rule_texts(rule: RuleMismatch) -> list[str]:
+    """Returns which labels the nearest rule of a ComputeClass requires and the node does not have."""
     of = f"ComputeClass {rule.node_class}"
     where = f"{of}, nearest priorities[{rule.rule}]" if rule.rule is not None else f"{of}, nodePoolConfig"
-    return [f"{where}: {_mismatch([each])}" for each in rule.mismatches] or [f"{of} has no priorities"]
+    return [f"{where}: {_mismatch_text([mismatch])}" for mismatch in rule.mismatches] or [f"{of} has no priorities"]
 
 
-def holding(claim: Object) -> Tree:
-    """What an allocated claim holds, and for whom."""
+def claim_tree(claim: Object) -> Tree:
+    """Returns the devices of an allocated claim, and for which pods it is reserved."""
     namespace, name = claim["metadata"].get("namespace") or "", claim["metadata"]["name"]
     status = status_of(claim)
     allocation = status.get("allocation")
     if not allocation:
         return Tree(f"claim {namespace}/{name}: not allocated")
     results = allocation_results(allocation)
-    root = Tree(f"claim {namespace}/{name}: allocated", [Tree(requested_device(each)) for each in results])
-    users = [f"{each.get('resource')}/{each.get('name')}" for each in status.get("reservedFor") or ()]
+    root = Tree(f"claim {namespace}/{name}: allocated", [Tree(requested_device_text(result)) for result in results])
+    users = [f"{user.get('resource')}/{user.get('name')}" for user in status.get("reservedFor") or ()]
     root.branches.append(Tree(f"reserved for {few(users)}" if users else "reserved for nobody"))
     return root
 
 
-def device(result: Object) -> str:
+def device_text(result: Object) -> str:
+    """Returns a device of an allocation as DRIVER/POOL/DEVICE, with its consumed capacity."""
     consumed = ", ".join(f"{amount} {what}" for what, amount in mapping(result.get("consumedCapacity")).items())
     access = " (admin access)" if result.get("adminAccess") else ""
     where = "/".join((result["driver"], result["pool"], result["device"]))
     return f"{where}{f' ({consumed})' if consumed else ''}{access}"
 
 
-def requested_device(result: Object) -> str:
-    return f"{result['request']}: {device(result)}"
+def requested_device_text(result: Object) -> str:
+    return f"{result['request']}: {device_text(result)}"
 
 
-def _placed(answer: NodeAnswer) -> Iterator[str]:
+def _allocated_devices(answer: NodeAnswer) -> Iterator[str]:
     assert answer.placement is not None
     allocation = answer.placement.devices.allocation
     for key, result in zip(allocation.claims, allocation.results, strict=True) if allocation else ():
-        for each in result["devices"].get("results") or ():
-            yield f"claim {'/'.join(key)}, {requested_device(each)}"
+        for device_result in result["devices"].get("results") or ():
+            yield f"claim {'/'.join(key)}, {requested_device_text(device_result)}"
 
 
-def _preempting(preemption: Preemption) -> Tree:
+def _preemption_tree(preemption: Preemption) -> Tree:
     [node] = (place.node for place in preemption.places.values())
-    victims = [f"{'/'.join(each.key)} (priority {each.priority})" for each in preemption.victims]
+    victims = [f"{'/'.join(victim.key)} (priority {victim.priority})" for victim in preemption.victims]
     if not victims:
         return Tree(f"will fit on node {node} when the pods that are leaving are gone")
     return Tree(f"would fit on node {node} without pods of lower priority: {few(victims)}")
 
 
 def few(names: list[str]) -> str:
+    """Returns the first names, and how many more there are."""
     return some(names, _MOST_NAMES)

@@ -1,4 +1,4 @@
-"""An explanation: the result of `dray explain` for all outputs, with a conclusion, trees behind it, and data."""
+"""Explanation: the answer of `dray explain`, with a conclusion, trees of reasons, and data for `-o json`."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ class Explanation:
     outcome: str
     good: bool
     conclusion: str = ""
-    """Why, in one line."""
+    """The reason for the outcome, in one line; empty if it needs none."""
     remedy: str = ""
-    """What to do about it, if the conclusion does not say so."""
+    """What to do about the conclusion; empty if the conclusion says it already."""
     trees: list[Tree] = field(default_factory=list)
     data: Callable[[], Object] = dict
-    """What there is besides for programs, worked out when it is wanted."""
+    """Returns further fields of `document`; called only when the document is read."""
     notes: list[str] = field(default_factory=list)
-    """What was left out: objects and plugins that cannot be used."""
-    unmade: bool = False
-    """Whether it waits for claims that are to be made from templates."""
+    """Objects and plugins that were left out, and why they cannot be used."""
+    awaits_claims: bool = False
+    """True if the pod waits for claims that are made from templates."""
 
     @property
     def headline(self) -> str:
+        """The target, its outcome, the conclusion and the remedy, in one line."""
         why = f"{'; ' if ';' in self.outcome else ': '}{self.conclusion}" if self.conclusion else ""
         headline = f"{self.kind} {self.namespace}/{self.name}: {self.outcome}{why}"
         return f"{headline.removesuffix('.')}; {self.remedy}" if self.remedy else headline
 
     @property
     def fits(self) -> bool:
-        """Whether it has what it needs, or could have it."""
+        """True if the target has what it needs, or could get it."""
         return self.good
 
     @property
@@ -53,7 +54,7 @@ class Explanation:
 
     @property
     def document(self) -> Object:
-        """What `dray explain -o json` prints."""
+        """The document that `dray explain -o json` prints."""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -80,10 +81,10 @@ def rejection_row(rejection: Rejection, inventory: Inventory) -> Object:
         "fits": False,
         "kind": rejection.kind.value,
         "message": rejection.message,
-        "requests": [_request_row(each, inventory) for each in rejection.requests],
-        "conflicts": [{**_members(each), "message": conflict_text(each)} for each in rejection.conflicts],
-        "pools": [_members(each) for each in rejection.pools],
-        "toFree": [key_text(each) for each in rejection.to_free or ()],
+        "requests": [_request_row(request, inventory) for request in rejection.requests],
+        "conflicts": [{**_members(conflict), "message": conflict_text(conflict)} for conflict in rejection.conflicts],
+        "pools": [_members(pool) for pool in rejection.pools],
+        "toFree": [key_text(key) for key in rejection.to_free or ()],
     }
 
 
@@ -94,31 +95,32 @@ def _request_row(reasons: r.RequestReasons, inventory: Inventory) -> Object:
         "need": reasons.need,
         "all": reasons.every,
         "available": _devices(reasons.available),
-        "unavailable": [_fallen_row(each, inventory) for each in reversed(reasons.fallen)],
+        "unavailable": [_fallen_row(fallen, inventory) for fallen in reversed(reasons.fallen)],
     }
 
 
 def _fallen_row(fallen: r.Fallen, inventory: Inventory) -> Object:
     row = {**_members(fallen.cause), "message": cause_text(fallen.cause), "devices": _devices(fallen.devices)}
     if isinstance(fallen.cause, r.NotSelected):
-        met = encounters(inventory, fallen.cause.expression, fallen.devices)
-        row["met"] = {each.name: [{"value": value, "devices": n} for value, n in each.values] for each in met}
+        row["met"] = {}
+        for encounter in encounters(inventory, fallen.cause.expression, fallen.devices):
+            row["met"][encounter.name] = [{"value": value, "devices": number} for value, number in encounter.values]
     return row
 
 
 def _devices(devices: Sequence[DeviceID]) -> list[str]:
-    return ["/".join(each) for each in devices]
+    return ["/".join(device) for device in devices]
 
 
 def _members(value: Any) -> Object:
-    """A reason by the name of its type, with what it holds."""
-    members = {_camel(each.name): _plain(getattr(value, each.name)) for each in fields(value)}
+    """Returns the fields of a reason, with the name of its type as `reason`."""
+    members = {_camel(member.name): _plain(getattr(value, member.name)) for member in fields(value)}
     return {"reason": type(value).__name__, **members}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 

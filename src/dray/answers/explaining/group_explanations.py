@@ -1,4 +1,7 @@
-"""`dray explain podgroup`: why a group waits, in the order size, queue, topology, devices; the first concludes."""
+"""`dray explain podgroup`: why a group waits.
+
+The causes are listed in the order size, queue, topology, devices. The first of them is the conclusion.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from dray.scheduling.explain.explainer import GroupExplanation, GroupSize
 from dray.scheduling.model.messages import diagnosis_text, status_text
 
 
-def say_group(kind: str, found: GroupExplanation[QueueAnswer]) -> Explanation:
+def group_explanation(kind: str, found: GroupExplanation[QueueAnswer]) -> Explanation:
     key = found.group.key
     made = Explanation(kind, key.namespace, key.name, "", False)
     if not found.waiting:
@@ -32,14 +35,14 @@ def say_group(kind: str, found: GroupExplanation[QueueAnswer]) -> Explanation:
 
 
 def conclusion(found: GroupExplanation[QueueAnswer]) -> str:
-    """The first cause; nothing where there is none."""
+    """Returns the first cause; empty if there is no cause."""
     if found.obstacle is not None:
         return status_text(found.obstacle)
     if found.queue is not None and found.queue.problem is not None:
         return queue_text(found.queue)
     if found.diagnosis is None:
         return ""
-    # The reasons of all nodes for the next pod are told below.
+    # The trees list the reasons of all nodes for the next pod.
     text, next_pod = diagnosis_text(replace(found.diagnosis, following=None)), found.diagnosis.following
     if found.queue is not None and found.queue.excess is not None:
         text = f"{text.removesuffix('.')}; {queue_text(found.queue)}"
@@ -53,14 +56,14 @@ def group_trees(found: GroupExplanation[QueueAnswer]) -> list[Tree]:
 
 
 def group_row(found: GroupExplanation[QueueAnswer]) -> Object:
-    """The same for programs."""
+    """Returns the fields of a group for `-o json`."""
     diagnosis, queue = found.diagnosis, found.queue
     row: Object = {
         "name": found.group.key.name,
         "apiGroup": found.group.key.api,
         "started": found.started,
         "waiting": found.waiting,
-        "sizes": [_size_row(each) for each in found.sizes],
+        "sizes": [_size_row(size) for size in found.sizes],
         "causes": dict(_causes(found)),
     }
     if queue is not None:
@@ -83,15 +86,15 @@ def _size_row(size: GroupSize) -> Object:
 
 
 def _causes(found: GroupExplanation[QueueAnswer]) -> Iterator[tuple[str, str]]:
-    sizes = [_size(each, named=len(found.sizes) > 1) for each in found.sizes]
+    sizes = [_size_text(size, named=len(found.sizes) > 1) for size in found.sizes]
     obstacle = f"; {status_text(found.obstacle)}" if found.obstacle is not None else ""
     yield "size", "; ".join(sizes) + obstacle
     if found.queue is not None:
-        yield "queue", _queue(found)
+        yield "queue", _queue_text(found)
     yield from _placement(found)
 
 
-def _queue(found: GroupExplanation[QueueAnswer]) -> str:
+def _queue_text(found: GroupExplanation[QueueAnswer]) -> str:
     answer = found.queue
     assert answer is not None
     if answer.problem is not None:
@@ -100,7 +103,7 @@ def _queue(found: GroupExplanation[QueueAnswer]) -> str:
     return f"{enough}; {queue_text(answer)}" if answer.excess is not None and found.diagnosis is not None else enough
 
 
-def _size(size: GroupSize, *, named: bool) -> str:
+def _size_text(size: GroupSize, *, named: bool) -> str:
     parts = [f"{size.least} pods start together", f"{size.pods} are there"]
     if size.placed:
         parts.append(f"{size.placed} on nodes")
@@ -113,7 +116,7 @@ def _size(size: GroupSize, *, named: bool) -> str:
 
 
 def _placement(found: GroupExplanation[QueueAnswer]) -> Iterator[tuple[str, str]]:
-    """Where the group wants to be with how far that goes, and what the next pod lacks there."""
+    """Yields the required topology, how many pods fit there, and what the next pod lacks."""
     diagnosis, wanted = found.diagnosis, found.group.topology.required
     where = " and ".join(wanted)
     if diagnosis is None:

@@ -1,8 +1,8 @@
-"""Manifests as a small cluster in the scheduler's core, which places its pods and claims one after the other.
+"""ManifestCluster: places the pods and claims of manifests one after the other in a scheduler of its own.
 
-Nodes, slices, classes, taint rules and allocated claims make up the cluster; without Node objects, the nodes that
-slices name. Pods come first, then claims that no pod uses, in the order of the files. Of equally good nodes the first
-is chosen, and what a pod or claim got is in use for those after it.
+The cluster has the nodes, slices, classes, taint rules and allocated claims of the manifests. Without Node objects it
+has the nodes that slices name. Pods are placed first, then claims that no pod uses, in the order of the files. Of
+equally good nodes the first is chosen. Devices that a pod or claim gets are in use for the pods and claims after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.allocation import Policy, Work
 from dray.answers.asked_schedulers import asked_scheduler
 from dray.answers.explaining.explanation_trees import NodeAnswers
 from dray.answers.manifests.reading import Manifest
-from dray.answers.manifests.stored import read_objects
+from dray.answers.manifests.stored import Stored, read_objects
 from dray.answers.manifests.wanted import Wanted, Workload, claim, pods, unserved
 from dray.answers.readable_objects import telling_unreadable
 from dray.answers.source import Tell
@@ -35,13 +35,13 @@ _EMPTY: Mapping[str, Sequence[Object]] = {}
 
 @dataclass(slots=True)
 class Placement:
-    """What became of one: the node and what its claims got, or what each node said."""
+    """The result of placing a pod or claim: the node and the allocations, or the answers of all nodes."""
 
     wanted: Wanted
     node: str = ""
     allocations: dict[Key, Object] = field(default_factory=dict)
     mappings: tuple[Object, ...] = ()
-    """Which container gets which extended resource from which request of the claim for those."""
+    """Maps the extended resources of containers to requests of the claim for extended resources."""
     answers: NodeAnswers | None = None
 
     @property
@@ -49,13 +49,15 @@ class Placement:
         return bool(self.node)
 
 
-class Cluster:
+class ManifestCluster:
+    """A scheduler filled with manifests, and the pods and claims that it has to place."""
+
     def __init__(self, scheduler: Scheduler, wanted: list[Wanted], notes: list[str]) -> None:
         self._scheduler = scheduler
         self._now = time.time()
         self.wanted = wanted
         self.notes = notes
-        """What the manifests ask for and is not looked at."""
+        """Requests in the manifests that are not checked."""
 
     @property
     def size(self) -> int:
@@ -63,15 +65,15 @@ class Cluster:
         return self._scheduler.state.size
 
     def place(self, wanted: Wanted) -> Placement:
-        """On the node that the scheduler chooses, where its devices are in use from now on."""
+        """Places a pod or claim on the node that the scheduler chooses; its devices are in use from now on."""
         if wanted.missing:
             return Placement(wanted)
         bind = self._attempt(wanted)
         if bind is None:
-            return Placement(wanted, answers=self.ask(wanted))
+            return Placement(wanted, answers=self.node_answers(wanted))
         placement = Placement(wanted, bind.node, mappings=bind.mappings)
         for write in bind.writes:
-            stored = _written(wanted, write)
+            stored = _written_claim(wanted, write)
             if write.allocation is not None:
                 placement.allocations[key_of(stored)] = write.allocation
             self._scheduler.written(bind, write, stored, self._now)
@@ -84,6 +86,7 @@ class Cluster:
         return placement
 
     def _attempt(self, wanted: Wanted) -> Bind | None:
+        """Returns the decision of one scheduling attempt; None if no node fits."""
         scheduler, now = self._scheduler, self._now
         scheduler.put("Pod", wanted.pod, now)
         queued = scheduler.queue.pop(now)
@@ -93,14 +96,14 @@ class Cluster:
         scheduler.remove("Pod", wanted.pod, now)
         return None
 
-    def ask(self, wanted: Wanted) -> NodeAnswers:
-        """What every node says of it; nothing is changed."""
+    def node_answers(self, wanted: Wanted) -> NodeAnswers:
+        """Returns what every node answers about a pod or claim; changes nothing."""
         pod = read(wanted.pod, self._scheduler.state.signatures)
         return NodeAnswers(self._scheduler, pod, self._now)
 
 
-def _written(wanted: Wanted, write: ClaimWrite) -> Object:
-    """The claim as it stands once the decision is written; one by itself is reserved for nobody."""
+def _written_claim(wanted: Wanted, write: ClaimWrite) -> Object:
+    """Returns the claim after the decision is written; a claim that no pod uses is reserved for nobody."""
     status = dict(status_of(write.claim))
     if write.allocation is not None:
         status["allocation"] = write.allocation
@@ -117,63 +120,74 @@ def read_cluster(
     plugins: tuple[str, ...],
     tell: Tell,
     base: Mapping[str, Sequence[Object]] = _EMPTY,
-) -> Cluster:
-    """The cluster that the manifests describe, or only `node` of it; raises Unusable.
+) -> ManifestCluster:
+    """Returns the cluster that the manifests describe, or only its node `node`. Raises Unusable.
 
-    `base` has the objects of a cluster that the manifests are added to, by kind. Its pods that wait are left out.
+    `base` has the objects of an existing cluster by kind, to which the manifests are added, without its waiting pods.
     """
     stored = read_objects(manifests)
     scheduler = asked_scheduler(Options(policy=policy), plugins, tell)
     unreadable = telling_unreadable(tell)
-    state, now = scheduler.state, time.time()
+    resources, now = scheduler.state.resources, time.time()
     if base:
-        known = [each for each in base.get("Node", ()) if node in ("", each["metadata"]["name"])]
-        fill(scheduler, {**base, "Node": known, "Pod": list(filter(node_of, base["Pod"]))}, now, unreadable)
+        nodes = [document for document in base.get("Node", ()) if node in ("", document["metadata"]["name"])]
+        fill(scheduler, {**base, "Node": nodes, "Pod": list(filter(node_of, base["Pod"]))}, now, unreadable)
     for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
         put_readable(scheduler, kind, stored.of(kind), now, unreadable)
-    not_looked_at = {name for each in stored.workloads for name in unserved(each, state.resources)}
-    capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(not_looked_at, _PLENTY)}
     nodes = stored.of("Node")
     if not nodes and not base:
-        nodes = [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
-    for position, each in enumerate(nodes):
-        name = each["metadata"]["name"]
-        if node in ("", name):
-            scheduler.put("Node", _with_room(each, capacity), now)
-            state.ties[state.nodes[name].number] = position
-    claims = {key_of(each): each for each in stored.of("ResourceClaim")}
-    known_claims = {key_of(each): each for each in base.get("ResourceClaim", ())} | claims
-    both = (*base.get("ResourceClaimTemplate", ()), *stored.of("ResourceClaimTemplate"))
-    templates = {key_of(each): each for each in both}
-    wanted = list(pods(stored.workloads, known_claims, templates, state.resources))
-    for generated in [made for each in wanted for made in each.claims]:
+        nodes = [{"metadata": {"name": name}} for name in _node_names(stored.of("ResourceSlice"))]
+    unchecked = {name for workload in stored.workloads for name in unserved(workload, resources)}
+    _put_nodes(scheduler, nodes, node, {**DEFAULT_CAPACITY, **dict.fromkeys(unchecked, _PLENTY)}, now)
+    wanted = _wanted(stored, base, resources)
+    for generated in [document for wanted_pod in wanted for document in wanted_pod.claims]:
         scheduler.put("ResourceClaim", generated, now)
-    used = {(each.namespace, name) for each in wanted for _, name in claims_used(each.pod)}
-    wanted += [claim(each) for key, each in claims.items() if key not in used and not allocation_of(each)]
-    return Cluster(scheduler, wanted, list(_notes(stored.workloads, state.resources)))
+    return ManifestCluster(scheduler, wanted, list(_notes(stored.workloads, resources)))
+
+
+def _put_nodes(scheduler: Scheduler, nodes: Sequence[Object], only: str, capacity: Object, now: float) -> None:
+    """Puts all nodes into the scheduler, or only one of them; the first of equally good nodes wins."""
+    for position, document in enumerate(nodes):
+        name = document["metadata"]["name"]
+        if only in ("", name):
+            scheduler.put("Node", _with_room(document, capacity), now)
+            scheduler.state.ties[scheduler.state.nodes[name].number] = position
+
+
+def _wanted(stored: Stored, base: Mapping[str, Sequence[Object]], resources: ResourceMap) -> list[Wanted]:
+    """Returns the pods of the manifests, and then the claims that no pod uses and that are not allocated."""
+    claims = {key_of(document): document for document in stored.of("ResourceClaim")}
+    known_claims = {key_of(document): document for document in base.get("ResourceClaim", ())} | claims
+    all_templates = (*base.get("ResourceClaimTemplate", ()), *stored.of("ResourceClaimTemplate"))
+    templates = {key_of(template): template for template in all_templates}
+    wanted = list(pods(stored.workloads, known_claims, templates, resources))
+    used = {(unit.namespace, name) for unit in wanted for _, name in claims_used(unit.pod)}
+    wanted += [claim(document) for key, document in claims.items() if key not in used and not allocation_of(document)]
+    return wanted
 
 
 def _with_room(node: Object, capacity: Object) -> Object:
-    """The node with plenty of what its status does not speak of."""
+    """Returns the node with plenty of every resource that its status does not have."""
     status = status_of(node)
     given = status.get("allocatable") or status.get("capacity") or {}
     return {**node, "status": {**status, "allocatable": {**capacity, **given}}}
 
 
-def _named(slices: Iterable[Object]) -> list[str]:
-    """The nodes that slices name, for want of Node objects; one without a name of its own where there are none."""
-    names = {each["spec"].get("nodeName") for each in slices}
-    names |= {device.get("nodeName") for each in slices for device in each["spec"].get("devices") or ()}
+def _node_names(slices: Iterable[Object]) -> list[str]:
+    """Returns the names of the nodes in the slices; `node` if the slices name none."""
+    names = {resource_slice["spec"].get("nodeName") for resource_slice in slices}
+    devices = [device for resource_slice in slices for device in resource_slice["spec"].get("devices") or ()]
+    names |= {device.get("nodeName") for device in devices}
     return sorted(name for name in names if name) or ["node"]
 
 
 def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[str]:
     groups = []
-    for each in workloads:
-        if names := unserved(each, resources):
+    for workload in workloads:
+        if names := unserved(workload, resources):
             what = f"requests {', '.join(names)}, which no DeviceClass in the files provides: not checked"
-            yield f"{each.title} {what}"
-        if (group := each.group) and group not in groups:
+            yield f"{workload.title} {what}"
+        if (group := workload.group) and group not in groups:
             groups.append(group)
     if groups:
         yield f"pods of a group are placed one by one here, not together: {', '.join(groups)}"

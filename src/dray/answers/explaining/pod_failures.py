@@ -1,4 +1,4 @@
-"""What a running cluster knows of objects that fail: their warnings, and the last line that a container wrote."""
+"""Reads from the server why objects fail: Warning events, and the last log line of a container."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Final
 
 from dray.answers.explaining.container_states import Failure, failure_of
-from dray.answers.explaining.pod_progress import has_started, misfortune
+from dray.answers.explaining.pod_progress import has_started, termination_cause
 from dray.answers.source import Source
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, key_of, text
@@ -28,8 +28,12 @@ async def last_warning(cluster: Source, namespace: str, name: str, kind: str = "
         found = (await cluster.client.list_all(_EVENTS, namespace=namespace, selection=selection)).get("items") or []
     except ApiError:
         return ""
-    newest: Object = max(found, key=lambda each: text(each.get("lastTimestamp") or each.get("eventTime")), default={})
+    newest: Object = max(found, key=_time, default={})
     return text(newest.get("message"))
+
+
+def _time(event: Object) -> str:
+    return text(event.get("lastTimestamp") or event.get("eventTime"))
 
 
 async def problem_of(cluster: Source, pod: Object) -> str:
@@ -37,9 +41,9 @@ async def problem_of(cluster: Source, pod: Object) -> str:
     failure = failure_of(pod)
     if failure is not None:
         line = await _last_line(cluster, pod, failure) if failure.ran else ""
-        return f"{failure.words}; last log line: {line}" if line else failure.words
+        return f"{failure.text}; last log line: {line}" if line else failure.text
     if is_terminal(pod):
-        return misfortune(pod)
+        return termination_cause(pod)
     if node_of(pod) and not has_started(pod):
         return await last_warning(cluster, *key_of(pod))
     return ""

@@ -1,4 +1,4 @@
-"""What a pod waits for, and how it ended, in a line each; from its status alone."""
+"""What a pod waits for, and how it ended, read from the status of the pod alone."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dray.api.pods import is_terminal, node_of, phase_of
 
 _REFUSALS: Final = ("Unschedulable", "SchedulerError")
 _FAILED: Final = 1
-# What waiting does not mend.
+# Reasons that do not go away with time.
 _FATAL: Final = ("RunContainerError", "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull")
 
 
 def _state(pod: Object, kind: str) -> Object | None:
-    for each in mappings(status_of(pod).get("containerStatuses")):
-        if kind in mapping(each.get("state")):
-            return mapping(each["state"][kind])
+    """Returns the first container state of this kind: waiting, running or terminated."""
+    for container_status in mappings(status_of(pod).get("containerStatuses")):
+        if kind in mapping(container_status.get("state")):
+            return mapping(container_status["state"][kind])
     return None
 
 
 def has_started(pod: Object) -> bool:
-    """Its command runs, or ran; or it never will."""
+    """Returns True if the command of the pod runs or has run, or if the pod has ended."""
     return _state(pod, "running") is not None or _state(pod, "terminated") is not None or is_terminal(pod)
 
 
 def cannot_start(pod: Object) -> bool:
-    """Its command, image or configuration is wrong."""
+    """Returns True if the command, image or configuration of the pod is wrong."""
     return (_state(pod, "waiting") or {}).get("reason") in _FATAL
 
 
@@ -36,7 +37,7 @@ def is_unschedulable(pod: Object) -> bool:
 
 
 def waits_for(pod: Object, warning: str = "") -> str:
-    """`warning` is the last event about it, which tells more than the status of its container."""
+    """Returns what the pod waits for. `warning` is the last event about it, which says more than its status."""
     if node := node_of(pod):
         waiting = _state(pod, "waiting") or {}
         detail = warning or waiting.get("message") or waiting.get("reason") or "not started yet"
@@ -46,15 +47,15 @@ def waits_for(pod: Object, warning: str = "") -> str:
 
 
 def exit_status(pod: Object) -> int:
-    """That of its command; 1 where it never ran."""
+    """Returns the exit status of the command; 1 if the command never ran."""
     ended = _state(pod, "terminated")
     if ended is not None:
         return int(ended.get("exitCode", _FAILED))
     return 0 if phase_of(pod) == "Succeeded" else _FAILED
 
 
-def misfortune(pod: Object) -> str:
-    """Why it ended other than by its own command; empty where it did not."""
+def termination_cause(pod: Object) -> str:
+    """Returns why something else than its own command ended the pod; empty if nothing did."""
     status, ended = status_of(pod), _state(pod, "terminated")
     if ended is not None and ended.get("reason") in ("OOMKilled", "ContainerCannotRun", "StartError"):
         return ": ".join(filter(None, (ended["reason"], ended.get("message"))))

@@ -1,4 +1,4 @@
-"""QueueExplainer: why a queue does not admit pods: its quota, what is used, lent and borrowed, and who may be evicted.
+"""QueueExplainer: why a queue does not admit pods. It reports quota, usage, loans and possible evictions.
 
 Answers are values; `queue_texts` turns them into text. `room` and `loans` are what `dray queue` shows of every queue.
 Only this module and the view of `dray queue` look into the quota trees; everything else asks the interface of queues.
@@ -40,7 +40,7 @@ class Loan(NamedTuple):
 
 
 class Evictions(Enum):
-    """Whether pods of others may be evicted so that pods get quota."""
+    """Says whether other pods may be evicted so that pods get quota."""
 
     POSSIBLE = auto()
     IN_PROGRESS = auto()
@@ -59,7 +59,7 @@ class Evictions(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaShortage:
-    """Too little quota of one resource in a queue with a cohort; amounts as the scheduler counts them."""
+    """A queue with a cohort has too little quota of one resource; amounts are in the units of the scheduler."""
 
     resource: str
     wanted: int
@@ -79,7 +79,7 @@ class QuotaShortage:
 
 @dataclass(frozen=True, slots=True)
 class ShareExcess:
-    """Pods that would bring their queue above its fair share, so that nobody of other queues is evicted for them."""
+    """The pods would bring their queue above its fair share, so no pods of other queues are evicted for them."""
 
     resource: str
     wanted: float
@@ -107,7 +107,7 @@ class QueueExplainer:
         self._queues = scheduler.state.queues
 
     def answer(self, pods: Sequence[Pod]) -> QueueAnswer | None:
-        """Returns what the queue of the pods says, which start together; None if they are in no queue."""
+        """Returns why the queue does not admit these pods, which start together; None if they are in no queue."""
         memberships = self._queues.memberships(pods[0])
         if not memberships:
             return None
@@ -138,7 +138,7 @@ class QueueExplainer:
             node.used.get(asset, 0),
             max(0, node.available(asset)),
             node.quota(asset).borrowing,
-            max(0, max(node.available(each, idle=True) for each in assets)),
+            max(0, max(node.available(candidate, idle=True) for candidate in assets)),
             room(node, asset).lent,
             loans(self._queues, ask.queue, asset),
             self._evictions(known, ask, asset),
@@ -147,15 +147,15 @@ class QueueExplainer:
     def _evictions(self, queue: ClusterQueue, ask: Ask, asset: Asset) -> Evictions:
         kueue, amount = self._queues.system(KueueQueues), ask.wanted[asset.resource]
         charges, related = kueue.charges, set(kueue.tree.related(queue.name))
-        if any(each in related for each in charges.ending_queues()):
+        if any(ending in related for ending in charges.ending_queues()):
             return Evictions.IN_PROGRESS
         if kueue.is_fair(kueue.tree.root(queue.name)):
             return Evictions.BY_SHARE
         has_lower = charges.has_below(queue.name, ask.priority)
         if has_lower and queue.preempts != "Never":
             return Evictions.POSSIBLE
-        borrowers = [each.queue for each in loans(self._queues, queue.name, asset)]
-        lesser = any(charges.has_below(each, ask.priority) for each in borrowers)
+        borrowers = [loan.queue for loan in loans(self._queues, queue.name, asset)]
+        lesser = any(charges.has_below(borrower, ask.priority) for borrower in borrowers)
         if not kueue.tree.is_borrowing(queue.name, asset, amount) or kueue.tree.is_owed(queue.name, asset, amount):
             if queue.reclaims == "Never":
                 return Evictions.NEVER_RECLAIMS
@@ -169,18 +169,18 @@ class QueueExplainer:
             return None
         tree = policy.shares()
         node = tree.path(ask.queue)[0]
-        for each in RESOURCES:
-            held, share, wanted = node.remaining(each), node.fair.get(each, 0.0), ask.wanted.get(each, 0)
+        for resource in RESOURCES:
+            held, share, wanted = node.remaining(resource), node.fair.get(resource, 0.0), ask.wanted.get(resource, 0)
             if wanted and held + wanted > share:
                 leaves = (leaf for leaf in tree.all() if not leaf.children and leaf is not node)
-                over = (Loan(leaf.name, leaf.remaining(each) - leaf.quota(each)) for leaf in leaves)
+                over = (Loan(leaf.name, leaf.remaining(resource) - leaf.quota(resource)) for leaf in leaves)
                 others = tuple(sorted((loan for loan in over if loan.amount > 0), key=_largest))
-                return ShareExcess(each, wanted, held, share, others)
+                return ShareExcess(resource, wanted, held, share, others)
         return None
 
 
 def room(node: QuotaNode, asset: Asset) -> Room:
-    """Tells apart what a queue or cohort has of its own and what it could borrow."""
+    """Returns how much unused quota a queue or cohort has, and how much it could borrow."""
     unused = max(0, node.total(asset) - node.used.get(asset, 0))
     available = max(0, node.available(asset))
     free = min(unused, available)

@@ -1,4 +1,4 @@
-"""The text of what a queue says about pods that wait: the cause, who has the quota, and what to do about it."""
+"""Texts about pods that wait in a queue: the cause, which queues use the quota, and what to do about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def queue_text(answer: QueueAnswer) -> str:
 
 
 def cause_text(answer: QueueAnswer) -> str:
-    """Returns why the queue does not admit the pods, with who has borrowed the quota."""
+    """Returns why the queue does not admit the pods, and which queues have borrowed the quota."""
     if answer.problem is None:
         return ""
     said, lack = reason_text(answer.problem), answer.shortage
@@ -37,7 +37,7 @@ def cause_text(answer: QueueAnswer) -> str:
     if lack.wanted > lack.most:
         return said if lack.quota == lack.most else f"{said}; its own quota is {_amount(lack, lack.quota)}"
     if lack.used + lack.wanted <= lack.quota:
-        wanted, quota, left = (_amount(lack, each) for each in (lack.wanted, lack.quota, lack.left))
+        wanted, quota, left = (_amount(lack, amount) for amount in (lack.wanted, lack.quota, lack.left))
         resource = resource_text(lack.resource)
         said = f"needs {wanted} {resource} of the quota of {quota} of ClusterQueue {answer.queue}, {left} left"
     elif lack.wanted <= lack.quota or not lack.quota:
@@ -49,9 +49,9 @@ def cause_text(answer: QueueAnswer) -> str:
 def excess_text(queue: str, excess: ShareExcess) -> str:
     """Returns why a queue that has no place for its pods does not reclaim from others."""
     wanted, after, share = (
-        amount_text(excess.resource, each) for each in (excess.wanted, excess.held + excess.wanted, excess.share)
+        amount_text(excess.resource, amount) for amount in (excess.wanted, excess.held + excess.wanted, excess.share)
     )
-    over = [f"{each.queue} is {amount_text(excess.resource, each.amount)} above its quota" for each in excess.others]
+    over = [f"{loan.queue} is {amount_text(excess.resource, loan.amount)} above its quota" for loan in excess.others]
     said = f"Queue {queue} evicts no pods of other queues: with {wanted} more it would have {after} {excess.resource},"
     return "; ".join([f"{said} above its fair share of {share}", *over[:_MOST_NAMED]])
 
@@ -68,10 +68,10 @@ def _loans(lack: QuotaShortage) -> list[str]:
     if not lack.loans:
         return []
     if len(lack.loans) == 1 and 0 < lack.lent <= lack.loans[0].amount:
-        # Whatever else it borrowed is not of this queue.
+        # The rest of its loan is quota of other queues.
         amount = f"{_amount(lack, lack.lent)} of the {_amount(lack, lack.quota)}"
         return [f"{lack.loans[0].queue} has borrowed {amount}"]
-    borrowed = [f"{each.queue} has borrowed {_amount(lack, each.amount)}" for each in lack.loans[:_MOST_NAMED]]
+    borrowed = [f"{loan.queue} has borrowed {_amount(lack, loan.amount)}" for loan in lack.loans[:_MOST_NAMED]]
     more = [f"and {len(lack.loans) - _MOST_NAMED} more"] if len(lack.loans) > _MOST_NAMED else []
     named = ", ".join([*borrowed, *more])
     if not lack.lent:
@@ -90,7 +90,7 @@ def _remedy(answer: QueueAnswer) -> str:
 
 
 def _eviction_text(lack: QuotaShortage) -> str:
-    """Returns who may be evicted for the pods, or why nobody is, and what to do about it."""
+    """Returns whether other pods may be evicted for these, or why not, and what to do about it."""
     wait = f"wait until pods of {_names(lack.loans)} end" if lack.loans else "wait until pods of the queue end"
     if lack.evictions is Evictions.IN_PROGRESS:
         return "pods are being evicted"
@@ -112,7 +112,7 @@ def _eviction_text(lack: QuotaShortage) -> str:
 
 
 def _names(loans: Sequence[Loan]) -> str:
-    return " or ".join(each.queue for each in loans[:_MOST_NAMED])
+    return " or ".join(loan.queue for loan in loans[:_MOST_NAMED])
 
 
 def _amount(lack: QuotaShortage, number: float) -> str:

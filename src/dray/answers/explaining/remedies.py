@@ -1,4 +1,4 @@
-"""Remedies: what to do about a reason that `dray explain` found, in a few words after the reason.
+"""Remedies: what to do about a reason that `dray explain` found, in a few words.
 
 `of_conclusion` has remedies for devices, by the kind of the conclusion. `of_nodes` has those for labels and resources
 of nodes. `of_text` has those for messages of the scheduler and the API server, which `dray explain` prints as they are.
@@ -16,7 +16,7 @@ from dray.api.suggestions import did_you_mean
 from dray.scheduling.model.reasons import LabelMismatch, Shortage
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-# By a part of the message: what to do.
+# Maps a part of a message to its remedy.
 _MESSAGES: Final = {
     "pods have to be placed together, but only": "free devices, add nodes, or lower the minimum of the group",
     "that have to start together: waiting for the others": "create the missing pods, or lower the minimum of the group",
@@ -51,12 +51,13 @@ def of_conclusion(conclusion: c.Conclusion) -> str:
 
 
 def _of_shortage(rejection: r.Rejection) -> str:
-    """The remedy for the first request that lacks devices."""
+    """Returns the remedy for the first request that lacks devices."""
     for request in rejection.requests:
         if request.suffices or request.every:
             continue
         causes = [fallen.cause for fallen in request.fallen]
-        there = len(request.available) + sum(len(each.devices) for each in request.fallen if _is_passing(each.cause))
+        in_use = sum(len(fallen.devices) for fallen in request.fallen if _is_temporary(fallen.cause))
+        there = len(request.available) + in_use
         if request.need > there > 0:
             return f"ask for at most {there}, or split the work into several pods"
         if request.need > 1 and any(isinstance(cause, r.InUse) for cause in causes):
@@ -68,8 +69,8 @@ def _of_shortage(rejection: r.Rejection) -> str:
     return ""
 
 
-def _is_passing(cause: r.Cause) -> bool:
-    """Whether the device is one that the request would take at another time."""
+def _is_temporary(cause: r.Cause) -> bool:
+    """Returns True if the request could take the device at another time."""
     return isinstance(cause, r.InUse | r.CapacityUsed | r.Tainted)
 
 
@@ -97,7 +98,7 @@ def of_mismatch(mismatch: LabelMismatch, nodes: Sequence[str]) -> str:
 
 
 def of_shortage(short: Shortage, most: str) -> str:
-    """`most` is what the largest node has in all."""
+    """Returns the remedy for a resource that is short; `most` is the amount of the largest node."""
     if short.wanted > short.allocatable:
         return f"ask for at most {most}"
     return "ask for less, or end other pods"

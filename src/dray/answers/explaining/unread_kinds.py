@@ -1,4 +1,4 @@
-"""What commands say about kinds that the user may not read."""
+"""Messages about kinds that the user may not read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 VIEWER: Final = "dray:viewer"
-"""The role of people who may look at everything."""
+"""The role that may read everything."""
 REMEDY: Final = f"ask for the role {VIEWER}, which may read these kinds"
 
 
