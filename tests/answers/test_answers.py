@@ -1,6 +1,7 @@
 """The functions of `import dray`: what they take, and what they refuse."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,16 @@ from dray.testing import objects
 from tests import gpus
 from tests.planning.scenes import node, running
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web"},
     "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+GROUP: dict[str, Any] = {
+    "apiVersion": "scheduling.k8s.io/v1beta1",
+    "kind": "PodGroup",
+    "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
 }
 
 
@@ -33,6 +39,30 @@ def test_manifests_are_placed_beside_what_runs() -> None:
     assert not dray.allocate(claim, lab()).fits
     told = dray.explain("claim/two", lab(), manifests=claim).text
     assert "needs 2, 1 available" in told
+
+
+def test_explain_claim_lists_only_pods_of_its_namespace() -> None:
+    claim = objects.claim("shared", objects.request("gpu", deviceClassName="gpu"))
+    entries = [{"name": "gpu", "resourceClaimName": "shared"}]
+    stranger = {
+        **POD,
+        "metadata": {"name": "stranger", "namespace": "other"},
+        "spec": {**POD["spec"], "resourceClaims": entries},
+    }
+    cluster = dray.Cluster.from_objects([gpus.device_class("gpu"), *node("a", 2), claim, stranger])
+    assert dray.explain("claim/shared", cluster).outcome == "not allocated; no pod uses it"
+
+
+def test_explain_podgroup_asks_the_scheduler_of_its_own_namespace() -> None:
+    def member(namespace: str, scheduler: str) -> dict[str, Any]:
+        spec = {**POD["spec"], "schedulerName": scheduler, "schedulingGroup": {"podGroupName": "gang"}}
+        return {**POD, "metadata": {"name": "member", "namespace": namespace}, "spec": spec}
+
+    groups = [{**GROUP, "metadata": {"name": "gang", "namespace": namespace}} for namespace in ("other", "default")]
+    pods = [member("other", "elsewhere"), member("default", "mine")]
+    cluster = dray.Cluster.from_objects([*node("a", 2), *groups, *pods])
+    explained = dray.explain("podgroup/gang", cluster)
+    assert (explained.outcome, explained.document["group"]["waiting"]) == ("fits", 1)
 
 
 async def test_questions_may_be_asked_inside_an_event_loop() -> None:

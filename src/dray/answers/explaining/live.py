@@ -157,8 +157,8 @@ class ListedCluster:
 
     def _claims_of(self, document: Object) -> Iterator[Object]:
         """Yields the claims that the pod uses and that exist."""
-        for name in (*(name for _, name in claims_used(document)), extended_claim(document)):
-            if name and (claim := self.get("claim", name)) is not None:
+        for name in _claim_names(document):
+            if (claim := self.get("claim", name)) is not None:
                 yield claim
 
     # Pods
@@ -235,7 +235,7 @@ class ListedCluster:
         """Explains a group; `api` is the API group of its kind, or empty if only one kind has a group of that name."""
         listed_front_ends = [front_end for kind, front_end in FRONT_ENDS.items() if kind in self._objects]
         kinds = {(end.api_group, end.kind) for end in listed_front_ends if api in ("", end.api_group)}
-        pods = [pod for pod in self._objects["Pod"] if (key := group_of(pod)) and key.name == name]
+        pods = [pod for pod in self.pods() if (key := group_of(pod)) and key.name == name]
         scheduler = self.scheduler(_scheduler_name(pods))
         wanted = (self.namespace, name)
         known = scheduler.state.groups.forest.all()
@@ -295,7 +295,7 @@ class ListedCluster:
     def explain_claim(self, name: str, only: str) -> Explanation:
         claim = self.get("claim", name)
         assert claim is not None
-        users = [pod for pod in self._objects["Pod"] if any(used is claim for used in self._claims_of(pod))]
+        users = [pod for pod in self.pods() if name in _claim_names(pod)]
         if allocation_of(claim):
             made = self._explanation("claim", name, "allocated", good=True)
             made.trees, made.data = claim_tree(claim).branches, lambda: {"claims": [claim]}
@@ -305,6 +305,12 @@ class ListedCluster:
         made = self._explanation("claim", name, f"not allocated; {why}")
         _add_nodes(made, self._node_answers(wanted_claim(claim).pod, only))
         return made
+
+
+def _claim_names(pod: Object) -> list[str]:
+    """Returns the names of all claims that the pod uses."""
+    names = (*(name for _, name in claims_used(pod)), extended_claim(pod))
+    return [name for name in names if name]
 
 
 def _scheduler_name(pods: list[Object]) -> str:
