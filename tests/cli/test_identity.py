@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.answers.linting.examination import identity, is_foreign
+from dray.answers.linting.examination import identity_findings, is_foreign
 from dray.answers.manifests.reading import Manifest, read
 
 
@@ -34,7 +34,7 @@ def test_refuses(
     manifest: Callable[[str, str], Manifest], api_version: str, kind: str, rule: str, line: int, words: str
 ) -> None:
     made = manifest(api_version, kind)
-    [finding] = identity(made)
+    [finding] = identity_findings(made)
     assert (finding.severity, finding.rule, finding.line) == ("error", rule, line)
     assert words in f"{finding.message} {finding.hint}"
     assert not is_foreign(made)
@@ -52,5 +52,5 @@ def test_refuses(
 )
 def test_leaves_alone(manifest: Callable[[str, str], Manifest], api_version: str, kind: str, foreign: bool) -> None:
     made = manifest(api_version, kind)
-    assert list(identity(made)) == []
+    assert list(identity_findings(made)) == []
     assert is_foreign(made) is foreign

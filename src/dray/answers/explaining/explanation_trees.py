@@ -27,7 +27,7 @@ _MOST_NAMES: Final = 6
 
 
 class NodeAnswers:
-    """What the nodes answer about a pod: some fit, some lack devices, and the others have other obstacles."""
+    """The answers of all nodes about a pod: some fit, some lack devices, and others have other obstacles."""
 
     def __init__(self, scheduler: Scheduler, pod: Pod, now: float, only: str = "") -> None:
         explainer = Explainer(scheduler)

@@ -26,7 +26,7 @@ class Explanation:
     conclusion: str = ""
     """The reason for the outcome, in one line; empty if it needs none."""
     remedy: str = ""
-    """What to do about the conclusion; empty if the conclusion says it already."""
+    """The advice about the conclusion; empty if the conclusion has it already."""
     trees: list[Tree] = field(default_factory=list)
     data: Callable[[], Object] = dict
     """Returns further fields of `document`; called only when the document is read."""

@@ -103,7 +103,7 @@ class ManifestCluster:
 
 
 def _written_claim(wanted: Wanted, write: ClaimWrite) -> Object:
-    """Returns the claim after the decision is written; a claim that no pod uses is reserved for nobody."""
+    """Returns the claim after the decision is written; a claim that no pod uses is not reserved."""
     status = dict(status_of(write.claim))
     if write.allocation is not None:
         status["allocation"] = write.allocation

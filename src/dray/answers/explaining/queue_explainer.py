@@ -54,7 +54,7 @@ class Evictions(Enum):
     NEVER_PREEMPTS = auto()
     """The queue has pods of lower priority, and `withinClusterQueue` is Never."""
     BORROWS = auto()
-    """The pods exceed the quota, and nobody is evicted for pods that borrow."""
+    """The pods exceed the quota, and no pods are evicted for pods that borrow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Examines manifests: what an API server would reject, and mistakes that it would accept.
 
-`examine` returns findings as values. Kinds that the catalogue does not have belong to somebody else and are left alone,
-unless they pretend to be in a group that it knows in full.
+`examine` returns findings as values. It does not check kinds that the catalogue does not have, unless they claim to be
+in an API group that the catalogue knows in full.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from dray.yaml.text import segments
 _DRA_KINDS: Final = frozenset(kind.name for kind in KINDS if kind.group == RESOURCE_GROUP)
 _REMOVED_VERSIONS: Final = {"v1alpha1": "1.27", "v1alpha2": "1.31"}
 _ONCE_IN_V1ALPHA3: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})
-_TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
+_RULES_FOR_SEVERAL: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
 
 
 def without(document: Object, fields: Iterable[str]) -> Object:
-    """A copy without the fields. An item of a list is emptied instead, for the others to keep their places."""
+    """Returns a copy without the fields. Items of lists become None instead, so that others keep their index."""
     changed = copy.deepcopy(document)
     for field in fields:
         *above, last = segments(field) or [""]
         place: Any = changed
         for step in above:
-            place = _below(place, step)
+            place = _child(place, step)
         if isinstance(place, dict):
             place.pop(last, None)
-        elif isinstance(place, list) and _below(place, last) is not None:
+        elif isinstance(place, list) and _child(place, last) is not None:
             place[int(last)] = None
     return changed
 
 
 def touches(field: str, others: Iterable[str]) -> bool:
-    """Whether the field is one of the others, above one or below one."""
+    """Returns True if the field is one of the others, or is above or below one of them."""
     steps = segments(field)
     for other in others:
         these = segments(other)
@@ -57,7 +57,8 @@ def touches(field: str, others: Iterable[str]) -> bool:
     return False
 
 
-def _below(place: Any, step: str) -> Any:
+def _child(place: Any, step: str) -> Any:
+    """Returns a field of a mapping or an item of a list; None if there is none."""
     if isinstance(place, dict):
         return place.get(step)
     if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
@@ -65,7 +66,8 @@ def _below(place: Any, step: str) -> Any:
     return None
 
 
-def identity(manifest: Manifest) -> Iterator[Finding]:
+def identity_findings(manifest: Manifest) -> Iterator[Finding]:
+    """Yields what is wrong with apiVersion and kind."""
     for member in ("apiVersion", "kind"):
         value = manifest.document.get(member)
         if not isinstance(value, str) or not value:
@@ -76,28 +78,28 @@ def identity(manifest: Manifest) -> Iterator[Finding]:
         return
     group, version = split_api_version(manifest.api_version)
     if group == RESOURCE_GROUP and _is_removed(version, manifest.kind):
-        yield _removed(manifest, version)
+        yield _removed_version(manifest, version)
     elif group in (RESOURCE_GROUP, SCHEDULING_GROUP):
         yield _not_served(manifest, group)
-    elif manifest.kind in _DRA_KINDS and _almost_the_group(group):
+    elif manifest.kind in _DRA_KINDS and _is_misspelt_group(group):
         message = f"there is no kind {manifest.kind} in {manifest.api_version}"
         yield error("unknown-kind", manifest, "apiVersion", message, f"write {RESOURCE_GROUP}/v1")
 
 
-def _almost_the_group(group: str) -> bool:
+def _is_misspelt_group(group: str) -> bool:
     return not group or bool(difflib.get_close_matches(group, [RESOURCE_GROUP], cutoff=0.8))
 
 
 def is_foreign(manifest: Manifest) -> bool:
-    """Whether the object belongs to somebody else, so that only its pod template, if any, is looked at."""
-    return find(manifest.api_version, manifest.kind) is None and not any(identity(manifest))
+    """Returns True if the kind is unknown, so that only the pod template of the object is checked, if it has one."""
+    return find(manifest.api_version, manifest.kind) is None and not any(identity_findings(manifest))
 
 
 def _is_removed(version: str, kind: str) -> bool:
     return version in _REMOVED_VERSIONS or (version == "v1alpha3" and kind in _ONCE_IN_V1ALPHA3)
 
 
-def _removed(manifest: Manifest, version: str) -> Finding:
+def _removed_version(manifest: Manifest, version: str) -> Finding:
     since = f" since Kubernetes {_REMOVED_VERSIONS[version]}" if version in _REMOVED_VERSIONS else ""
     message = f"{manifest.api_version} {manifest.kind} was removed: no API server serves it{since}"
     return error("removed-version", manifest, "apiVersion", message, "dray convert rewrites it")
@@ -115,24 +117,27 @@ def _not_served(manifest: Manifest, group: str) -> Finding:
 
 
 def examine(manifests: list[Manifest], *, gates: FeatureGates = DEFAULT_GATES) -> list[Finding]:
-    """Everything there is to say about the objects, in the order of the files."""
+    """Returns all findings about the objects, in the order of the files."""
     given = references.Given(manifests)
     namespaces = Namespaces(manifests)
     findings = list(references.duplicate_objects(manifests))
     for manifest in manifests:
-        rejected = [*identity(manifest), *_rejections(manifest, gates, namespaces)]
-        regretted = [finding for rule in single_objects.RULES for finding in rule(manifest)]
-        regretted += [finding for rule in _TOGETHER for finding in rule(manifest, given)]
-        findings += [*rejected, *_without_twins(regretted, rejected)]
+        rejected = [*identity_findings(manifest), *_rejections(manifest, gates, namespaces)]
+        accepted = [finding for rule in single_objects.RULES for finding in rule(manifest)]
+        accepted += [finding for rule in _RULES_FOR_SEVERAL for finding in rule(manifest, given)]
+        findings += [*rejected, *_without_duplicates(accepted, rejected)]
     order = {id(manifest): index for index, manifest in enumerate(manifests)}
-    return sorted(findings, key=lambda each: (order[id(each.manifest)], each.line, each.column))
+    return sorted(findings, key=lambda finding: (order[id(finding.manifest)], finding.line, finding.column))
 
 
-def _without_twins(regretted: Iterable[Finding], rejected: list[Finding]) -> Iterator[Finding]:
-    """An API server refuses unknown requests in constraints too, unless it stumbles over something first."""
-    refused = {(finding.line, finding.column) for finding in rejected}
-    for finding in regretted:
-        if finding.rule != "unknown-request" or (finding.line, finding.column) not in refused:
+def _without_duplicates(accepted: Iterable[Finding], rejected: list[Finding]) -> Iterator[Finding]:
+    """Yields the findings about accepted mistakes that are not rejections at the same place already.
+
+    An API server rejects unknown requests in constraints too, unless it rejects the object for another reason first.
+    """
+    rejected_places = {(finding.line, finding.column) for finding in rejected}
+    for finding in accepted:
+        if finding.rule != "unknown-request" or (finding.line, finding.column) not in rejected_places:
             yield finding
 
 
@@ -149,15 +154,15 @@ def _rejections(manifest: Manifest, gates: FeatureGates, namespaces: Namespaces)
 
 
 def _problems(document: dict[str, Any], gates: FeatureGates, permitted: bool) -> list[FieldError]:
-    """What an API server would refuse, and what it would refuse next: it stops at what it cannot decode."""
+    """Returns what an API server would reject, and what it would reject once it can decode all fields."""
     problems = check(document, gates=gates, expressions=Expressions(), admin_namespace=permitted)
-    fields = [each.field for each in problems if each.type.structural]
+    fields = [problem.field for problem in problems if problem.type.structural]
     if not all(fields):
         return problems
     if fields:
         rest = without(document, fields)
         more = check(rest, gates=gates, expressions=Expressions(), admin_namespace=permitted)
-        problems += [each for each in more if not touches(each.field, fields)]
+        problems += [problem for problem in more if not touches(problem.field, fields)]
     return problems
 
 
@@ -168,7 +173,7 @@ def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindV
 
 
 def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:
-    """What is wrong with the pod template of a workload, found by checking the pod it would make."""
+    """Yields problems of the pod template of a workload, by checking the pod that it would make."""
     template = made_pod_spec(manifest.document)
     if template is None or manifest.kind == "Pod" or not template.value:
         return

@@ -1,6 +1,6 @@
-"""A finding of `dray lint`, as a value.
+"""Finding: something that `dray lint` reports.
 
-An error is what an API server or a driver would refuse; a warning is a mistake that both would accept.
+An error is rejected by an API server or a driver; a warning is a mistake that both accept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RULES: Final = (
     "unused-claim",
     "old-version",
 )
-"""Names of the rules, the most important first: what one rule finds is often the cause of what a later one finds."""
+"""Names of the rules, the most important first: a finding of one rule often causes findings of later rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Finding:
     message: str
     hint: str = ""
     structural: bool = False
-    """The object cannot be decoded at this field, so that other findings about the object may follow from this one."""
+    """True if the object cannot be decoded at this field, which may cause other findings about the object."""
 
     @property
     def importance(self) -> tuple[bool, int, bool]:
-        """Sort key: errors before warnings, causes before their consequences."""
+        """The sort key: errors come before warnings, and causes before their consequences."""
         return self.severity != "error", RULES.index(self.rule), not self.structural
 
     @property

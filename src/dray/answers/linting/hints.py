@@ -1,7 +1,7 @@
-"""Hints on how to fix what an API server would refuse: one sentence for each common mistake.
+"""Hints on how to fix what an API server would reject: one sentence for each common mistake.
 
-Most are fields written in the shape of another version. For other unknown fields the schema knows the names
-that are possible at that place, and the closest one is offered.
+Most mistakes are fields written in the shape of another version. For other unknown fields, the hint is the most similar
+field that the schema has at that place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REQUEST_MEMBERS: Final = (
 )
 _CONVERT: Final = "dray convert rewrites it"
 
-# (version the hint is for, or empty; type of error; pattern of the field; what to do)
+# Each row has the version (or empty), the type of error, a pattern of the field, and the hint.
 _TABLE: Final = tuple(
     (version, kind, re.compile(pattern), hint)
     for version, kind, pattern, hint in (
@@ -84,7 +84,7 @@ _TABLE: Final = tuple(
 
 _SOURCE: Final = re.compile(r"\n \| .*?\n \| \.*\^")
 
-# (pattern of what the CEL compiler says, what to do)
+# Each row has a pattern of a message of the CEL compiler, and the hint.
 _SELECTORS: Final = tuple(
     (re.compile(pattern), hint)
     for pattern, hint in (
@@ -117,7 +117,7 @@ def hint_for_selector(message: str) -> str:
 def hint_for(error: FieldError, entry: KindVersion | None) -> str:
     """Returns a hint for the error; `entry` is the kind that the object claims to be, if there is one."""
     if error.type is ErrorType.WRONG_TYPE:
-        return _quote(error.detail)
+        return _quoting_hint(error.detail)
     if entry is None:
         return ""
     for version, kind, pattern, hint in _TABLE:
@@ -128,8 +128,8 @@ def hint_for(error: FieldError, entry: KindVersion | None) -> str:
     return hint_for_selector(error.detail) if error.field.endswith(".expression") else ""
 
 
-def _quote(detail: str) -> str:
-    """Where YAML read something else than the text that was meant."""
+def _quoting_hint(detail: str) -> str:
+    """Returns a hint to quote a text that YAML reads as another type; empty if this is not the cause."""
     if detail == "expected a string, found a boolean":
         return "quote it: YAML reads y, n, yes, no, on and off as booleans"
     return "quote it" if detail.startswith("expected a string, found a number") else ""

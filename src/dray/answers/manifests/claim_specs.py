@@ -1,8 +1,7 @@
-"""The specs of claims and pods, wherever a document keeps them.
+"""Finds the specs of claims, classes and pods in a document.
 
-Claims keep theirs in `spec`, templates in `spec.spec`; pods in `spec`, workloads in a pod template further
-down. The rules ask for the specs of a document and get them with their paths, in whichever version the file
-is written.
+A claim has its spec in `spec`, a template in `spec.spec`; a pod has it in `spec`, a workload in its pod template. The
+functions return specs with their paths, for all versions of the API.
 """
 
 from __future__ import annotations
@@ -29,11 +28,13 @@ _POD_SPECS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
+    """A mapping in a document, and its path."""
+
     path: str
     value: dict[str, Any]
 
     def items(self, *names: str) -> Iterator[Spec]:
-        """The mappings of the list along the names, each with its path."""
+        """Yields the mappings in the list at these names, with their paths."""
         path = ".".join((self.path, *names))
         for index, item in enumerate(sequence(walk(self.value, *names[:-1]).get(names[-1]))):
             yield Spec(f"{path}[{index}]", mapping(item))
@@ -55,7 +56,7 @@ def group_name(document: dict[str, Any]) -> str:
 
 
 def claim_spec(document: dict[str, Any]) -> Spec | None:
-    """The spec of a claim or of the claims that a template makes."""
+    """Returns the spec of a claim, or of the claims that a template makes; None for other kinds."""
     if group_name(document) != RESOURCE_GROUP:
         return None
     if document.get("kind") == "ResourceClaim":
@@ -65,26 +66,33 @@ def claim_spec(document: dict[str, Any]) -> Spec | None:
     return None
 
 
+def class_spec(document: dict[str, Any]) -> Spec | None:
+    """Returns the spec of a DeviceClass; None for other kinds."""
+    if group_name(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
+        return Spec("spec", walk(document, "spec"))
+    return None
+
+
 def pod_spec(document: dict[str, Any]) -> Spec | None:
-    """The pod spec of a pod or of a workload's pod template."""
+    """Returns the pod spec of a pod or of a workload's pod template; None for other kinds."""
     path = _POD_SPECS.get((text(document.get("apiVersion")), text(document.get("kind"))))
     return Spec(".".join(path), walk(document, *path)) if path else None
 
 
 def made_pod_spec(document: dict[str, Any]) -> Spec | None:
-    """The spec of the pods that are made: those of a StatefulSet have volumes for its volume claims."""
+    """Returns the spec of the pods that are made; pods of a StatefulSet get volumes for its volume claims."""
     found = pod_spec(document)
     claims = mappings(walk(document, "spec").get("volumeClaimTemplates"))
     if found is None or not claims:
         return found
-    names = [text(walk(each, "metadata").get("name")) for each in claims]
-    # After its own, which keep their places.
-    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in names]
+    names = [text(walk(claim, "metadata").get("name")) for claim in claims]
+    # The volumes of the template come first, so that they keep their index.
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     return Spec(found.path, {**found.value, "volumes": [*sequence(found.value.get("volumes")), *volumes]})
 
 
 def request_bodies(request: Spec) -> Iterator[Spec]:
-    """Where a request says what it wants: `exactly`, itself (v1beta1), or each of `firstAvailable`."""
+    """Yields the parts of a request that name a class: `exactly`, itself (v1beta1), or items of `firstAvailable`."""
     if "exactly" in request.value:
         yield Spec(f"{request.path}.exactly", mapping(request.value["exactly"]))
     elif "deviceClassName" in request.value:
@@ -92,17 +100,25 @@ def request_bodies(request: Spec) -> Iterator[Spec]:
     yield from request.items("firstAvailable")
 
 
+def cel_expressions(body: Spec) -> Iterator[tuple[str, str]]:
+    """Yields the CEL selectors of a request or a class, each with its path."""
+    for selector in body.items("selectors"):
+        yield f"{selector.path}.cel.expression", text(walk(selector.value, "cel").get("expression"))
+
+
 def request_names(claim: Spec) -> set[str]:
-    """What constraints and configs may name: requests, and alternatives as `request/alternative`."""
+    """Returns the names that constraints and configs may use: requests, and alternatives as `request/alternative`."""
     names = set()
     for request in claim.items("devices", "requests"):
         name = text(request.value.get("name"))
         names.add(name)
-        names.update(f"{name}/{text(each.value.get('name'))}" for each in request.items("firstAvailable"))
+        alternatives = request.items("firstAvailable")
+        names.update(f"{name}/{text(alternative.value.get('name'))}" for alternative in alternatives)
     return names
 
 
 def pod_claims(pod: Spec) -> Iterator[PodClaim]:
+    """Yields the entries of `resourceClaims` of a pod spec."""
     for entry in pod.items("resourceClaims"):
         source = mapping(entry.value.get("source"))
         yield PodClaim(
@@ -114,7 +130,7 @@ def pod_claims(pod: Spec) -> Iterator[PodClaim]:
 
 
 def container_claims(pod: Spec) -> Iterator[Spec]:
-    """The entries of `resources.claims` of every container."""
+    """Yields the entries of `resources.claims` of all containers."""
     for member in ("initContainers", "containers"):
         for container in pod.items(member):
             yield from container.items("resources", "claims")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dray.answers.linting.examination import identity
+from dray.answers.linting.examination import identity_findings
 from dray.answers.manifests.claim_specs import made_pod_spec
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.stored import Namespaces, Unusable, decoded, read_workload
@@ -113,7 +113,7 @@ def _misspelt(manifest: Manifest) -> str:
     """Returns what is wrong with a kind that is almost one of Kubernetes; empty if it is a kind of somebody else."""
     if find(manifest.api_version, manifest.kind) is not None:
         return ""
-    if (unknown := next(identity(manifest), None)) is not None:
+    if (unknown := next(identity_findings(manifest), None)) is not None:
         return f"{unknown.message} ({unknown.hint})" if unknown.hint else unknown.message
     group, _ = split_api_version(manifest.api_version)
     similar = did_you_mean(manifest.kind, (each.name for each in KINDS if each.group == group))

@@ -1,4 +1,4 @@
-"""Lint rules about pools: ResourceSlices that belong together."""
+"""Lint rules about the ResourceSlices of a pool."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dray.api.objects import Object, mapping, mappings, text, walk
 
 
 def incomplete_pool(manifest: Manifest, given: Given) -> Iterator[Finding]:
-    """Said once, of the first slice that is given."""
-    slices = _pool(manifest, given)
+    """Yields at most one finding for a pool, about its first slice in the files."""
+    slices = _newest_slices(manifest, given)
     if not slices or slices[0] is not manifest:
         return
     wanted = walk(manifest.document, "spec", "pool").get("resourceSliceCount")
@@ -27,24 +27,24 @@ def incomplete_pool(manifest: Manifest, given: Given) -> Iterator[Finding]:
 
 
 def unknown_counter_set(manifest: Manifest, given: Given) -> Iterator[Finding]:
-    slices = _pool(manifest, given)
+    slices = _newest_slices(manifest, given)
     wanted = walk(manifest.document, "spec", "pool").get("resourceSliceCount")
     if not slices or len(slices) != wanted:
-        # It may be in a slice that is not given.
+        # A slice that is not in the files may have the counter set.
         return
     known = {
         text(counters.get("name")): set(mapping(counters.get("counters")))
-        for each in slices
-        for counters in mappings(walk(each.document, "spec").get("sharedCounters"))
+        for resource_slice in slices
+        for counters in mappings(walk(resource_slice.document, "spec").get("sharedCounters"))
     }
     for index, device in enumerate(mappings(walk(manifest.document, "spec").get("devices"))):
         body = mapping(device.get("basic")) or device
         path = f"spec.devices[{index}]{'.basic' if 'basic' in device else ''}.consumesCounters"
         for number, consumed in enumerate(mappings(body.get("consumesCounters"))):
-            yield from _unknown(manifest, f"{path}[{number}]", consumed, known)
+            yield from _unknown_counters(manifest, f"{path}[{number}]", consumed, known)
 
 
-def _unknown(manifest: Manifest, path: str, consumed: Object, known: dict[str, set[str]]) -> Iterator[Finding]:
+def _unknown_counters(manifest: Manifest, path: str, consumed: Object, known: dict[str, set[str]]) -> Iterator[Finding]:
     name = text(consumed.get("counterSet"))
     if name not in known:
         message = f"no slice of the pool has a counter set {name!r}"
@@ -61,25 +61,27 @@ def _unknown(manifest: Manifest, path: str, consumed: Object, known: dict[str, s
 RULES: Final[tuple[Callable[[Manifest, Given], Iterator[Finding]], ...]] = (incomplete_pool, unknown_counter_set)
 
 
-def _pool(manifest: Manifest, given: Given) -> list[Manifest]:
-    """The given slices of the same pool and generation; none where it is not a slice, or not of the newest one."""
+def _newest_slices(manifest: Manifest, given: Given) -> list[Manifest]:
+    """Returns the slices of the newest generation of the pool; empty if the manifest is not one of them."""
     if manifest.kind != "ResourceSlice" or group_name(manifest.document) != RESOURCE_GROUP:
         return []
-    same: list[Manifest] = _pools(given)[_key(manifest)]
+    same: list[Manifest] = _slices_by_pool(given)[_pool_key(manifest)]
     newest = max(map(_generation, same))
-    return [each for each in same if _generation(each) == newest] if _generation(manifest) == newest else []
+    if _generation(manifest) != newest:
+        return []
+    return [resource_slice for resource_slice in same if _generation(resource_slice) == newest]
 
 
-def _pools(given: Given) -> dict[tuple[str, str], list[Manifest]]:
+def _slices_by_pool(given: Given) -> dict[tuple[str, str], list[Manifest]]:
     pools: dict[tuple[str, str], list[Manifest]] | None = given.memo.get("pools")
     if pools is None:
         pools = given.memo["pools"] = {}
-        for each in given.of("ResourceSlice"):
-            pools.setdefault(_key(each), []).append(each)
+        for resource_slice in given.of("ResourceSlice"):
+            pools.setdefault(_pool_key(resource_slice), []).append(resource_slice)
     return pools
 
 
-def _key(manifest: Manifest) -> tuple[str, str]:
+def _pool_key(manifest: Manifest) -> tuple[str, str]:
     spec = walk(manifest.document, "spec")
     return text(spec.get("driver")), text(walk(spec, "pool").get("name"))
 

@@ -1,9 +1,8 @@
-"""Lint rules about references between objects: they need all given objects at once.
+"""Lint rules about references between objects.
 
-An API server checks no reference to another object, so that they can be created in any order. Here
-"missing" means "not in the given files": a class that a driver's installation brings, or a claim that
-exists already, is not known. A namespace that is not written matches any, because it is chosen when the
-file is applied. Classes that known drivers bring need not be in the files.
+An API server does not check references, so that objects can be created in any order. In these rules "missing" means
+"not in the given files": the object may exist in the cluster. Classes that known drivers install need not be in the
+files. An object without a namespace matches every namespace, because the namespace is chosen when it is applied.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from dray.api.objects import text
 from dray.api.suggestions import closest
 from dray.drivers.devices.classes import CLASSES
 
-_DRIVERS_CLASSES: Final = frozenset(name for classes in CLASSES.values() for name in classes)
-"""The classes that installations of drivers bring."""
+_DRIVER_CLASSES: Final = frozenset(name for classes in CLASSES.values() for name in classes)
+"""The classes that drivers install."""
 
 
 @dataclass(slots=True)
@@ -42,7 +41,7 @@ class Given:
     manifests: list[Manifest]
     named: dict[tuple[str, str], list[Manifest]] = field(default_factory=lambda: defaultdict(list))
     memo: dict[str, Any] = field(default_factory=dict)
-    """What rules worked out from all of them, by the name of what it is."""
+    """A cache for rules: what they computed from all objects, by a name."""
 
     def __post_init__(self) -> None:
         for manifest in self.manifests:
@@ -50,16 +49,18 @@ class Given:
                 self.named[manifest.kind, manifest.name].append(manifest)
 
     def find(self, kind: str, name: str, namespace: str = "") -> Manifest | None:
+        """Returns the first object of this name in the namespace, or in any namespace if none is given."""
         for manifest in self.named.get((kind, name), ()):
             if not namespace or manifest.namespace in ("", namespace):
                 return manifest
         return None
 
     def of(self, kind: str) -> list[Manifest]:
-        return [each for (name, _), found in self.named.items() if name == kind for each in found]
+        """Returns the objects of this kind."""
+        return [manifest for (name, _), found in self.named.items() if name == kind for manifest in found]
 
     def claim_of(self, claim: PodClaim, namespace: str) -> Manifest | None:
-        """What a pod's claim is: the claim itself or the template it is made from."""
+        """Returns the claim that the entry of a pod names, or the template; None if it is not in the files."""
         if claim.claim:
             return self.find("ResourceClaim", claim.claim, namespace)
         return self.find("ResourceClaimTemplate", claim.template, namespace)
@@ -70,9 +71,9 @@ def missing_class(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for request in claim.items("devices", "requests") if claim else ():
         for body in request_bodies(request):
             name = text(body.value.get("deviceClassName"))
-            if name and name not in _DRIVERS_CLASSES and given.find("DeviceClass", name) is None:
+            if name and name not in _DRIVER_CLASSES and given.find("DeviceClass", name) is None:
                 message = f"DeviceClass {name!r} is not in the given files, and no known driver installs it"
-                known = (*_DRIVERS_CLASSES, *(each.name for each in given.of("DeviceClass")))
+                known = (*_DRIVER_CLASSES, *(device_class.name for device_class in given.of("DeviceClass")))
                 similar = closest(name, known)
                 hint = f"did you mean {similar}?" if similar else "add it, or --ignore missing-class"
                 yield warning("missing-class", manifest, f"{body.path}.deviceClassName", message, hint)
@@ -81,37 +82,37 @@ def missing_class(manifest: Manifest, given: Given) -> Iterator[Finding]:
 def missing_claim(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for claim in _pod_claims(manifest):
         if claim.claim and given.claim_of(claim, manifest.namespace) is None:
-            message = f"ResourceClaim {claim.claim!r} is not in the given files{_where(manifest)}"
-            hint = _instead("ResourceClaim", claim.claim, given)
+            message = f"ResourceClaim {claim.claim!r} is not in the given files{_namespace_text(manifest)}"
+            hint = _missing_hint("ResourceClaim", claim.claim, given)
             yield warning("missing-claim", manifest, f"{claim.path}.resourceClaimName", message, hint)
 
 
 def missing_template(manifest: Manifest, given: Given) -> Iterator[Finding]:
     for claim in _pod_claims(manifest):
         if claim.template and not claim.claim and given.claim_of(claim, manifest.namespace) is None:
-            message = f"ResourceClaimTemplate {claim.template!r} is not in the given files{_where(manifest)}"
-            hint = _instead("ResourceClaimTemplate", claim.template, given)
+            message = f"ResourceClaimTemplate {claim.template!r} is not in the given files{_namespace_text(manifest)}"
+            hint = _missing_hint("ResourceClaimTemplate", claim.template, given)
             yield warning("missing-template", manifest, f"{claim.path}.resourceClaimTemplateName", message, hint)
 
 
-def _instead(kind: str, name: str, given: Given) -> str:
+def _missing_hint(kind: str, name: str, given: Given) -> str:
     """Returns a hint for an object that is missing in the namespace of the pod."""
     elsewhere = given.find(kind, name)
     if elsewhere is not None:
         return f"it is in namespace {elsewhere.namespace}; a pod uses objects of its own namespace only"
-    similar = closest(name, (each.name for each in given.of(kind)))
+    similar = closest(name, (manifest.name for manifest in given.of(kind)))
     return f"did you mean {similar}?" if similar else "create it, or correct the name; the pod waits until it exists"
 
 
 def unknown_claim_request(manifest: Manifest, given: Given) -> Iterator[Finding]:
-    """A container may take one request of a claim; whether the claim has it shows only when the pod starts."""
+    """Yields requests that a container names and its claim does not have; the pod would fail only at its start."""
     pod = pod_spec(manifest.document)
     if pod is None:
         return
     claims = {claim.name: claim for claim in pod_claims(pod)}
     for entry in container_claims(pod):
         request, claim = text(entry.value.get("request")), claims.get(text(entry.value.get("name")))
-        known = _requests_of(claim, manifest, given) if request and claim else None
+        known = _request_names_of(claim, manifest, given) if request and claim else None
         if claim and known is not None and request not in known:
             message = f"the claim {claim.name!r} has no request {request!r}"
             hint = f"it has {', '.join(sorted(known)) or 'none'}"
@@ -145,8 +146,8 @@ def _pod_claims(manifest: Manifest) -> Iterator[PodClaim]:
         yield from pod_claims(pod)
 
 
-def _requests_of(claim: PodClaim, manifest: Manifest, given: Given) -> set[str] | None:
-    """The requests of a pod's claim; None if the claim is not given or is written in a removed version."""
+def _request_names_of(claim: PodClaim, manifest: Manifest, given: Given) -> set[str] | None:
+    """Returns the request names of a pod's claim; None if the claim is missing or has a removed version."""
     found = given.claim_of(claim, manifest.namespace)
     spec: Spec | None = claim_spec(found.document) if found else None
     if spec is None or "devices" not in spec.value:
@@ -154,5 +155,5 @@ def _requests_of(claim: PodClaim, manifest: Manifest, given: Given) -> set[str] 
     return {name for name in request_names(spec) if name and "/" not in name}
 
 
-def _where(manifest: Manifest) -> str:
+def _namespace_text(manifest: Manifest) -> str:
     return f" in namespace {manifest.namespace!r}" if manifest.namespace else ""

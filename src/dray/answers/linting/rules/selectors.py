@@ -1,7 +1,7 @@
-"""Lint rules about CEL selectors that fail on devices of the given ResourceSlices.
+"""Lint rule about CEL selectors that fail on devices of the given ResourceSlices.
 
-A selector that reads an attribute which a device lacks is an error there, and nothing is allocated on the node of that
-device. The selectors of a class come first; those of a request are asked about the devices that the class selects.
+A selector that reads an attribute which a device does not have fails, and nothing is allocated on the node of that
+device. The selectors of a class are evaluated first, and those of a request on the devices that the class selects.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 
 from dray.answers.linting.findings import Finding, warning
 from dray.answers.linting.rules.references import Given
-from dray.answers.manifests.claim_specs import Spec, claim_spec, group_name, request_bodies
+from dray.answers.manifests.claim_specs import Spec, cel_expressions, claim_spec, class_spec, request_bodies
 from dray.answers.manifests.reading import Manifest
-from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import render
 from dray.api.objects import mapping, mappings, text, walk
 from dray.cel import CelError, CompileError, Device, EvaluationError, compile_selector
 
 Published = tuple[str, Device]
+"""A device in a slice, and its pool and name."""
 _HINT: Final = "read it as .?NAME.orValue(...), or guard it with has(...)"
 
 
@@ -26,44 +26,45 @@ def unguarded_attribute(manifest: Manifest, given: Given) -> Iterator[Finding]:
     devices = _devices(given)
     if not devices:
         return
-    if group_name(manifest.document) == RESOURCE_GROUP and manifest.kind == "DeviceClass":
-        yield from _faults(manifest, Spec("spec", walk(manifest.document, "spec")), devices)
+    if (own_spec := class_spec(manifest.document)) is not None:
+        yield from _failures(manifest, own_spec, devices)
     claim = claim_spec(manifest.document)
     for request in claim.items("devices", "requests") if claim else ():
         for body in request_bodies(request):
             device_class = given.find("DeviceClass", text(body.value.get("deviceClassName")))
-            if device_class is not None:
-                of_class = Spec("spec", walk(device_class.document, "spec"))
-                yield from _faults(manifest, body, _selected(of_class, devices))
+            of_class = class_spec(device_class.document) if device_class is not None else None
+            if of_class is not None:
+                yield from _failures(manifest, body, _selected(of_class, devices))
 
 
 RULES: Final[tuple[Callable[[Manifest, Given], Iterator[Finding]], ...]] = (unguarded_attribute,)
 
 
-def _faults(manifest: Manifest, body: Spec, devices: Sequence[Published]) -> Iterator[Finding]:
-    for selector in body.items("selectors"):
-        expression = text(walk(selector.value, "cel").get("expression"))
-        left = []
-        fault: tuple[str, str] | None = None
+def _failures(manifest: Manifest, body: Spec, devices: Sequence[Published]) -> Iterator[Finding]:
+    for path, expression in cel_expressions(body):
+        selected = []
+        failure: tuple[str, str] | None = None
         for title, device in devices:
-            answer = _answer(expression, device)
-            if answer is True:
-                left.append((title, device))
-            elif isinstance(answer, str) and fault is None:
-                fault = title, answer
-        if fault is not None:
-            message = f"fails on the device {fault[0]}: {fault[1]}; then nothing is allocated on its node"
-            yield warning("unguarded-attribute", manifest, f"{selector.path}.cel.expression", message, _HINT)
-        devices = left
+            result = _evaluate(expression, device)
+            if result is True:
+                selected.append((title, device))
+            elif isinstance(result, str) and failure is None:
+                failure = title, result
+        if failure is not None:
+            message = f"fails on the device {failure[0]}: {failure[1]}; then nothing is allocated on its node"
+            yield warning("unguarded-attribute", manifest, path, message, _HINT)
+        devices = selected
 
 
 def _selected(body: Spec, devices: Sequence[Published]) -> list[Published]:
-    expressions = [text(walk(each.value, "cel").get("expression")) for each in body.items("selectors")]
-    return [(title, device) for title, device in devices if all(_answer(each, device) is True for each in expressions)]
+    """Returns the devices that all selectors of a class select."""
+    for _, expression in cel_expressions(body):
+        devices = [(title, device) for title, device in devices if _evaluate(expression, device) is True]
+    return list(devices)
 
 
-def _answer(expression: str, device: Device) -> bool | str:
-    """Whether it selects the device; a text where it fails for want of an attribute or capacity."""
+def _evaluate(expression: str, device: Device) -> bool | str:
+    """Returns whether the selector selects the device, or a message if the device lacks what the selector reads."""
     try:
         return compile_selector(expression).evaluate(device).value is True
     except CompileError:
@@ -75,7 +76,7 @@ def _answer(expression: str, device: Device) -> bool | str:
 
 
 def _devices(given: Given) -> list[Published]:
-    """One of each kind: devices that publish the same are judged alike."""
+    """Returns one of several devices with the same driver, attributes and capacity."""
     known: list[Published] | None = given.memo.get("devices")
     if known is None:
         kinds: dict[str, Published] = {}

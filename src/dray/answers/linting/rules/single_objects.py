@@ -1,13 +1,12 @@
 """Lint rules about single objects.
 
-A rule is a function from a manifest to findings, and its name with dashes is the rule's name in every
-output. Rules look at documents of any shape and say nothing where they do not apply. Those that compare
-objects with each other stand in references.py.
+A rule is a function from a manifest to findings. Its name with dashes is the name of the rule in outputs. Rules take
+documents of any shape and yield nothing for other kinds. Rules that compare objects are in references.py.
 
-Comparisons of quantities and versions as strings are found in the text of an expression: in
-`device.attributes["gpu.example.com"].memory >= "16Gi"` the right side is a string, so "9Gi" is more than
-"16Gi", and an attribute that is not a string makes the selector fail. An access to an attribute or a
-capacity, an operator, and a literal that reads as a quantity, a version or a number give it away.
+Comparisons of quantities and versions as strings are found in the text of an expression. In
+`device.attributes["gpu.example.com"].memory >= "16Gi"` the right side is a string, so "9Gi" is more than "16Gi", and an
+attribute that is not a string makes the selector fail. The pattern is an attribute or capacity, an operator, and a
+string literal that can be read as a quantity, a version or a number.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dray.answers.linting.findings import Finding, error, warning
 from dray.answers.manifests.claim_specs import (
     Spec,
+    cel_expressions,
     claim_spec,
+    class_spec,
     container_claims,
-    group_name,
     pod_claims,
     pod_spec,
     request_bodies,
@@ -29,7 +29,7 @@ from dray.answers.manifests.claim_specs import (
 )
 from dray.answers.manifests.reading import Manifest
 from dray.api.catalogue import RESOURCE_GROUP, find
-from dray.api.objects import mapping, sequence, text, walk
+from dray.api.objects import mapping, sequence, text
 
 if TYPE_CHECKING:
     from dray.drivers.opaque_configs import ConfigProblem
@@ -49,7 +49,7 @@ _LONGEST_EXPRESSION: Final = 10240
 
 
 class StringComparison(NamedTuple):
-    """What was compared, and the expression that was probably meant."""
+    """A comparison with a string literal, and the expression that was probably meant."""
 
     text: str
     what: str
@@ -59,12 +59,12 @@ class StringComparison(NamedTuple):
 def string_comparisons(expression: str) -> Iterator[StringComparison]:
     for pattern in (_FORWARD, _BACKWARD):
         for found in pattern.finditer(expression):
-            comparison = _judge(found, mirrored=pattern is _BACKWARD)
+            comparison = _comparison(found, mirrored=pattern is _BACKWARD)
             if comparison is not None:
                 yield comparison
 
 
-def _judge(found: re.Match[str], *, mirrored: bool) -> StringComparison | None:
+def _comparison(found: re.Match[str], *, mirrored: bool) -> StringComparison | None:
     literal = found["literal"][1:-1]
     operator = _MIRRORED.get(found["operator"], found["operator"]) if mirrored else found["operator"]
     access = " ".join(found["access"].split())
@@ -77,13 +77,13 @@ def _judge(found: re.Match[str], *, mirrored: bool) -> StringComparison | None:
     if _NUMBER.match(literal) and "version" not in access.lower():
         return StringComparison(shown, "a number", f"{access} {operator} {literal}")
     if (version := _VERSION.match(literal)) is not None:
-        full = _full(version)
+        full = _full_version(version)
         return StringComparison(shown, "a version", f'{access}.compareTo(semver("{full}")) {operator} 0')
     return None
 
 
-def _full(version: re.Match[str]) -> str:
-    """A semantic version has three numbers without leading zeros."""
+def _full_version(version: re.Match[str]) -> str:
+    """Returns a semantic version: three numbers without leading zeros."""
     numbers = [number.lstrip("0") or "0" for number in version["numbers"].split(".")]
     return ".".join(numbers + ["0"] * (3 - len(numbers))) + (version["rest"] or "")
 
@@ -149,7 +149,7 @@ def invalid_config(manifest: Manifest) -> Iterator[Finding]:
 
 
 def config_problem(driver: str, parameters: Any) -> ConfigProblem | None:
-    # Few manifests have any, and the types of all drivers take a while to load.
+    # Few manifests have parameters, and the types of all drivers load slowly.
     from dray.drivers.opaque_configs import problem_of
 
     return problem_of(driver, parameters)
@@ -166,26 +166,18 @@ RULES: Final[tuple[Callable[[Manifest], Iterator[Finding]], ...]] = (
 
 
 def _configs(document: dict[str, Any]) -> Iterator[Spec]:
-    """Entries of configuration of a claim, a template or a class."""
-    if group_name(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
-        yield from Spec("spec", walk(document, "spec")).items("config")
-    claim = claim_spec(document)
-    if claim is not None:
+    """Yields the entries of `config` of a claim, a template or a class."""
+    if (of_class := class_spec(document)) is not None:
+        yield from of_class.items("config")
+    if (claim := claim_spec(document)) is not None:
         yield from claim.items("devices", "config")
 
 
 def _expressions(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every CEL selector of a claim, a template or a class, with its path."""
-    if group_name(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
-        yield from _selectors(Spec("spec", walk(document, "spec")))
+    """Yields the CEL selectors of a claim, a template or a class, each with its path."""
+    if (of_class := class_spec(document)) is not None:
+        yield from cel_expressions(of_class)
     claim = claim_spec(document)
     for request in claim.items("devices", "requests") if claim else ():
         for body in request_bodies(request):
-            yield from _selectors(body)
-
-
-def _selectors(body: Spec) -> Iterator[tuple[str, str]]:
-    for selector in body.items("selectors"):
-        expression = text(walk(selector.value, "cel").get("expression"))
-        if expression:
-            yield f"{selector.path}.cel.expression", expression
+            yield from cel_expressions(body)
