@@ -121,7 +121,7 @@ class Cluster:
             self._running = Running(*arguments, *map(str, manifests), log=log)
         while not (line := self._running.line()).startswith("export "):
             assert line, f"it did not start: {self.log[-3000:]}"
-            if " at http" in line:
+            if line.startswith("ready in "):
                 self.url = line.split(" at ")[1].split()[0]
 
 
