@@ -319,7 +319,8 @@ async def _greet(
     lines += options.devices
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
     # Over plain HTTP everybody on this machine is the administrator.
-    lines += [f"web page at {server.url}/ui{'' if server.options.plain else '; `dray ui --code` prints a sign-in code'}"]
+    how = "" if server.options.plain else "; `dray ui --code` prints a sign-in code"
+    lines += [f"web page at {server.url}/ui{how}"]
     lines += joining
     lines += [f"export KUBECONFIG={Path(server.options.kubeconfig or '').absolute()}"]
     text = "".join(f"{line}\n" for line in lines)
