@@ -114,6 +114,44 @@ def test_quota_that_a_pod_was_woken_for_is_the_next_ones_when_that_one_cannot_us
     assert sorted(bound(core.settle())) == ["second"]
 
 
+def test_quota_that_a_pod_was_woken_for_is_the_next_ones_when_that_one_needs_none_of_it():
+    """The second pod has the claim of the first one, which is charged by then."""
+    core = world(number=2)
+    training(core, "running", "another")
+    core.put(objects.claim("shared"), *(queued(name, claims=["shared"]) for name in ("first", "second")))
+    training(core, "third")
+    core.settle()
+    core.remove_with_claims("running")
+    core.remove_with_claims("another")
+    assert sorted(bound(core.settle())) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pod: in_queue(pod, "other"),
+        lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": "made-later"}}},
+        lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": "large"}}},
+    ],
+    ids=["another queue", "a group that does not exist", "a group that lacks quota"],
+)
+def test_quota_that_a_pod_was_woken_for_is_the_next_ones_when_that_one_asks_elsewhere(change):
+    core = world(number=1)
+    core.put(local_queue("other", "other"), cluster_queue("other", ("any", {GPU: nominal(0)})))
+    core.put(gang("large", 2), objects.claim("c-large"))
+    core.put(in_queue(member("large", of="large", claims=["c-large"])))
+    training(core, "running", "first", "second")
+    core.settle()
+    core.remove_with_claims("running")
+    core.put(pod("urgent", value=10))
+    # The first pod is woken at the same time, and changes before it is tried.
+    action = core.scheduler.next(core.now)
+    assert bound([action]) == {"urgent": "n"}
+    core.put(change(core.get("Pod", "first")))
+    core.do(action)
+    assert bound(core.settle()) == {"second": "n"}
+
+
 def test_pods_without_a_queue_are_not_counted():
     core = world(number=1)
     core.put(objects.claim("free"), pod("free", claims=["free"]))

@@ -62,6 +62,7 @@ class Attempts:
         context = self._context
         if group is not None:
             context.reservations.forget(group.key)
+        context.waits.quota.passed(queued.pod.uid)
         context.enqueue(queued, now)
         if queued.subqueue is SubQueue.ACTIVE:
             # The pod is tried with the last pod of its group that becomes ready.
@@ -104,6 +105,9 @@ class Attempts:
         waits = self._context.waits
         for queued in attempt.queued:
             waits.reclaims.remove(queued.pod.uid)
+            if attempt.group is not None:
+                # The pods are woken together, not one after the other.
+                waits.quota.passed(queued.pod.uid)
         for cycle, status in attempt.prefiltered:
             queue_quota.register(self._context.state.queues, waits.quota, cycle, status)
         if outcome.unmet is not None:

@@ -104,13 +104,13 @@ def register(queues: Queues, waits: QuotaWaits, cycle: Cycle, status: Status | N
         if status.lets_pass:
             queues.let_pass(cycle.pod)
         elif isinstance(status.alike, Alike):
-            waits.lack(uid)
+            waits.lack(uid, status.alike)
+            return
     elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
         policy, ask = asked.policy, asked.ask
         for root in policy.queue(ask.queue).limits.values():
             waits.granted(uid, alike(root, _line(policy, ask), ask))
-    if status is not None:
-        waits.passed(uid)
+    waits.passed(uid)
 
 
 def _line(policy: QueuePolicy, ask: Ask) -> str:

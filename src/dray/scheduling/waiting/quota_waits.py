@@ -48,21 +48,31 @@ class QuotaWaits:
         self._entries = entries
         self._is_waiting = is_waiting
         self._ready: list[str] = []
-        self._called: dict[str, Alike] = {}
-        """Pods that were woken and have not asked for quota since, by uid, with their keys."""
+        self._called: dict[str, dict[Alike, None]] = {}
+        """The keys of the entries from which a pod was woken, by uid. While they are here, the other pods of these
+        entries count on the pod: it gets the quota, lacks it like them, or the next of them is woken."""
 
-    def lack(self, uid: str) -> None:
+    def lack(self, uid: str, key: Alike) -> None:
         """Notes that the pod asked for quota in vain."""
-        self._called.pop(uid, None)
+        called = self._called.pop(uid, {})
+        called.pop(key, None)
+        for other in list(called):
+            # The pod may ask for something else by now; what was freed is enough for the next pod then.
+            if other._replace(root=key.root) != key:
+                del called[other]
+                self._wake_first(other)
+        if called:
+            # Another limit is reached, as it is for the next pods. They need not ask as long as the pod waits.
+            self._called[uid] = called
 
     def granted(self, uid: str, key: Alike) -> None:
-        """Notes that the queue has quota for the pod, and wakes the next pod with the same key."""
-        self._called.pop(uid, None)
+        """Notes that the queue has quota for the pod, and wakes the next pods."""
+        self.passed(uid)
         self._wake_first(key)
 
     def passed(self, uid: str) -> None:
-        """Notes that the pod does not ask for quota, and wakes the next pod if this pod was woken for quota."""
-        if (key := self._called.pop(uid, None)) is not None:
+        """Notes that the pod does not wait for quota, and wakes the next pods if this pod was woken for quota."""
+        for key in self._called.pop(uid, {}):
             self._wake_first(key)
 
     def free(self, root: str, is_hopeful: Hopeful) -> None:
@@ -80,7 +90,7 @@ class QuotaWaits:
         entry = self._entries.get(key)
         first = entry.first() if entry is not None else None
         if first is not None and not self._is_waiting(first.pod.uid):
-            self._called[first.pod.uid] = key
+            self._called.setdefault(first.pod.uid, {})[key] = None
             self._ready.append(first.pod.uid)
 
 
