@@ -7,10 +7,13 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from dray.cli import main
 from dray.drivers.devices.classes import device_classes
 from dray.fleet.choice import choose
 from dray.fleet.pools import pools_of, slice_of
+from dray.testing import objects
 from tests.fleet.rehearsed import EXAMPLES, rehearsing
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -117,6 +120,22 @@ def placed(element, x=0.0, y=0.0):
         if child.tag == f"{SVG}rect":
             yield x + float(child.get("x", 0)), y + float(child.get("y", 0)), child
         yield from placed(child, x, y)
+
+
+def test_control_characters_in_attributes_reach_neither_the_terminal_nor_the_picture(tmp_path):
+    hostile = "\x1b]0;title\x07\u202e"
+    attributes = {"productName": hostile, "resource.kubernetes.io/pcieRoot": hostile}
+    published = objects.resource_slice("n1", objects.device("gpu-0", attributes=attributes), nodeName="n1")
+    path = tmp_path / "slice.json"
+    path.write_text(json.dumps(published))
+    # On a terminal; click removes colours, and with them some control characters, from what goes into a file.
+    text = CliRunner().invoke(main, ["topology", "-f", str(path)], color=True)
+    assert text.exit_code == 0
+    assert "gpu-0 (\\x1b]0;title\\x07\\u202e): free" in text.output
+    assert all(line.isprintable() for line in text.output.splitlines())
+    picture = CliRunner().invoke(main, ["topology", "-f", str(path), "-o", "svg"], color=True)
+    assert all(line.isprintable() for line in picture.output.splitlines())
+    assert ElementTree.fromstring(picture.output).tag == f"{SVG}svg"
 
 
 def test_a_node_that_is_not_there_is_told(run, machines):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
+from dray.api.printable import printable
+
 INK: Final = "#202124"
 GREY: Final = "#5f6368"
 LINE: Final = "#bdc1c6"
@@ -41,12 +43,17 @@ def text(
     fill = GREY if grey else fill
     color = f" fill={quoteattr(fill)}" if fill else ""
     place = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x:g}" y="{y:g}"{weight}{color}{place}>{escape(words)}</text>'
+    return f'<text x="{x:g}" y="{y:g}"{weight}{color}{place}>{_escaped(words)}</text>'
 
 
 def title(words: str) -> str:
     """What browsers show while the pointer is on the piece."""
-    return f"<title>{escape(words)}</title>"
+    return f"<title>{_escaped(words)}</title>"
+
+
+def _escaped(words: str) -> str:
+    """XML has no form for control characters."""
+    return escape(printable(words))
 
 
 def cut(words: str, letters: int) -> str:

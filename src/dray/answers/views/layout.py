@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from dray.api.objects import Object, walk
+from dray.api.printable import printable
 
 _NARROWEST: Final = 6
 _GAP: Final = 3
@@ -68,5 +69,5 @@ def cell_text(cell: Any) -> str:
     if isinstance(cell, bool):
         return str(cell).lower()
     first, more, _ = str(cell).partition("\n")
-    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in first)
+    shown = printable(first)
     return f"{shown}..." if more else shown

@@ -13,6 +13,7 @@ from dray.answers.views.device_facts import attribute
 from dray.answers.views.device_tables import described
 from dray.answers.views.topology_model import Entry, Spot, what
 from dray.api.objects import Object
+from dray.api.printable import printable
 
 _TITLES: Final = {"node": "node {}", "socket": "socket {}", "numa": "NUMA node {}", "root": "{}"}
 _MANY: Final = 4
@@ -22,7 +23,7 @@ def text_of(node: Spot) -> Iterator[str]:
     tree = _tree(node)
     for title, names in node.links:
         tree.branches.append(Tree(f"{title}: {', '.join(names)}"))
-    return lines(tree)
+    return map(printable, lines(tree))
 
 
 def document_of(spot: Spot) -> Object:
