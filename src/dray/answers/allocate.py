@@ -114,7 +114,7 @@ def _devices(placement: Placement) -> Iterator[str]:
     for (_, name), allocation in placement.allocations.items():
         for result in allocation_results(allocation):
             label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
-            if name == wanted.special_name:
+            if name == wanted.extended_claim_name:
                 label = resources.get(result["request"], label)
             yield f"{label}: {device_text(result)}"
 

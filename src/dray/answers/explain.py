@@ -96,7 +96,7 @@ def explain_reading(
 
 
 def _find(cluster: ManifestCluster, target: str) -> Wanted:
-    found = [wanted for wanted in cluster.wanted if wanted.answers_to(target)]
+    found = [wanted for wanted in cluster.wanted if wanted.matches(target)]
     if len(found) == 1:
         return found[0]
     if found:

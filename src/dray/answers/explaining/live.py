@@ -20,7 +20,7 @@ from dray.answers.explaining.queue_explainer import QueueExplainer
 from dray.answers.explaining.queue_texts import queue_text
 from dray.answers.explaining.unread_kinds import REMEDY, cannot_tell
 from dray.answers.explaining.workload_explanations import WORKLOADS
-from dray.answers.manifests.wanted import claim as wanted_claim
+from dray.answers.manifests.wanted import wanted_claim
 from dray.answers.readable_objects import telling_unreadable
 from dray.answers.source import Source, Tell
 from dray.api.objects import Object, condition_of, is_deleting, key_of

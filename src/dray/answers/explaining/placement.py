@@ -16,7 +16,7 @@ from dray.answers.asked_schedulers import asked_scheduler
 from dray.answers.explaining.explanation_trees import NodeAnswers
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.stored import Stored, read_objects
-from dray.answers.manifests.wanted import Wanted, Workload, claim, pods, unserved
+from dray.answers.manifests.wanted import Wanted, Workload, unserved_resources, wanted_claim, wanted_pods
 from dray.answers.readable_objects import telling_unreadable
 from dray.answers.source import Tell
 from dray.api.objects import Key, Object, key_of, status_of
@@ -109,7 +109,7 @@ def _written_claim(wanted: Wanted, write: ClaimWrite) -> Object:
         status["allocation"] = write.allocation
     if wanted.kind == "pod":
         status["reservedFor"] = [*reserved_for(write.claim), write.consumer]
-    name = {"name": wanted.special_name} if write.special else {}
+    name = {"name": wanted.extended_claim_name} if write.special else {}
     return {**write.claim, "metadata": {**write.claim["metadata"], **name}, "status": status}
 
 
@@ -137,7 +137,7 @@ def read_cluster(
     nodes = stored.of("Node")
     if not nodes and not base:
         nodes = [{"metadata": {"name": name}} for name in _node_names(stored.of("ResourceSlice"))]
-    unchecked = {name for workload in stored.workloads for name in unserved(workload, resources)}
+    unchecked = {name for workload in stored.workloads for name in unserved_resources(workload, resources)}
     _put_nodes(scheduler, nodes, node, {**DEFAULT_CAPACITY, **dict.fromkeys(unchecked, _PLENTY)}, now)
     wanted = _wanted(stored, base, resources)
     for generated in [document for wanted_pod in wanted for document in wanted_pod.claims]:
@@ -160,10 +160,10 @@ def _wanted(stored: Stored, base: Mapping[str, Sequence[Object]], resources: Res
     known_claims = {key_of(document): document for document in base.get("ResourceClaim", ())} | claims
     all_templates = (*base.get("ResourceClaimTemplate", ()), *stored.of("ResourceClaimTemplate"))
     templates = {key_of(template): template for template in all_templates}
-    wanted = list(pods(stored.workloads, known_claims, templates, resources))
+    wanted = list(wanted_pods(stored.workloads, known_claims, templates, resources))
     used = {(unit.namespace, name) for unit in wanted for _, name in claims_used(unit.pod)}
-    wanted += [claim(document) for key, document in claims.items() if key not in used and not allocation_of(document)]
-    return wanted
+    unused = [document for key, document in claims.items() if key not in used and not allocation_of(document)]
+    return [*wanted, *map(wanted_claim, unused)]
 
 
 def _with_room(node: Object, capacity: Object) -> Object:
@@ -184,7 +184,7 @@ def _node_names(slices: Iterable[Object]) -> list[str]:
 def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[str]:
     groups = []
     for workload in workloads:
-        if names := unserved(workload, resources):
+        if names := unserved_resources(workload, resources):
             what = f"requests {', '.join(names)}, which no DeviceClass in the files provides: not checked"
             yield f"{workload.title} {what}"
         if (group := workload.group) and group not in groups:

@@ -1,4 +1,4 @@
-"""Manifests as the objects that a cluster has already: what they say about nodes, allocations and status counts."""
+"""Reads manifests as existing objects of a cluster; keeps their nodes, allocations and status."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from dray.scheduling_loop.queue_systems.systems import SYSTEMS
 
 def cluster_objects(reading: Reading, namespace: str, now: float) -> dict[str, list[Object]]:
     """Returns the objects by the kind under which the scheduler receives them. Raises InvalidInput."""
-    problems = [str(each) for each in reading.problems]
+    problems = [str(problem) for problem in reading.problems]
     namespaces, found = Namespaces(reading.manifests), dict[str, list[Object]]()
     for manifest in reading.manifests:
         if not manifest.kind or not manifest.api_version:
             problems.append(f"{manifest.source}: an object without apiVersion or kind")
             continue
         try:
-            found.setdefault(kind_of(manifest.document), []).append(_stored(manifest, namespaces, namespace, now))
+            existing = _existing_object(manifest, namespaces, namespace, now)
+            found.setdefault(kind_of(manifest.document), []).append(existing)
         except Unusable as unusable:
             problems += map(str, unusable.problems)
     if problems:
@@ -30,14 +31,14 @@ def cluster_objects(reading: Reading, namespace: str, now: float) -> dict[str, l
     for kind in (*FRONT_ENDS, *TOPOLOGIES):
         found.setdefault(kind, [])
     for system in SYSTEMS:
-        # Kinds of one system come together: a server that has one of them has all.
+        # A server that has one kind of a system has all its kinds.
         if not found.keys().isdisjoint(system.kinds.keys() & system.queue_kinds):
             for kind in system.kinds:
                 found.setdefault(kind, [])
     return found
 
 
-def _stored(manifest: Manifest, namespaces: Namespaces, namespace: str, now: float) -> Object:
+def _existing_object(manifest: Manifest, namespaces: Namespaces, namespace: str, now: float) -> Object:
     given, target = manifest.document, find(manifest.api_version, manifest.kind)
     if target is not None and target.namespaced and not manifest.namespace:
         given.setdefault("metadata", {})["namespace"] = namespace

@@ -1,4 +1,4 @@
-"""Manifests as programs give them: paths, YAML text, or objects."""
+"""Reads manifests that a program passes: paths, YAML text, or objects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from dray.answers.manifests.reading import Reading, of_text, of_value, read
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
 Manifests = Given | Iterable[Given] | Reading
-"""Files and directories, YAML or JSON text (a string with a line break, or one that begins with a brace), and objects
-as dictionaries; one or several. A Reading was read before."""
+"""One or several files, directories, YAML or JSON texts, or objects as dictionaries; or a Reading that was read before.
+
+A string is text if it has a line break or begins with a brace, else a path.
+"""
 _TEXT: Final = "<text>"
 _OBJECT: Final = "<object>"
 
 
 def read_given(manifests: Manifests) -> Reading:
+    """Returns the objects in the manifests, and the problems of files that cannot be read."""
     if isinstance(manifests, Reading):
         return manifests
     if isinstance(manifests, (str, os.PathLike, Mapping)):
@@ -28,16 +31,16 @@ def read_given(manifests: Manifests) -> Reading:
 
 def _read(manifests: Iterable[Given], *, numbered: bool) -> Reading:
     reading = Reading()
-    for number, each in enumerate(manifests, 1):
+    for number, given in enumerate(manifests, 1):
         place = f" {number}" if numbered else ""
-        if isinstance(each, Mapping):
-            found = of_value(f"{_OBJECT[:-1]}{place}>", copy.deepcopy(dict(each)))
-        elif isinstance(each, str) and ("\n" in each or each.lstrip().startswith("{")):
-            found = of_text(f"{_TEXT[:-1]}{place}>", each.encode())
-        elif isinstance(each, (str, os.PathLike)):
-            found = read([os.fspath(each)])
+        if isinstance(given, Mapping):
+            found = of_value(f"{_OBJECT[:-1]}{place}>", copy.deepcopy(dict(given)))
+        elif isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
+            found = of_text(f"{_TEXT[:-1]}{place}>", given.encode())
+        elif isinstance(given, (str, os.PathLike)):
+            found = read([os.fspath(given)])
         else:
-            raise InvalidInput([f"{type(each).__name__} is no manifest: give a path, YAML text or a dictionary"])
+            raise InvalidInput([f"{type(given).__name__} is no manifest: give a path, YAML text or a dictionary"])
         reading.manifests += found.manifests
         reading.problems += found.problems
     return reading

@@ -1,7 +1,7 @@
-"""Reads manifests as the objects that a cluster would have once they are applied and their controllers have run.
+"""Reads manifests as the objects that a cluster has after they are applied and controllers have run.
 
-Workloads become pods, Jobs with `spec.scheduling` also PodGroups. Pods get the priority of their PriorityClass. Kinds
-that do not matter to the scheduler are ignored.
+Workloads become pods, and Jobs with `spec.scheduling` also PodGroups. Pods get the priority of their PriorityClass.
+Kinds that do not matter to the scheduler are ignored.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ _CHECKED: Final = frozenset(
         _PRIORITY_CLASS,
     )
 )
-"""Kinds of Kubernetes that decide on pods."""
-_OTHERS: Final = frozenset((*FRONT_ENDS, *TOPOLOGIES, *kueue.KINDS, kai_queue.KIND)) - _CHECKED - {jobs.KIND}
+"""Kinds of Kubernetes that the scheduler reads and that are checked as an API server does."""
+_UNCHECKED: Final = frozenset((*FRONT_ENDS, *TOPOLOGIES, *kueue.KINDS, kai_queue.KIND)) - _CHECKED - {jobs.KIND}
+"""Kinds of Kueue, KAI and other systems that the scheduler reads."""
 _NAMESPACED: Final = (
     "CompositePodGroup",
     "LocalQueue",
@@ -57,8 +58,10 @@ _NAMESPACED: Final = (
 
 @dataclass(slots=True)
 class Planned:
+    """The objects after the manifests are applied, and notes about what is not planned."""
+
     objects: dict[str, list[Object]] = field(default_factory=dict)
-    """By the kind under which the scheduler receives them."""
+    """Objects by the kind under which the scheduler receives them."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, kind: str, obj: Object) -> None:
@@ -68,24 +71,24 @@ class Planned:
 def planned_objects(
     manifests: Sequence[Manifest], namespace: str, priority_classes: Sequence[Object], now: float
 ) -> Planned:
-    """`namespace` is for objects that name none. Raises Unusable."""
+    """Returns the planned objects; those without a namespace get `namespace`. Raises Unusable."""
     planned, problems, namespaces = Planned(), list[ManifestError](), Namespaces(manifests)
     for manifest in manifests:
         if not manifest.namespace and (manifest.kind in _NAMESPACED or made_pod_spec(manifest.document) is not None):
             manifest.document.setdefault("metadata", {})["namespace"] = namespace
         try:
-            _read(manifest, planned, namespaces, now)
+            _add_manifest(manifest, planned, namespaces, now)
         except Unusable as unusable:
             problems += unusable.problems
     if problems:
         raise Unusable(problems)
     classes = (*priority_classes, *planned.objects.pop(_PRIORITY_CLASS, ()))
     pods = planned.objects.get("Pod", [])
-    planned.objects["Pod"] = [_with_priority(each, classes) for each in pods]
+    planned.objects["Pod"] = [_with_priority(pod, classes) for pod in pods]
     return planned
 
 
-def _read(manifest: Manifest, planned: Planned, namespaces: Namespaces, now: float) -> None:
+def _add_manifest(manifest: Manifest, planned: Planned, namespaces: Namespaces, now: float) -> None:
     spec, kind = made_pod_spec(manifest.document), _kind(manifest)
     if spec is not None:
         workload = read_workload(manifest, spec)
@@ -95,28 +98,28 @@ def _read(manifest: Manifest, planned: Planned, namespaces: Namespaces, now: flo
             planned.notes.append(f"{workload.title} is planned as one pod, not one for each node")
         for number in range(1 if workload.replicas is None else workload.replicas):
             name = workload.name if workload.replicas is None else f"{workload.name}-{number}"
-            pod = _pod(workload.pod, workload.namespace, name, now, owner)
+            pod = _planned_pod(workload.pod, workload.namespace, name, now, owner)
             planned.add("Pod", {**pod, "spec": {**pod["spec"], "schedulingGroup": group}} if group else pod)
     elif kind in _CHECKED:
-        planned.add(kind, _identified(decoded(manifest, namespaces), kind))
-    elif kind in _OTHERS:
-        planned.add(kind, _identified(manifest.document, kind))
-    elif wrong := _misspelt(manifest):
+        planned.add(kind, _with_uid(decoded(manifest, namespaces), kind))
+    elif kind in _UNCHECKED:
+        planned.add(kind, _with_uid(manifest.document, kind))
+    elif problem := _misspelt_kind(manifest):
         place = manifest.place.find("kind")
         at = {"line": place.line, "column": place.column}
-        raise Unusable([ManifestError(f"{manifest.title}: {wrong}", source=manifest.source, **at)])
+        raise Unusable([ManifestError(f"{manifest.title}: {problem}", source=manifest.source, **at)])
     else:
         planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
 
 
-def _misspelt(manifest: Manifest) -> str:
-    """Returns what is wrong with a kind that is almost one of Kubernetes; empty if it is a kind of somebody else."""
+def _misspelt_kind(manifest: Manifest) -> str:
+    """Returns a message about a kind that is similar to one of Kubernetes; empty if it is a different kind."""
     if find(manifest.api_version, manifest.kind) is not None:
         return ""
     if (unknown := next(identity_findings(manifest), None)) is not None:
         return f"{unknown.message} ({unknown.hint})" if unknown.hint else unknown.message
     group, _ = split_api_version(manifest.api_version)
-    similar = did_you_mean(manifest.kind, (each.name for each in KINDS if each.group == group))
+    similar = did_you_mean(manifest.kind, (kind.name for kind in KINDS if kind.group == group))
     return f"there is no kind {manifest.kind} in {manifest.api_version}; {similar}" if similar else ""
 
 
@@ -125,13 +128,14 @@ def _kind(manifest: Manifest) -> str:
 
 
 def _owner(manifest: Manifest) -> Object:
+    """Returns the owner reference of the pods of a workload."""
     uid = f"{manifest.kind}/{manifest.namespace}/{manifest.name}"
     reference = {"apiVersion": manifest.api_version, "kind": manifest.kind, "name": manifest.name, "uid": uid}
     return {**reference, "controller": True}
 
 
 def _job_group(manifest: Manifest, planned: Planned) -> Object | None:
-    """Adds the Job and its PodGroup; returns what its pods say about the group, None if they are in none."""
+    """Adds the Job and its PodGroup; returns `schedulingGroup` of its pods, None if they are in no group."""
     if (manifest.api_version, manifest.kind) != ("batch/v1", jobs.KIND):
         return None
     job = {**manifest.document, "metadata": {**manifest.document["metadata"], "uid": _owner(manifest)["uid"]}}
@@ -139,11 +143,11 @@ def _job_group(manifest: Manifest, planned: Planned) -> Object | None:
     planned.add(jobs.KIND, job)
     if group is None:
         return None
-    planned.add("PodGroup", _identified(group, "PodGroup"))
+    planned.add("PodGroup", _with_uid(group, "PodGroup"))
     return {"podGroupName": group["metadata"]["name"]}
 
 
-def _pod(document: Object, namespace: str, name: str, now: float, owner: Object | None) -> Object:
+def _planned_pod(document: Object, namespace: str, name: str, now: float, owner: Object | None) -> Object:
     metadata = {**document["metadata"], "namespace": namespace, "name": name, "uid": f"planned/{namespace}/{name}"}
     metadata["creationTimestamp"] = text_of(now)
     if owner is not None:
@@ -153,25 +157,26 @@ def _pod(document: Object, namespace: str, name: str, now: float, owner: Object 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _identified(obj: Object, kind: str) -> Object:
+def _with_uid(obj: Object, kind: str) -> Object:
+    """Returns the object with a uid made of its kind and name, unless it has one."""
     namespace, name = key_of(obj)
     return {**obj, "metadata": {"uid": f"planned/{kind}/{namespace}/{name}", **obj["metadata"]}}
 
 
 def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
-    """Returns the pod with the priority of its class; an API server does not take any other from a manifest."""
+    """Returns the pod with the priority of its class; an API server ignores any other priority in a manifest."""
     spec = spec_of(pod)
     return {**pod, "spec": {**spec, "priority": 0, **dict(_priorities(spec, classes))}}
 
 
 def _priorities(spec: Mapping[str, object], classes: Sequence[Object]) -> Iterator[tuple[str, object]]:
-    """Yields what the API server fills in from the PriorityClass of a pod."""
+    """Yields the fields that the API server sets from the PriorityClass of a pod."""
     name = text(spec.get("priorityClassName"))
     if name in SYSTEM_CLASSES:
         yield "priority", SYSTEM_CLASSES[name]
-    for each in classes:
-        if key_of(each)[1] == name or (not name and mapping(each).get("globalDefault")):
-            yield "priority", each.get("value", 0)
-            if each.get("preemptionPolicy"):
-                yield "preemptionPolicy", each["preemptionPolicy"]
+    for priority_class in classes:
+        if key_of(priority_class)[1] == name or (not name and mapping(priority_class).get("globalDefault")):
+            yield "priority", priority_class.get("value", 0)
+            if priority_class.get("preemptionPolicy"):
+                yield "preemptionPolicy", priority_class["preemptionPolicy"]
             return

@@ -1,8 +1,7 @@
-"""Kubernetes objects from files, directories and standard input.
+"""Reads Kubernetes objects from files, directories and standard input.
 
-`read` takes the paths of a command line and gives back every object with its place, and every problem that
-kept a file from being read; one bad file does not hide the others. No more of a file is read than the limit
-and one byte.
+`read` takes the paths of a command line. It returns every object with its place, and a problem for every file that
+cannot be read; one bad file does not hide the others. It reads at most one byte more than the limit of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ STDIN: Final = "<stdin>"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object and where it stands."""
+    """An object, and its place in a file."""
 
     source: str
     document: dict[str, Any]
@@ -57,12 +56,14 @@ class Manifest:
 
 @dataclass(slots=True)
 class Reading:
+    """The objects in some files, and the problems of files that cannot be read."""
+
     manifests: list[Manifest] = field(default_factory=list)
     problems: list[ManifestError] = field(default_factory=list)
 
 
 def read(paths: Iterable[str]) -> Reading:
-    """Every object below `paths`, in the order given; `-` is standard input."""
+    """Returns the objects in files and directories, in the order of `paths`; `-` is standard input."""
     reading = Reading()
     seen = set()
     for path in paths:
@@ -84,7 +85,7 @@ def of_text(source: str, content: bytes) -> Reading:
 
 
 def of_value(source: str, value: dict[str, Any]) -> Reading:
-    """Returns the object, or the objects of a list; it has no lines."""
+    """Returns the object, or the objects of a list; all have the place 1:1."""
     return _reading(source, lambda: list(_objects(source, value, Position(1, 1))))
 
 
@@ -97,7 +98,7 @@ def _reading(source: str, load: Callable[[], list[Manifest]]) -> Reading:
 
 
 def _files(path: str) -> list[str]:
-    """The file itself, or the manifests in a directory, sorted; names that start with a dot are left out."""
+    """Returns the file itself, or the sorted manifests in a directory; skips names that start with a dot."""
     found = []
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -154,7 +155,7 @@ def _too_large() -> ManifestError:
 
 
 def _objects(source: str, value: Any, place: Position) -> Iterator[Manifest]:
-    """The object itself, or the objects of a list; the items of a typed list inherit its kind."""
+    """Yields the object itself, or the objects of a list; the items of a typed list inherit its kind."""
     waiting = [(value, place)]
     while waiting:
         value, place = waiting.pop()

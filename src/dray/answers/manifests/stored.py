@@ -1,4 +1,4 @@
-"""Manifests as an API server would store them: checked, in version v1, with defaults."""
+"""Reads manifests as an API server would store them: checked, in version v1, with defaults."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "De
 
 
 class Namespaces:
+    """The Namespaces among the manifests, and which of them permit admin access to devices."""
+
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         self._permitted: dict[str, bool] = {}
         for manifest in manifests:
@@ -31,12 +33,12 @@ class Namespaces:
                 self._permitted[manifest.name] = labelled or self._permitted.get(manifest.name, False)
 
     def permit_admin_access(self, namespace: str) -> bool:
-        """Whether the label is there; what is not given is taken to have it."""
+        """Returns True if the namespace has the label for admin access, or is not among the manifests."""
         return self._permitted.get(namespace, True)
 
 
 class Unusable(Exception):
-    """Some manifests would be refused by an API server."""
+    """An API server would reject some of the manifests; `problems` has one error for each problem."""
 
     def __init__(self, problems: Sequence[ManifestError]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -45,6 +47,8 @@ class Unusable(Exception):
 
 @dataclass(slots=True)
 class Stored:
+    """The objects of manifests as a server stores them; workloads are kept apart."""
+
     objects: dict[str, list[Object]] = field(default_factory=dict)
     workloads: list[Workload] = field(default_factory=list)
 
@@ -53,7 +57,7 @@ class Stored:
 
 
 def read_objects(manifests: Sequence[Manifest]) -> Stored:
-    """What matters to the allocation of devices among them; raises Unusable."""
+    """Returns the objects that matter to the allocation of devices. Raises Unusable."""
     stored, problems = Stored(), list[ManifestError]()
     namespaces = Namespaces(manifests)
     for manifest in manifests:
@@ -71,13 +75,13 @@ def read_objects(manifests: Sequence[Manifest]) -> Stored:
 
 
 def decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
-    """Returns the object as a server stores it; raises Unusable."""
+    """Returns the object as a server stores it. Raises Unusable."""
     target = find(manifest.api_version, manifest.kind)
     if target is None:
         known = f"dray convert rewrites old versions of {RESOURCE_GROUP}"
         raise Unusable([_problem(manifest, "apiVersion", f"{manifest.api_version} is not served; {known}")])
     permitted = namespaces.permit_admin_access(manifest.namespace or "default")
-    _refuse(
+    _raise_problems(
         manifest,
         intake.check(manifest.document, gates=ALL_GATES, expressions=Expressions(), admin_namespace=permitted),
     )
@@ -90,12 +94,12 @@ def decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
 
 
 def read_workload(manifest: Manifest, spec: Spec) -> Workload:
-    """Returns the pod that the manifest is or makes, as a server stores it; raises Unusable."""
+    """Returns the pod that the manifest is or makes, as a server stores it. Raises Unusable."""
     modern, _ = alpha2.without_source(spec.value)
     given = walk(manifest.document, *spec.path.split(".")[:-1], "metadata")
     metadata = {"name": "pod", **{name: given[name] for name in ("labels", "annotations") if given.get(name)}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": modern}
-    _refuse(manifest, intake.check(pod, gates=ALL_GATES), spec.path)
+    _raise_problems(manifest, intake.check(pod, gates=ALL_GATES), spec.path)
     target = find("v1", "Pod")
     assert target is not None
     decoded = intake.decode(pod, target, now=_EPOCH, gates=ALL_GATES)
@@ -104,8 +108,8 @@ def read_workload(manifest: Manifest, spec: Spec) -> Workload:
     return Workload(manifest.kind, namespace, manifest.name or "", decoded, replicas(manifest.document))
 
 
-def _refuse(manifest: Manifest, problems: Iterable[FieldError], at: str = "spec") -> None:
-    """Raises Unusable if there are problems; `at` is where the manifest has what they call `spec`."""
+def _raise_problems(manifest: Manifest, problems: Iterable[FieldError], at: str = "spec") -> None:
+    """Raises Unusable if there are problems; `at` is the path of the pod spec in the manifest."""
     found = list(_located(manifest, problems, at))
     if found:
         raise Unusable(found)

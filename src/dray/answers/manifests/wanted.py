@@ -1,7 +1,7 @@
-"""Pods and claims among given manifests, each as a pod that the scheduler is asked to place.
+"""Wanted: the pods and claims of manifests, each as a pod that the scheduler can place.
 
-A pod is read as an API server would store it. Its claims are those it names and those its templates make. A claim that
-no pod uses is asked for by a pod that may go anywhere and needs nothing else.
+A pod is read as an API server would store it, with the claims that it names and those made from its templates. A claim
+that no pod uses gets a pod that tolerates every taint and requests nothing else.
 """
 
 from __future__ import annotations
@@ -28,42 +28,43 @@ class Missing(Exception):
 
 @dataclass(slots=True)
 class Wanted:
-    """A pod, or a claim by itself."""
+    """A pod to place, or a claim that no pod uses."""
 
     kind: str
     namespace: str
     name: str
     pod: Object
-    """What the scheduler is given."""
+    """The pod that the scheduler places; for a claim, a pod that uses it."""
     claims: list[Object] = field(default_factory=list)
-    """Those that are made for the pod, from templates."""
+    """Claims that are made for the pod from templates."""
     missing: str = ""
+    """A message about a claim or template that does not exist; empty if all exist."""
 
     @property
     def title(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
     @property
-    def special_name(self) -> str:
-        """Of the claim for its extended resources."""
+    def extended_claim_name(self) -> str:
+        """The name of the claim for the extended resources of the pod."""
         return f"{self.name}-extended-resources"
 
-    def answers_to(self, target: str) -> bool:
-        """Whether `target` (NAME, NAMESPACE/NAME, pod/NAME, claim/NAME) means this."""
+    def matches(self, target: str) -> bool:
+        """Returns True if `target` (NAME, NAMESPACE/NAME, pod/NAME or claim/NAME) means this pod or claim."""
         names = {self.name, f"{self.namespace}/{self.name}"}
         return target in names or target in {f"{self.kind}/{name}" for name in names}
 
 
 @dataclass(slots=True)
 class Workload:
-    """A pod as a server would store it, and how many of it are wanted."""
+    """A pod, or the pod of a workload, as a server would store it, and its number of replicas."""
 
     kind: str
     namespace: str
     name: str
     pod: Object
     replicas: int | None
-    """None for a pod by itself."""
+    """The number of pods that a workload makes; None for a Pod."""
 
     @property
     def title(self) -> str:
@@ -75,6 +76,7 @@ class Workload:
 
 
 def replicas(document: Object) -> int | None:
+    """Returns how many pods a workload makes, with a limit; None for a Pod."""
     if document.get("kind") == "Pod":
         return None
     spec = mapping(document.get("spec"))
@@ -82,41 +84,41 @@ def replicas(document: Object) -> int | None:
     return max(0, min(number, _MOST_REPLICAS)) if isinstance(number, int) else 1
 
 
-def pods(
+def wanted_pods(
     workloads: Iterable[Workload], claims: Mapping[Key, Object], templates: Mapping[Key, Object], resources: ResourceMap
 ) -> Iterator[Wanted]:
-    """The pods that want devices."""
+    """Yields the pods that request devices."""
     for workload in workloads:
         if not workload.pod["spec"].get("resourceClaims") and not extended.wanted(workload.pod, resources):
             continue
         for number in range(1 if workload.replicas is None else workload.replicas):
             name = workload.name if workload.replicas is None else f"{workload.name}-{number}"
-            pod = _unplaced(workload.pod, workload.namespace, name)
+            pod = _pending_pod(workload.pod, workload.namespace, name)
             wanted = Wanted("pod", workload.namespace, name, pod)
             try:
-                wanted.claims = list(_generated(pod, claims, templates))
+                wanted.claims = list(_template_claims(pod, claims, templates))
             except Missing as problem:
                 wanted.missing = str(problem)
             yield wanted
 
 
-def claim(document: Object) -> Wanted:
-    """A claim that no pod uses."""
+def wanted_claim(document: Object) -> Wanted:
+    """Returns a claim that no pod uses, with a pod that uses it."""
     namespace, name = key_of(document)
     entries = [{"name": "claim", "resourceClaimName": name}]
     pod = {"metadata": {}, "spec": {"tolerations": _ANYWHERE, "preemptionPolicy": "Never", "resourceClaims": entries}}
-    return Wanted("claim", namespace, name, _unplaced(pod, namespace, name))
+    return Wanted("claim", namespace, name, _pending_pod(pod, namespace, name))
 
 
-def unserved(workload: Workload, resources: ResourceMap) -> list[str]:
-    """Extended resources that the pod asks for and no class serves."""
+def unserved_resources(workload: Workload, resources: ResourceMap) -> list[str]:
+    """Returns the extended resources that the pod requests and no DeviceClass provides."""
     return sorted(
         name for name in requests(workload.pod["spec"]) if extended.is_extended(name) and not resources.class_of(name)
     )
 
 
-def _unplaced(document: Object, namespace: str, name: str) -> Object:
-    """The pod, for the scheduler to place; one that is bound already is for its node only."""
+def _pending_pod(document: Object, namespace: str, name: str) -> Object:
+    """Returns the pod without a node; if it was bound to a node already, it may be placed only there."""
     spec = dict(document["spec"])
     if node := spec.pop("nodeName", ""):
         fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
@@ -132,8 +134,8 @@ def _unplaced(document: Object, namespace: str, name: str) -> Object:
     return {"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": statuses}}
 
 
-def _generated(pod: Object, claims: Mapping[Key, Object], templates: Mapping[Key, Object]) -> Iterator[Object]:
-    """The claims that the pod's templates make."""
+def _template_claims(pod: Object, claims: Mapping[Key, Object], templates: Mapping[Key, Object]) -> Iterator[Object]:
+    """Yields the claims that are made from the templates of the pod. Raises Missing."""
     namespace, pod_name = key_of(pod)
     owner = {"kind": "Pod", "name": pod_name, "uid": pod["metadata"]["uid"], "controller": True}
     for entry in pod_claims(Spec("spec", pod["spec"])):
