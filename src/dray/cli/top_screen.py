@@ -16,7 +16,7 @@ from dray.allocation.device_states import DeviceState
 from dray.answers.views.device_facts import kind, table
 from dray.answers.views.device_tables import summary
 from dray.answers.views.layout import cell_text
-from dray.answers.views.utilization_text import age, together
+from dray.answers.views.utilization_text import age, mean_utilization
 from dray.api.objects import Object, condition_of, is_deleting, key_of, metadata_of, spec_of
 from dray.api.pods import is_terminal, node_of
 from dray.client.clock import moment
@@ -65,7 +65,7 @@ def _row(group: list[DeviceState], now: datetime) -> tuple[str, ...]:
     if first.document.get("allowMultipleAllocations"):
         name = f"{name} {first.place[2]}"
     held = ", ".join(filter(None, (holders if holders != "-" or not odd else "", *odd)))
-    busy = together([each.utilization for each in group], now)
+    busy = mean_utilization([each.utilization for each in group], now)
     return first.node or "-", first.place[0], name, used, _bar(share), busy, held
 
 

@@ -1,4 +1,4 @@
-"""The kinds that tell about devices, as a server has them; older versions of them are read as the newest."""
+"""Finds the versions in which a server has the kinds of devices, and reads older versions as the newest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PODS: Final = built_in("v1", "Pod")
 
 @dataclass(frozen=True, slots=True)
 class DeviceSources:
-    """`rules` is None where the server has none."""
+    """The kinds of a server; `rules` is None if the server has no DeviceTaintRules."""
 
     slices: KindVersion
     claims: KindVersion
@@ -26,7 +26,7 @@ class DeviceSources:
 
 
 async def device_sources(client: ApiClient) -> DeviceSources | None:
-    """None where the server has no devices at all."""
+    """Returns the kinds of the server; None if it has no ResourceSlices or ResourceClaims."""
     from dray.client.discovery import served_version
 
     slices = await served_version(client, GROUP, "resourceslices")

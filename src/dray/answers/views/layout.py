@@ -1,7 +1,7 @@
-"""A server's Table as lines of text, in kubectl's layout.
+"""Layout: turns a Table of an API server into lines of text, as kubectl does.
 
-Columns are as wide as what came so far, so that the rows of a watch stay below each other; a server sends the columns
-once, the rows whenever something happens.
+A column is as wide as its widest cell so far, so that the rows of a watch stay aligned. A server sends the columns
+once, and then a row for every event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _GAP: Final = 3
 
 
 class Layout:
-    """`namespaces` adds a column in front; `title` tells apart the names of several kinds."""
+    """The columns and widths of a table. `namespaces` adds a first column; `title` is a prefix of names."""
 
     def __init__(self, *, wide: bool = False, namespaces: bool = False, title: str = "") -> None:
         self._wide = wide
@@ -27,7 +27,7 @@ class Layout:
         self._widths: list[int] = []
 
     def lines(self, tables: Iterable[Object]) -> list[str]:
-        """What to print next; the header comes with the first row."""
+        """Returns the next lines to print; the header comes with the first row."""
         rows = []
         for table in tables:
             self._columns = table.get("columnDefinitions") or self._columns
@@ -63,7 +63,7 @@ class Layout:
 
 
 def cell_text(cell: Any) -> str:
-    """One line of it, and nothing that a terminal would obey."""
+    """Returns the first line of the cell, with control characters escaped."""
     if cell is None:
         return ""
     if isinstance(cell, bool):

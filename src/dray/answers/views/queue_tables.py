@@ -1,8 +1,8 @@
-"""The tables of `dray queue`: all queues as a tree, and of some of them the resources, loans and running pods.
+"""The tables of `dray queue`: a tree of all queues, and the resources, loans and running pods of some queues.
 
-The tree has one row per queue and one column per resource. A cell is USED/QUOTA, with what is left: unused quota of the
-queue, and after a plus sign quota of others that it can borrow. Resources for which there is no space in the width of a
-terminal are left to the table of resources.
+The tree has one row per queue and one column per resource. A cell is USED/QUOTA and the quota that is left: unused
+quota of the queue, and after a plus sign the quota of other queues that it can borrow. Resources that do not fit the
+width of a terminal are only in the table of resources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LATER: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 def tree_lines(shown: Sequence[QueueView]) -> Iterator[str]:
-    """Returns the tree; at its end the resources for which it has no column, if there are any."""
+    """Yields the tree, and at its end the resources for which it has no column."""
     resources = _resources(shown)
     for number in range(len(resources), 0, -1):
         lines = _tree(shown, resources[:number])
@@ -34,18 +34,19 @@ def tree_lines(shown: Sequence[QueueView]) -> Iterator[str]:
     else:
         number = 0
         yield from _tree(shown, [])
-    if hidden := [resource_text(each) for each in resources[number:]]:
+    if hidden := [resource_text(resource) for resource in resources[number:]]:
         yield f"not shown: {', '.join(hidden)}; dray queue NAME lists all resources"
 
 
 def _resources(shown: Iterable[QueueView]) -> list[str]:
     """Returns the resources that are used or limited somewhere, devices first."""
-    amounts = (each for top in shown for view in top.all() for each in view.amounts)
-    found = {each.resource for each in amounts if _matters(each)}
-    return sorted(found, key=lambda each: (_LATER.index(each) + 1 if each in _LATER else 0, each))
+    all_amounts = (amounts for top in shown for view in top.all() for amounts in view.amounts)
+    found = {amounts.resource for amounts in all_amounts if _is_relevant(amounts)}
+    return sorted(found, key=lambda resource: (_LATER.index(resource) + 1 if resource in _LATER else 0, resource))
 
 
-def _matters(amounts: Amounts) -> bool:
+def _is_relevant(amounts: Amounts) -> bool:
+    """Returns True if the resource is used or limited."""
     return bool(amounts.used) or amounts.total is not None or amounts.limit is not None
 
 
@@ -57,7 +58,7 @@ def _tree(shown: Iterable[QueueView], resources: Sequence[str]) -> list[str]:
 
 def _rows(view: QueueView, resources: Sequence[str], first: str, rest: str) -> Iterator[tuple[str, ...]]:
     title = f"{first}{'cohort ' if view.kind == 'Cohort' else ''}{view.name}"
-    yield (title, *(_cell(view, each) for each in resources), _share(view), str(view.number_waiting))
+    yield (title, *(_cell(view, resource) for resource in resources), _share(view), str(view.number_waiting))
     for number, child in enumerate(view.children):
         last = number == len(view.children) - 1
         yield from _rows(child, resources, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
@@ -65,15 +66,15 @@ def _rows(view: QueueView, resources: Sequence[str], first: str, rest: str) -> I
 
 def _cell(view: QueueView, resource: str) -> str:
     """Returns used and quota of all flavors together, as in `2/8, 4+1 left, 2 lent`."""
-    found = [each for each in view.amounts if each.resource == resource and _matters(each)]
+    found = [amounts for amounts in view.amounts if amounts.resource == resource and _is_relevant(amounts)]
     if not found:
         return ""
-    quotas = [each.total for each in found]
-    quota = None if None in quotas else sum(each for each in quotas if each is not None)
-    parts = [f"{_amount(resource, sum(each.used for each in found))}/{_amount(resource, quota)}"]
-    rooms = [each.room for each in found if each.room is not None]
+    quotas = [amounts.total for amounts in found]
+    quota = None if None in quotas else sum(quota for quota in quotas if quota is not None)
+    parts = [f"{_amount(resource, sum(amounts.used for amounts in found))}/{_amount(resource, quota)}"]
+    rooms = [amounts.room for amounts in found if amounts.room is not None]
     if rooms:
-        free, lent, borrowable = (sum(each) for each in zip(*rooms, strict=True))
+        free, lent, borrowable = (sum(column) for column in zip(*rooms, strict=True))
         more = f"+{_amount(resource, borrowable)}" if borrowable else ""
         parts.append(f"{_amount(resource, free)}{more} left")
         parts += [f"{_amount(resource, lent)} lent"] if lent else []
@@ -81,15 +82,16 @@ def _cell(view: QueueView, resource: str) -> str:
 
 
 def _share(view: QueueView) -> str:
-    """Returns the weighted share of a queue of Kueue; of KAI, the amounts where quota or limit bound them."""
+    """Returns the weighted share of a queue of Kueue, or the shares of resources with a quota or limit of KAI."""
     if view.borrowed is not None:
         return f"{view.borrowed / 1000:g}"
-    bound = [each for each in view.amounts if each.share is not None and (each.quota is not None or each.limit)]
-    return ", ".join(f"{_amount(each.resource, each.share)} {each.resource}" for each in bound)
+    shared = [amounts for amounts in view.amounts if amounts.share is not None]
+    bound = [amounts for amounts in shared if amounts.quota is not None or amounts.limit]
+    return ", ".join(f"{_amount(amounts.resource, amounts.share)} {amounts.resource}" for amounts in bound)
 
 
 def detail_lines(shown: Sequence[QueueView], now: str) -> Iterator[str]:
-    """Returns the resources of the queues, who has borrowed their quota, and the pods that run in them."""
+    """Yields the resources of the queues, their loans, and the pods that run in them."""
     views = [view for top in shown for view in top.all()]
     several = len(views) > 1
     yield from _resource_lines(views, several=several)
@@ -97,20 +99,19 @@ def detail_lines(shown: Sequence[QueueView], now: str) -> Iterator[str]:
     if loans:
         yield ""
         yield from loans
-    running = [(view, each) for view in views for each in view.running]
+    running = [(view, unit) for view in views for unit in view.running]
     if running:
         yield ""
         columns = ("Running", "Pods", "Uses", "Age")
-        rows = [_running_row(view, each, now, several=several) for view, each in running[:_MOST_RUNNING]]
+        rows = [_running_row(view, unit, now, several=several) for view, unit in running[:_MOST_RUNNING]]
         yield from table(("Queue", *columns) if several else columns, rows)
     if len(running) > _MOST_RUNNING:
         yield f"and {len(running) - _MOST_RUNNING} more"
 
 
 def _resource_lines(views: Sequence[QueueView], *, several: bool) -> Iterator[str]:
-    """Returns a table with only those columns in which some resource has something to show."""
-    amounts = [(view, each) for view in views for each in view.amounts if _matters(each)]
-    rows = [_resource_cells(view, each) for view, each in amounts]
+    """Yields a table of resources, without columns that are empty in all rows."""
+    rows = [_resource_cells(view, amounts) for view in views for amounts in view.amounts if _is_relevant(amounts)]
     columns = [name for name in rows[0] if name != "Queue" or several] if rows else []
     shown = [name for name in columns if name not in _OPTIONAL or any(row[name] not in ("", "-") for row in rows)]
     if shown:
@@ -118,45 +119,46 @@ def _resource_lines(views: Sequence[QueueView], *, several: bool) -> Iterator[st
         yield from (line.rstrip() for line in table(tuple(shown), [tuple(row[name] for name in shown) for row in rows]))
 
 
-def _resource_cells(view: QueueView, each: Amounts) -> dict[str, str]:
-    borrowable, lent = (each.room.borrowable, each.room.lent) if each.room is not None else (None, None)
-    free = each.room.free if each.room is not None else None
-    if free is None and each.total is not None:
-        free = max(0.0, each.total - each.used)
+def _resource_cells(view: QueueView, amounts: Amounts) -> dict[str, str]:
+    borrowable, lent = (amounts.room.borrowable, amounts.room.lent) if amounts.room is not None else (None, None)
+    free = amounts.room.free if amounts.room is not None else None
+    if free is None and amounts.total is not None:
+        free = max(0.0, amounts.total - amounts.used)
     numbers = {
-        "Quota": each.total,
-        "Limit": each.limit,
-        "Used": each.used,
-        "Share": each.share,
+        "Quota": amounts.total,
+        "Limit": amounts.limit,
+        "Used": amounts.used,
+        "Share": amounts.share,
         "Free": free,
         "Borrowable": borrowable,
         "Lent": lent if view.kind != "Queue" else None,
     }
-    names = {"Queue": view.name, "Flavor": each.flavor, "Resource": resource_text(each.resource)}
-    return {**names, **{name: _amount(each.resource, number) for name, number in numbers.items()}}
+    names = {"Queue": view.name, "Flavor": amounts.flavor, "Resource": resource_text(amounts.resource)}
+    return {**names, **{name: _amount(amounts.resource, number) for name, number in numbers.items()}}
 
 
 def _loan_lines(view: QueueView) -> Iterator[str]:
-    for each in view.amounts:
-        resource = resource_text(each.resource)
-        if each.borrowers and each.room is not None:
-            lends = f"{view.name} lends {_amount(each.resource, each.room.lent)} {resource}"
-            yield f"{lends}: {_named(each, each.borrowers, 'has borrowed')}; {_reclaim(view)}"
-        if view.kind == "ClusterQueue" and each.quota is not None and each.used > each.quota:
-            borrowed = f"{view.name} has borrowed {_amount(each.resource, each.used - each.quota)} {resource}"
-            yield f"{borrowed}: {_named(each, each.lenders, 'lends')}" if each.lenders else f"{borrowed} of its cohort"
+    for amounts in view.amounts:
+        resource = resource_text(amounts.resource)
+        if amounts.borrowers and amounts.room is not None:
+            lends = f"{view.name} lends {_amount(amounts.resource, amounts.room.lent)} {resource}"
+            yield f"{lends}: {_loans_text(amounts, amounts.borrowers, 'has borrowed')}; {_reclaim_text(view)}"
+        if view.kind == "ClusterQueue" and amounts.quota is not None and amounts.used > amounts.quota:
+            borrowed = f"{view.name} has borrowed {_amount(amounts.resource, amounts.used - amounts.quota)} {resource}"
+            lenders = _loans_text(amounts, amounts.lenders, "lends")
+            yield f"{borrowed}: {lenders}" if lenders else f"{borrowed} of its cohort"
 
 
-def _reclaim(view: QueueView) -> str:
-    """Returns what it takes to get lent quota back."""
+def _reclaim_text(view: QueueView) -> str:
+    """Returns how the queue gets lent quota back."""
     if view.reclaims == "Never":
         return "it gets them back when their pods end (reclaimWithinCohort: Never)"
     whom = "borrowers of lower priority" if view.reclaims == "LowerPriority" else "borrowers"
     return f"its pods evict {whom} to get them back (reclaimWithinCohort: {view.reclaims})"
 
 
-def _named(amounts: Amounts, loans: Iterable[Loan], verb: str) -> str:
-    return ", ".join(f"{each.queue} {verb} {_amount(amounts.resource, each.amount)}" for each in loans)
+def _loans_text(amounts: Amounts, loans: Iterable[Loan], verb: str) -> str:
+    return ", ".join(f"{loan.queue} {verb} {_amount(amounts.resource, loan.amount)}" for loan in loans)
 
 
 def _running_row(view: QueueView, running: Running, now: str, *, several: bool) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
-"""The queues of a cluster as one forest for `dray queue`: cohorts with their ClusterQueues, and KAI's queues.
+"""QueueView: the queues of a cluster as trees for `dray queue`: cohorts with their ClusterQueues, and KAI's queues.
 
-All amounts are as the scheduler's core has them: cpu in thousandths, everything else in whole units. None stands for no
-bound.
+Amounts have the units of the scheduler: cpu in thousandths, everything else in whole units. None means no limit.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ class Amounts:
     limit: float | None
     used: float
     share: float | None
-    """What it is entitled to; None where its front end does not divide amounts."""
+    """The fair share of the queue; None if its quota system does not divide amounts."""
     left: float | None
-    """How much more its pods may have."""
+    """The amount that further pods of the queue may use."""
     total: float | None
     """The quota; of a cohort, with what the queues and cohorts below it lend."""
     room: Room | None = None
-    """The unused quota, own and borrowable apart; None if pods are not bound by quota."""
+    """The unused quota, own and borrowable; None if there is no quota for the pods."""
     borrowers: tuple[Loan, ...] = ()
     """Other queues that use more than their quota, if some of this queue's quota is lent."""
     lenders: tuple[Loan, ...] = ()
@@ -64,21 +63,25 @@ class Running:
     since: str
     """The time at which the first pod of the unit started."""
     evicted: bool
-    """Whether all its pods are terminating."""
+    """True if all pods of the unit are terminating."""
 
 
 class Waiter(NamedTuple):
+    """A pod that waits in a queue."""
+
     pod: Pod
     group: GroupKey | None
-    """What the pod is placed with."""
+    """The group that is placed together with the pod; None if there is none."""
 
 
 Waiting = dict[tuple[str, str], list[Waiter]]
-"""By label of the front end and queue."""
+"""The waiting pods by the queue label of a quota system and the name of the queue."""
 
 
 @dataclass(slots=True)
 class QueueView:
+    """A queue or cohort, with its amounts and pods, and the queues below it."""
+
     kind: str
     name: str
     amounts: list[Amounts]
@@ -86,20 +89,21 @@ class QueueView:
     borrowed: int | None = None
     """Thousandths of the lendable quota that a queue or cohort of Kueue has borrowed, divided by its weight."""
     waiting: list[Waiter] = field(default_factory=list)
-    """Its own, in the order in which they are tried."""
+    """Waiting pods of the queue itself, in the order in which they are tried."""
     running: list[Running] = field(default_factory=list)
     """Running units of the queue itself, the oldest first."""
     reclaims: str = ""
     """`reclaimWithinCohort` of a ClusterQueue."""
 
     def all(self) -> Iterator[QueueView]:
+        """Yields this queue and all queues below it."""
         yield self
-        for each in self.children:
-            yield from each.all()
+        for child in self.children:
+            yield from child.all()
 
     @property
     def number_waiting(self) -> int:
-        return sum(len(each.waiting) for each in self.all())
+        return sum(len(view.waiting) for view in self.all())
 
 
 def views(scheduler: Scheduler) -> list[QueueView]:
@@ -107,13 +111,13 @@ def views(scheduler: Scheduler) -> list[QueueView]:
     queues, waiting = scheduler.state.queues, _waiting(scheduler)
     found: dict[int, QuotaNode] = {}
     kueue, kai = queues.system(KueueQueues), queues.system(KaiQueues)
-    for each in kueue.all():
-        top = kueue.tree.node(each.name)
+    for queue in kueue.all():
+        top = kueue.tree.node(queue.name)
         while top.parent is not None:
             top = top.parent
         found[id(top)] = top
-    cohorts = sorted((_of_kueue(queues, each, waiting) for each in found.values()), key=_by_kind)
-    forest = [*cohorts, *(_of_kai(each, waiting, None) for each in kai.shares().roots)]
+    cohorts = sorted((_kueue_view(queues, top, waiting) for top in found.values()), key=_by_kind)
+    forest = [*cohorts, *(_kai_view(top, waiting, None) for top in kai.shares().roots)]
     for view in (view for top in forest for view in top.all() if view.kind != "Cohort"):
         policy: QueuePolicy = kueue if view.kind == "ClusterQueue" else kai
         view.running = _running(scheduler, policy, view.name)
@@ -125,7 +129,8 @@ def _by_kind(view: QueueView) -> tuple[str, str]:
 
 
 def find(forest: list[QueueView], name: str) -> list[QueueView]:
-    return [each for top in forest for each in top.all() if each.name == name]
+    """Returns the queues and cohorts of this name."""
+    return [view for top in forest for view in top.all() if view.name == name]
 
 
 def _waiting(scheduler: Scheduler) -> Waiting:
@@ -145,7 +150,7 @@ def _running(scheduler: Scheduler, policy: QueuePolicy, queue: str) -> list[Runn
         evicted = all(is_deleting(pod.document) for pod in pods)
         group = key if isinstance(key, GroupKey) else None
         found.append(Running(tuple(pods), group, dict(uses), min(map(start_of, pods)), evicted))
-    return sorted(found, key=lambda each: (each.since, each.pods[0].key))
+    return sorted(found, key=lambda unit: (unit.since, unit.pods[0].key))
 
 
 def _uses(policy: QueuePolicy, pod: Pod) -> dict[str, int]:
@@ -158,9 +163,9 @@ def _uses(policy: QueuePolicy, pod: Pod) -> dict[str, int]:
     return {resource: amount for resource, amount in found.items() if amount}
 
 
-def _of_kueue(queues: Queues, node: QuotaNode, waiting: Waiting) -> QueueView:
+def _kueue_view(queues: Queues, node: QuotaNode, waiting: Waiting) -> QueueView:
     amounts = [_kueue_amounts(queues, node, asset) for asset in sorted({*node.quotas, *node.used})]
-    children = sorted((_of_kueue(queues, each, waiting) for each in node.children), key=_by_kind)
+    children = sorted((_kueue_view(queues, child, waiting) for child in node.children), key=_by_kind)
     known = queues.system(KueueQueues).cluster_queue(node.name) if node.is_queue else None
     if known is None:
         return QueueView("Cohort", node.name, amounts, children, share_of(node).shown)
@@ -187,35 +192,37 @@ def _kueue_amounts(queues: Queues, node: QuotaNode, asset: Asset) -> Amounts:
     )
 
 
-def _of_kai(node: ShareNode, waiting: Waiting, above: dict[str, float] | None) -> QueueView:
-    """`above` is what the queues above it leave."""
+def _kai_view(node: ShareNode, waiting: Waiting, above: dict[str, float] | None) -> QueueView:
+    """Returns a queue of KAI; `above` are the amounts that the queues above it leave."""
     amounts, left = [], {}
-    for each in RESOURCES:
-        here = node.limit(each) - node.taken(each)
-        left[each] = max(0.0, min(here, (above or {}).get(each, inf)))
-        quota, limit = _bound(node.quota(each)), _bound(node.limit(each))
-        unused = min(left[each], max(0.0, node.quota(each) - node.taken(each)))
-        space = Room(unused, 0.0, left[each] - unused) if left[each] < inf else None
-        share = node.fair.get(each, 0.0)
-        amounts.append(Amounts("", each, quota, limit, node.taken(each), share, _bound(left[each]), quota, space))
-    children = [_of_kai(each, waiting, left) for each in node.children]
+    for resource in RESOURCES:
+        here = node.limit(resource) - node.taken(resource)
+        left[resource] = max(0.0, min(here, (above or {}).get(resource, inf)))
+        quota, limit = _finite(node.quota(resource)), _finite(node.limit(resource))
+        unused = min(left[resource], max(0.0, node.quota(resource) - node.taken(resource)))
+        space = Room(unused, 0.0, left[resource] - unused) if left[resource] < inf else None
+        share = node.fair.get(resource, 0.0)
+        used, rest = node.taken(resource), _finite(left[resource])
+        amounts.append(Amounts("", resource, quota, limit, used, share, rest, quota, space))
+    children = [_kai_view(child, waiting, left) for child in node.children]
     return QueueView("Queue", node.name, amounts, children, None, waiting.get((kai_queue.QUEUE_LABEL, node.name), []))
 
 
-def _bound(amount: float) -> float | None:
+def _finite(amount: float) -> float | None:
+    """Returns None for an infinite amount."""
     return amount if amount < inf else None
 
 
 def row(view: QueueView) -> Object:
-    """For programs."""
+    """Returns a queue for `-o json`."""
     return {
         "kind": view.kind,
         "name": view.name,
-        "resources": [_amounts_row(each) for each in view.amounts],
+        "resources": [_amounts_row(amounts) for amounts in view.amounts],
         "weightedShare": view.borrowed,
-        "running": [_running_row(each) for each in view.running],
-        "waiting": [_waiter(each) for each in view.waiting],
-        "children": [row(each) for each in view.children],
+        "running": [_running_row(unit) for unit in view.running],
+        "waiting": [_waiter_row(waiter) for waiter in view.waiting],
+        "children": [row(child) for child in view.children],
     }
 
 
@@ -233,8 +240,8 @@ def _amounts_row(amounts: Amounts) -> Object:
         "free": space.free if space is not None else None,
         "borrowable": space.borrowable if space is not None else None,
         "lent": space.lent if space is not None else None,
-        "borrowers": [each._asdict() for each in amounts.borrowers],
-        "lenders": [each._asdict() for each in amounts.lenders],
+        "borrowers": [loan._asdict() for loan in amounts.borrowers],
+        "lenders": [loan._asdict() for loan in amounts.lenders],
     }
 
 
@@ -248,6 +255,6 @@ def _running_row(running: Running) -> Object:
     }
 
 
-def _waiter(waiter: Waiter) -> Object:
+def _waiter_row(waiter: Waiter) -> Object:
     namespace, name = waiter.pod.key
     return {"namespace": namespace, "name": name, "group": waiter.group.name if waiter.group is not None else ""}

@@ -1,8 +1,8 @@
-"""Where the devices of a node sit: sockets, NUMA nodes, PCIe roots, and on them devices with who holds them.
+"""The topology of a node: sockets, NUMA nodes and PCIe roots, and the devices on them.
 
-The places come from attributes of the devices alone: `numaNode` and `pcieRoot` of the standard domain, and the socket
-that the CPUs of a NUMA node are on. A device without NUMA node is below the node itself. Partitions are below the
-device whose uuid is their `parentUUID`. GPUs that NVLink joins are told by the attributes that say so.
+The topology is read from attributes of the devices alone: `numaNode` and `pcieRoot` of the standard domain, and the
+socket of the CPUs of a NUMA node. A device without a NUMA node is placed below the node itself. A partition is below
+the device whose uuid is its `parentUUID`. Links of NVLink are read from the attributes of GPUs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SWITCHED: Final = tuple(f"partition{size}" for size in (8, 4, 2))
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A device, and the partitions that can be made of it."""
+    """A device and its partitions."""
 
     state: DeviceState
     parts: tuple[DeviceState, ...] = ()
@@ -44,14 +44,15 @@ class Spot:
     spots: list[Spot] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     links: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """Of a node: what joins devices, and their names."""
+    """The links between devices of a node: a title, and the names of the devices."""
 
     def all_entries(self) -> list[Entry]:
-        return [*self.entries, *(each for spot in self.spots for each in spot.all_entries())]
+        """Returns the devices here and on all spots below."""
+        return [*self.entries, *(entry for spot in self.spots for entry in spot.all_entries())]
 
 
 def node_spots(states: Iterable[DeviceState]) -> list[Spot]:
-    """One for each node that has devices, by name."""
+    """Returns the nodes that have devices, sorted by name."""
     by_node: dict[str, list[DeviceState]] = defaultdict(list)
     for state in states:
         if state.node:
@@ -61,8 +62,8 @@ def node_spots(states: Iterable[DeviceState]) -> list[Spot]:
 
 def _node(name: str, states: list[DeviceState]) -> Spot:
     node = Spot("node", name)
-    sockets = _sockets(states)
-    homes = _homes(states)
+    sockets = _sockets_by_numa(states)
+    numa_by_root = _numa_by_root(states)
     made: dict[tuple[str, ...], Spot] = {}
 
     def spot(kind: str, name: str, above: Spot) -> Spot:
@@ -72,11 +73,11 @@ def _node(name: str, states: list[DeviceState]) -> Spot:
             above.spots.append(made[key])
         return made[key]
 
-    for entry in _entries([each for each in states if each.place[0] != _DOMAIN_DRIVER]):
+    for entry in _entries([state for state in states if state.place[0] != _DOMAIN_DRIVER]):
         root, numa = place(entry.state.document)
         is_cpu = entry.state.place[0] == _CPU_DRIVER
         root = _NOTHING if is_cpu else root
-        numa = numa if numa != _NOTHING else homes.get(root, _NOTHING)
+        numa = numa if numa != _NOTHING else numa_by_root.get(root, _NOTHING)
         below = node
         socket = sockets.get(numa, attribute(entry.state.document, _SOCKET) if is_cpu else _NOTHING)
         if socket != _NOTHING:
@@ -91,59 +92,60 @@ def _node(name: str, states: list[DeviceState]) -> Spot:
     return node
 
 
-def _sockets(states: list[DeviceState]) -> dict[str, str]:
-    """The socket of each NUMA node that CPUs tell."""
-    found = ((place(each.document)[1], attribute(each.document, _SOCKET)) for each in states)
+def _sockets_by_numa(states: list[DeviceState]) -> dict[str, str]:
+    """Returns the socket of each NUMA node, from the attributes of CPUs."""
+    found = ((place(state.document)[1], attribute(state.document, _SOCKET)) for state in states)
     return {numa: socket for numa, socket in found if _NOTHING not in (numa, socket)}
 
 
-def _homes(states: list[DeviceState]) -> dict[str, str]:
-    """The NUMA node of each PCIe root, for devices that tell their root alone."""
-    found = (place(each.document) for each in states if each.place[0] != _CPU_DRIVER)
+def _numa_by_root(states: list[DeviceState]) -> dict[str, str]:
+    """Returns the NUMA node of each PCIe root, for devices that have no attribute for the NUMA node."""
+    found = (place(state.document) for state in states if state.place[0] != _CPU_DRIVER)
     return {root: numa for root, numa in found if _NOTHING not in (root, numa)}
 
 
 def _entries(states: list[DeviceState]) -> list[Entry]:
-    """Partitions go below their device; where that is not offered itself they stand for themselves."""
-    whole = {attribute(each.document, "uuid"): each for each in states}
+    """Returns the devices with their partitions; a partition whose device is not published is an entry of its own."""
+    whole = {attribute(state.document, "uuid"): state for state in states}
     parts: dict[str, list[DeviceState]] = defaultdict(list)
     alone = []
-    for each in states:
-        parent = attribute(each.document, "parentUUID")
-        if parent != _NOTHING and parent in whole and whole[parent] is not each:
-            parts[parent].append(each)
+    for state in states:
+        parent = attribute(state.document, "parentUUID")
+        if parent != _NOTHING and parent in whole and whole[parent] is not state:
+            parts[parent].append(state)
         else:
-            alone.append(each)
-    return [Entry(each, tuple(parts.get(attribute(each.document, "uuid"), ()))) for each in alone]
+            alone.append(state)
+    return [Entry(state, tuple(parts.get(attribute(state.document, "uuid"), ()))) for state in alone]
 
 
 def _links(states: list[DeviceState]) -> list[tuple[str, tuple[str, ...]]]:
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for each in states:
+    """Returns the links between devices of a node, each with the names of its devices."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for state in states:
         for name in _SWITCHED:
-            value = attribute(each.document, name)
+            value = attribute(state.document, name)
             if value != _NOTHING:
-                groups[f"NVLink, {name} {value}", ""].append(each.place[2])
-    found = [(title, tuple(names)) for (title, _), names in groups.items()]
-    if any(each.place[0] == _DOMAIN_DRIVER for each in states):
-        gpus = tuple(each.place[2] for each in states if attribute(each.document, "type") == "gpu")
+                groups[f"NVLink, {name} {value}"].append(state.place[2])
+    found = [(title, tuple(names)) for title, names in groups.items()]
+    if any(state.place[0] == _DOMAIN_DRIVER for state in states):
+        gpus = tuple(state.place[2] for state in states if attribute(state.document, "type") == "gpu")
         found.append(("NVLink domain over several nodes", gpus))
     return found
 
 
 def _sort(spot: Spot) -> None:
-    spot.spots.sort(key=lambda each: (each.kind, len(each.name), each.name))
-    # CPUs first; GPUs before NICs, as people look for them.
-    spot.entries.sort(key=lambda each: (each.state.place[0] != _CPU_DRIVER, _is_nic(each), *each.state.place[:2]))
-    for each in spot.spots:
-        _sort(each)
+    spot.spots.sort(key=lambda child: (child.kind, len(child.name), child.name))
+    # CPUs come first, and GPUs before NICs, because people look for them.
+    spot.entries.sort(key=lambda entry: (entry.state.place[0] != _CPU_DRIVER, _is_nic(entry), *entry.state.place[:2]))
+    for child in spot.spots:
+        _sort(child)
 
 
 def _is_nic(entry: Entry) -> bool:
     return any(name.startswith("dra.net/") for name in mapping(entry.state.document.get("attributes")))
 
 
-def what(entry: Entry) -> str:
-    """Kind of the device, unless that is its name."""
+def kind_text(entry: Entry) -> str:
+    """Returns the kind of the device; empty if its name says the same."""
     found = kind(entry.state.document)
     return "" if found in (_NOTHING, entry.name) else found

@@ -1,7 +1,7 @@
 """The topology of nodes as an SVG picture: boxes within boxes, devices coloured by their state.
 
-Sizes are worked out from the inside: a device has a fixed size, a box is as large as what it holds. Everything is plain
-SVG 1.1 without scripts or fonts of its own; the whole text of a device is in its title, which browsers show.
+A device has a fixed size, and a box is as large as its contents. The picture is plain SVG 1.1 without scripts or fonts.
+The whole text about a device is in its title, which browsers show as a tooltip.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 from dray.allocation.device_states import STATES, DeviceState
 from dray.answers.views.device_tables import described
-from dray.answers.views.topology_model import Entry, Spot, what
-from dray.answers.views.topology_text import groups, holder, span, tally
+from dray.answers.views.topology_model import Entry, Spot, kind_text
+from dray.answers.views.topology_text import count_text, holder_texts, name_range, similar_entries
 from dray.drawing import svg
 from dray.drawing.svg import Box
 
@@ -31,49 +31,49 @@ _LETTERS: Final = 27
 
 
 def svg_of(nodes: Sequence[Spot]) -> str:
-    boxes = [_spot(each) for each in nodes]
+    boxes = [_spot(node) for node in nodes]
     legend = _legend()
-    width = max([legend.width, *(each.width for each in boxes)]) + 2 * _GAP
+    width = max([legend.width, *(box.width for box in boxes)]) + 2 * _GAP
     y, parts = _GAP, []
-    for each in (legend, *boxes):
-        parts.append(each.at(_GAP, y))
-        y += each.height + _GAP
+    for box in (legend, *boxes):
+        parts.append(box.at(_GAP, y))
+        y += box.height + _GAP
     return svg.document(width, y, parts)
 
 
 def _spot(spot: Spot) -> Box:
-    entries = [box for alike in groups(spot.entries) for box in _boxes(alike)]
+    entries = [box for alike in similar_entries(spot.entries) for box in _boxes(alike)]
     body = _flow(entries, 1 if spot.kind == "root" else 4)
-    rooms = _flow([_spot(each) for each in spot.spots], _PER_ROW[spot.kind])
+    rooms = _flow([_spot(child) for child in spot.spots], _PER_ROW[spot.kind])
     notes = [f"{title}: {', '.join(names)}" for title, names in spot.links]
-    inner = [each for each in (body, rooms) if each.height]
-    width = max([_WIDE, *(each.width for each in inner)]) + 2 * _GAP
+    inner = [box for box in (body, rooms) if box.height]
+    width = max([_WIDE, *(box.width for box in inner)]) + 2 * _GAP
     y, parts = _HEAD, []
-    for each in inner:
-        parts.append(each.at(_GAP, y))
-        y += each.height + _GAP
+    for box in inner:
+        parts.append(box.at(_GAP, y))
+        y += box.height + _GAP
     for note in notes:
         parts.append(svg.text(_GAP, y + 12, svg.cut(note, width // 6)))
         y += 18
     title = _TITLES[spot.kind].format(spot.name)
     if spot.kind in ("node", "numa"):
-        title += f" · {tally(spot.all_entries())}"
+        title += f" · {count_text(spot.all_entries())}"
     frame = f'<rect width="{width}" height="{y}" rx="6" fill="{_FILLS[spot.kind]}" stroke="{svg.LINE}"/>'
     return Box(width, y, [frame, svg.text(_GAP, 16, svg.cut(title, width // 6), bold=True), *parts])
 
 
 def _boxes(alike: list[Entry]) -> Iterator[Box]:
-    """Of many one; of a device also those of its partitions that somebody has."""
+    """Yields one box for many similar devices, else boxes of the device and of its partitions in use."""
     first = alike[0]
     if len(alike) > 1:
-        yield _device(first.state, f"{len(alike)} × {what(first) or first.state.place[0]}", span(alike))
+        yield _device(first.state, f"{len(alike)} × {kind_text(first) or first.state.place[0]}", name_range(alike))
         return
-    for entry in (first, *(Entry(each) for each in first.parts if each.holders)):
-        yield _device(entry.state, what(entry), entry.name)
+    for entry in (first, *(Entry(part) for part in first.parts if part.holders)):
+        yield _device(entry.state, kind_text(entry), entry.name)
 
 
 def _flow(boxes: Sequence[Box], per_row: int) -> Box:
-    """Side by side, so many in a row."""
+    """Returns a box with these boxes in rows of `per_row`."""
     x = y = width = height = 0
     parts = []
     for number, box in enumerate(boxes):
@@ -87,10 +87,10 @@ def _flow(boxes: Sequence[Box], per_row: int) -> Box:
 
 def _device(state: DeviceState, kind: str, name: str) -> Box:
     fill, edge = _COLOURS[state.state]
-    held = ", ".join(holder(state))
+    held = ", ".join(holder_texts(state))
     full = " · ".join(filter(None, (name, kind, described(state), held)))
     second = kind or state.place[0]
-    third = ", ".join(pod for each in state.holders for pod in each.pods) or held or state.state
+    third = ", ".join(pod for holder in state.holders for pod in holder.pods) or held or state.state
     if used := next(iter(state.used().values()), None):
         third = f"{used[0]} of {used[1]}: {third}"
     parts = [
@@ -105,7 +105,7 @@ def _device(state: DeviceState, kind: str, name: str) -> Box:
 
 
 def _bar(state: DeviceState, colour: str) -> str:
-    """How much of a shared device is in use, at its lower edge."""
+    """Returns a bar at the lower edge of a shared device: how much of it is in use."""
     shares = [amount.as_float() / total.as_float() for amount, total in state.used().values() if total.sign()]
     if not shares:
         return ""

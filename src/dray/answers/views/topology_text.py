@@ -1,4 +1,4 @@
-"""The topology of a node as lines of text, and as a document."""
+"""The topology of a node as lines of text, and as a document for `-o json`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from dray.allocation.device_states import STATES, DeviceState
 from dray.allocation.text import Tree, lines
 from dray.answers.views.device_facts import attribute
-from dray.answers.views.device_tables import described
-from dray.answers.views.topology_model import Entry, Spot, what
+from dray.answers.views.device_tables import described, holder_documents
+from dray.answers.views.topology_model import Entry, Spot, kind_text
 from dray.api.objects import Object
 from dray.api.printable import printable
 
@@ -31,70 +31,69 @@ def document_of(spot: Spot) -> Object:
     if spot.links:
         made["links"] = [{"kind": title, "devices": list(names)} for title, names in spot.links]
     if spot.entries:
-        made["devices"] = [_device(each.state, each.parts) for each in spot.entries]
+        made["devices"] = [_device_document(entry.state, entry.parts) for entry in spot.entries]
     if spot.spots:
-        made["places"] = [document_of(each) for each in spot.spots]
+        made["places"] = [document_of(child) for child in spot.spots]
     return made
 
 
-def _device(state: DeviceState, parts: Sequence[DeviceState] = ()) -> Object:
+def _device_document(state: DeviceState, parts: Sequence[DeviceState] = ()) -> Object:
     driver, pool, name = state.place
     made: Object = {"driver": driver, "pool": pool, "device": name, "state": state.state}
     if state.holders:
-        made["claims"] = [
-            {"claim": each.claim, "pods": list(each.pods), "consumedCapacity": dict(each.share)}
-            for each in state.holders
-        ]
+        made["claims"] = holder_documents(state)
     if parts:
-        made["partitions"] = [_device(each) for each in parts]
+        made["partitions"] = [_device_document(part) for part in parts]
     return made
 
 
 def _tree(spot: Spot) -> Tree:
     title = _TITLES[spot.kind].format(spot.name)
-    label = f"{title}: {tally(spot.all_entries())}" if spot.kind in ("node", "numa") else title
-    branches = [*_entries(spot.entries), *map(_tree, spot.spots)]
+    label = f"{title}: {count_text(spot.all_entries())}" if spot.kind in ("node", "numa") else title
+    branches = [*_device_trees(spot.entries), *map(_tree, spot.spots)]
     return Tree(label, branches)
 
 
-def tally(entries: list[Entry]) -> str:
-    counts = Counter(each.state.state for each in entries)
+def count_text(entries: list[Entry]) -> str:
+    """Returns how many devices are in which state."""
+    counts = Counter(entry.state.state for entry in entries)
     parts = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     return f"{len(entries)} devices, {parts}" if len(entries) > 1 else f"1 device, {parts}"
 
 
-def _entries(entries: list[Entry]) -> Iterator[Tree]:
-    """Many of one kind in the same state, such as single CPUs, are one line."""
-    for alike in groups(entries):
+def _device_trees(entries: list[Entry]) -> Iterator[Tree]:
+    """Yields one line for many devices of one kind in the same state, such as single CPUs."""
+    for alike in similar_entries(entries):
         if len(alike) > 1:
-            kind = what(alike[0]) or alike[0].state.place[0]
-            yield Tree(f"{len(alike)} × {kind} ({span(alike)}): {_state(alike[0].state)}")
+            kind = kind_text(alike[0]) or alike[0].state.place[0]
+            yield Tree(f"{len(alike)} × {kind} ({name_range(alike)}): {_state(alike[0].state)}")
         else:
-            yield _entry(alike[0])
+            yield _device_tree(alike[0])
 
 
-def groups(entries: list[Entry]) -> Iterator[list[Entry]]:
-    """Those that differ in their names alone, if they are many; every other by itself."""
-    for _, group in groupby(entries, _likeness):
+def similar_entries(entries: list[Entry]) -> Iterator[list[Entry]]:
+    """Yields lists of many devices that differ only in their names, and every other device in a list of its own."""
+    for _, group in groupby(entries, _similarity_key):
         alike = list(group)
-        yield from [alike] if len(alike) > _MANY else ([each] for each in alike)
+        yield from [alike] if len(alike) > _MANY else ([entry] for entry in alike)
 
 
-def span(alike: list[Entry]) -> str:
+def name_range(alike: list[Entry]) -> str:
+    """Returns the first and the last name of similar devices."""
     return f"{alike[0].name} … {alike[-1].name}"
 
 
-def _likeness(entry: Entry) -> tuple[object, ...]:
+def _similarity_key(entry: Entry) -> tuple[object, ...]:
     alone = () if not entry.parts else (entry.name,)
-    return (entry.state.place[:2], what(entry), _state(entry.state), *alone)
+    return (entry.state.place[:2], kind_text(entry), _state(entry.state), *alone)
 
 
-def _entry(entry: Entry) -> Tree:
-    title = f"{entry.name} ({kind})" if (kind := what(entry)) else entry.name
-    held = [each for each in entry.parts if each.holders]
+def _device_tree(entry: Entry) -> Tree:
+    title = f"{entry.name} ({kind})" if (kind := kind_text(entry)) else entry.name
+    held = [part for part in entry.parts if part.holders]
     label = f"{title}: {_state(entry.state)}"
-    free = Counter(attribute(each.document, "profile") for each in entry.parts if each.state == "free")
-    branches = [Tree(f"{each.place[2]}: {_state(each)}") for each in held]
+    free = Counter(attribute(part.document, "profile") for part in entry.parts if part.state == "free")
+    branches = [Tree(f"{part.place[2]}: {_state(part)}") for part in held]
     if free:
         offers = ", ".join(f"{count} × {name}" for name, count in sorted(free.items()))
         branches.append(Tree(f"partitions that can be made, one at a time: {offers}"))
@@ -105,9 +104,9 @@ def _state(state: DeviceState) -> str:
     text = described(state)
     if not state.holders:
         return text
-    return f"{text} by {', '.join(holder(state))}"
+    return f"{text} by {', '.join(holder_texts(state))}"
 
 
-def holder(state: DeviceState) -> list[str]:
-    """Claims, and the pods that use them."""
-    return [f"{each.text} of {', '.join(each.pods)}" if each.pods else each.text for each in state.holders]
+def holder_texts(state: DeviceState) -> list[str]:
+    """Returns the claims that have the device, each with the pods that use it."""
+    return [f"{holder.text} of {', '.join(holder.pods)}" if holder.pods else holder.text for holder in state.holders]

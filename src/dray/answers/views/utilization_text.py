@@ -1,4 +1,4 @@
-"""Utilization of devices in words: how busy they are, how much memory is in use, and since when they are idle."""
+"""Texts about the utilization of devices: busy time, used memory, and idle time."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ def memory_used(report: Utilization | None) -> str:
 
 
 def idle(report: Utilization | None, now: datetime) -> str:
-    """Returns for how long the device has been idle, `12m`; empty if it works."""
+    """Returns for how long the device has been idle, as in `12m`; empty if it is busy."""
     since = seconds_of(report.idle_since) if report is not None and report.idle_since else None
     return age(now.timestamp() - since) if since is not None else ""
 
 
-def together(reports: Sequence[Utilization | None], now: datetime) -> str:
-    """Returns the mean of several devices, and how many of them have been idle, the longest for how long."""
-    known = [each for each in reports if each is not None and each.percent is not None]
+def mean_utilization(reports: Sequence[Utilization | None], now: datetime) -> str:
+    """Returns the mean of several devices, how many of them are idle, and for how long the first has been idle."""
+    known = [report for report in reports if report is not None and report.percent is not None]
     if not known:
         return "-"
-    mean = f"{round(sum(each.percent or 0 for each in known) / len(known))}%"
-    since = [each for each in (seconds_of(one.idle_since) for one in known if one.idle_since) if each is not None]
+    mean = f"{round(sum(report.percent or 0 for report in known) / len(known))}%"
+    times = (seconds_of(report.idle_since) for report in known if report.idle_since)
+    since = [seconds for seconds in times if seconds is not None]
     return f"{mean}, {len(since)} idle for {age(now.timestamp() - min(since))}" if since else mean
 
 
 def age(seconds: float) -> str:
-    """In the largest unit of which there are two."""
+    """Returns a duration in the largest unit of which it has at least two."""
     number = max(0, int(seconds))
     for unit, size in _UNITS:
         if number >= 2 * size:
