@@ -65,6 +65,25 @@ def test_explain_podgroup_asks_the_scheduler_of_its_own_namespace() -> None:
     assert (explained.outcome, explained.document["group"]["waiting"]) == ("fits", 1)
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, 1),
+        ({"parallelism": 4}, 4),
+        ({"parallelism": 4, "completions": 3}, 3),
+        ({"parallelism": 2, "completions": 3}, 2),
+        ({"parallelism": 0, "completions": 3}, 0),
+        ({"completions": 3}, 1),
+    ],
+)
+def test_plan_counts_the_pods_that_a_job_runs_at_once(spec: dict[str, Any], expected: int) -> None:
+    template = {"spec": {**POD["spec"], "restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {**spec, "template": template}}
+    cron_job = {**job, "kind": "CronJob", "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": job["spec"]}}}
+    for manifest in (job, cron_job):
+        assert len(dray.plan(manifest, lab(), seconds=0).pods) == expected
+
+
 async def test_questions_may_be_asked_inside_an_event_loop() -> None:
     assert dray.plan(POD, lab()).pods[0].node == "a"
 

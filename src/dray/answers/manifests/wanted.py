@@ -80,8 +80,18 @@ def replicas(document: Object) -> int | None:
     if document.get("kind") == "Pod":
         return None
     spec = mapping(document.get("spec"))
-    number = spec.get("replicas", spec.get("parallelism", 1))
+    if document.get("kind") in ("Job", "CronJob"):
+        return _job_pods(mapping(mapping(spec.get("jobTemplate")).get("spec")) or spec)
+    number = spec.get("replicas", 1)
     return max(0, min(number, _MOST_REPLICAS)) if isinstance(number, int) else 1
+
+
+def _job_pods(spec: Object) -> int:
+    """Returns how many pods a Job runs at once: `parallelism`, but not more than its `completions`."""
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    number = parallelism if isinstance(parallelism, int) else 1
+    most = min(_MOST_REPLICAS, completions) if isinstance(completions, int) else _MOST_REPLICAS
+    return max(0, min(number, most))
 
 
 def wanted_pods(
