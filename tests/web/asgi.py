@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from dray.server.application import Application
 from dray.web.page import Page
 
 HOST = "127.0.0.1:8100"
@@ -45,7 +46,7 @@ class Answer:
 class Viewer:
     """A client with a cookie jar, which keeps the key of its session as the page does."""
 
-    def __init__(self, page: Page, *, scheme: str = "http", address: str = "127.0.0.1") -> None:
+    def __init__(self, page: Page | Application, *, scheme: str = "http", address: str = "127.0.0.1") -> None:
         self._page = page
         self._scheme = scheme
         self._address = address

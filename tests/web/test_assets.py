@@ -35,3 +35,20 @@ def test_every_view_has_both_sides():
     assert sorted(listed) == sorted(view.name for view in VIEWS)
     for name in listed:
         assert f'export const view = {{ name: "{name}"' in SCRIPTS[f"views/{name}.js"]
+
+
+def imports(name: str) -> set[str]:
+    """The module and all that it imports before it runs."""
+    found, todo = set(), [name]
+    while todo:
+        found.add(name := todo.pop())
+        targets = re.findall(r"""from\s*["']([^"']+)["']""", SCRIPTS[name])
+        todo += {((ROOT / name).parent / each).resolve().relative_to(ROOT).as_posix() for each in targets} - found
+    return found
+
+
+def test_the_document_asks_at_once_for_every_module_of_the_first_view() -> None:
+    """Without that, a browser finds out file by file what to load, and a phone waits for each."""
+    text = (ROOT / "index.html").read_text()
+    listed = set(re.findall(r'rel="modulepreload" href="/ui/static/([^"]+)"', text))
+    assert listed | {"main.js"} == imports("main.js") | imports("views/cluster.js")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from dray.server.authorization import User
 from dray.testing import objects
 from dray.web import rights, streaming
 from dray.web.page import PageLimits
-from dray.web.views import VIEWS
+from dray.web.views import VIEWS, devices
 from tests.web.asgi import OWN, Viewer
 from tests.web.stages import ViewStage, view_stage
 from tests.web.test_devices_view import hold, world
@@ -240,3 +241,53 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody(monkey
             await stage.cluster.create(objects.resource_slice("c", "gpu-9", nodeName="b"))
             assert "gpu-9" in str(await answer.until_event(2))
         await reading
+
+
+async def test_documents_that_nobody_looks_at_any_more_are_few() -> None:
+    async with view_stage(*world()) as stage:
+        viewer = await stage.signed_in()
+        feeds = stage.page._streaming._feeds
+        for number in range(60):
+            await stage.document(viewer, f"devices?q={number}")
+        # A few for whoever loads the page again; each of them is made anew with every change.
+        assert len(feeds) <= 8
+        async with viewer.stream("/ui/stream/devices?q=kept") as answer:
+            await answer.until_event(1)
+            for number in range(20):
+                await stage.document(viewer, f"devices?q={number}")
+            await stage.cluster.create(objects.resource_slice("c", "kept", nodeName="b"))
+            assert "kept" in str((await answer.until_event(2))[1])
+        assert len(feeds) <= 8
+
+
+async def test_rights_that_are_taken_away_end_what_a_stream_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights, "_KEPT", 0.1)
+    async with view_stage(*world()) as stage:
+        await fill(stage)
+        await stage.grant("ann", ["list"], "pods", "red")
+        viewer = await stage.signed_in("ann")
+        async with viewer.stream("/ui/stream/waiting") as answer:
+            assert "pod-of-red" in str((await answer.until_event(1))[0])
+            binding = built_in("rbac.authorization.k8s.io/v1", "RoleBinding")
+            await stage.cluster.client.delete(binding, "ann-list-pods", namespace="red")
+            event, document = (await answer.until_event(2))[1]
+            assert (event, document["waiting"]) == ("snapshot", {})
+            await stage.cluster.create(objects.pod("later", namespace="red"))
+            await asyncio.sleep(1.5)
+            assert "later" not in answer.body.decode()
+
+
+async def test_what_many_viewers_match_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+    original = devices._states
+
+    def noted(question: Any) -> Any:
+        threads.add(threading.current_thread())
+        return original(question)
+
+    monkeypatch.setattr(devices, "_states", noted)
+    async with view_stage(*world()) as stage:
+        viewer = await stage.signed_in()
+        await stage.call(viewer, "devices", "match", selector="true")
+        assert threads
+        assert threading.main_thread() not in threads

@@ -8,6 +8,7 @@ from typing import Any
 from dray.api.objects import Object, key_of
 from dray.client.cache import Change
 from dray.testing import objects
+from dray.web.devices.known_layouts import KnownLayouts
 from dray.web.devices.layouts import layout_of
 from dray.web.model import Model, Table
 from dray.web.rights import Sight
@@ -190,3 +191,16 @@ def test_only_the_newest_generation_of_a_pool_counts() -> None:
     new = slice_of("a", [gpu(0)])
     new["metadata"]["name"], new["spec"]["pool"]["generation"] = "later", 2
     assert [place[2] for place in layout_of([old, new]).places] == ["gpu-0"]
+
+
+def test_layouts_are_known_until_the_slices_change() -> None:
+    known = KnownLayouts()
+    first, second = slice_of("a", [gpu(0), gpu(1)]), slice_of("b", [gpu(0)])
+    known.renew([first, second])
+    layout, plain = known.of("a", [first])
+    assert (len(layout.places), plain) == (2, True)
+    assert known.of("a", [first])[0] is layout
+    assert len(known.of("a", [slice_of("a", [gpu(0)])])[0].places) == 1
+    assert known.of("b", [slice_of("b", [gpu(0, allowMultipleAllocations=True)])])[1] is False
+    known.renew([first])
+    assert list(known._known) == ["a"]

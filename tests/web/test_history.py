@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from dray.api.objects import Object
 from dray.testing import objects
+from dray.web.devices.known_layouts import KnownLayouts
 from dray.web.history.measures import measure
 from dray.web.history.recorder import _MOST_EVENTS, History, Recorder
 from dray.web.history.samples import MOST_NAMES, RINGS, Samples
@@ -116,7 +117,7 @@ async def test_numbers_of_the_whole_cluster_are_for_those_who_may_list_it() -> N
         await hold(stage, "train", "gpu-0", pool="a")
         history = stage.services.history
         model = Model(stage.cluster.client)
-        recorder = Recorder(model, history)
+        recorder = Recorder(model, history, KnownLayouts())
         await recorder.sample()
         await model.close()
         about = {"kind": "Pod", "namespace": "secret", "name": "hidden"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from dray.api.catalogue import built_in
 from dray.cli.page import ServerAccess
 from dray.testing.cluster import LocalCluster
@@ -57,3 +59,13 @@ async def test_sign_in_needs_a_credential_and_cannot_impersonate() -> None:
         shown = {**OWN, "authorization": f"Bearer {token}"}
         code = (await Viewer(page).send("POST", "/ui/code", {}, headers=shown)).json["code"]
         assert (await Viewer(page).sign_in(code=code)).json["user"] == "system:serviceaccount:default:ann"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_page"), [("*", False), ("/", False), ("/uix", False), ("/ui", True), ("/ui/x", True)]
+)
+async def test_the_page_answers_for_its_own_paths_alone(path: str, is_page: bool) -> None:
+    async with LocalCluster() as cluster, page_of(cluster) as page:
+        cluster.application.mount("/ui", page)
+        answer = await Viewer(cluster.application).send("GET", path)
+        assert (answer.status != 500, bool(answer.header("content-security-policy"))) == (True, is_page)

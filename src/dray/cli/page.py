@@ -43,7 +43,7 @@ async def paged(server: RunningServer, transport: Transport) -> AsyncIterator[Pa
     page = Page(VIEWS, model, access, services=given, loopback=server.options.plain)
     server.application.mount(PREFIX, page)
     try:
-        async with recording(model, given.history):
+        async with recording(model, given.history, given.layouts):
             yield page
     finally:
         await page.close()

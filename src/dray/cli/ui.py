@@ -92,7 +92,7 @@ async def _serve(endpoint: Endpoint, context: str, port: int) -> int:
         given = services(context or endpoint.server)
         page = Page(VIEWS, model, CodesOnly(), services=given, loopback=True)
         try:
-            async with recording(model, given.history):
+            async with recording(model, given.history, given.layouts):
                 await _listen(page, viewer, port)
         finally:
             await page.close()

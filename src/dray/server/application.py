@@ -85,7 +85,8 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            mounted = self._mounted.get("/" + scope["path"].split("/", 2)[1]) if self._mounted else None
+            # The path of `OPTIONS *` has no slash.
+            mounted = self._mounted.get("/" + scope["path"].removeprefix("/").partition("/")[0])
             await (mounted or self._http)(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)

@@ -2,7 +2,8 @@
 
 A feed has a `Source`, which makes a snapshot and then changes. A frame is an encoded server-sent event, encoded once
 however many viewers there are. A viewer that cannot keep up misses changes and gets a snapshot again. A feed without
-viewers ends after a while: whoever loads the page again finds it.
+viewers ends after a while: whoever loads the page again finds it. Of such feeds few are kept, because each viewer can
+ask for many documents, one after the other. Two documents are made at a time.
 
 A source is made in a thread, because it reads thousands of objects and the event loop has others to serve. Changes of
 the model that come meanwhile are taken afterwards, in order.
@@ -29,6 +30,8 @@ from dray.web.model import Model
 _KEPT_FRAMES: Final = 32
 _LONGEST_QUIET: Final = 30.0
 _UNSEEN_SECONDS: Final = 60.0
+_MOST_UNSEEN: Final = 8
+_AT_ONCE: Final = 2
 _REST: Final = 8
 """How many times as long as a document took to make, the feed waits before the next."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -84,7 +87,14 @@ class Feed:
     """`make` gives one."""
 
     @classmethod
-    async def make(cls, source: Callable[[], Source], model: Model, reads: Sequence[str], interval: float) -> Feed:
+    async def make(
+        cls,
+        source: Callable[[], Source],
+        model: Model,
+        reads: Sequence[str],
+        interval: float,
+        turns: asyncio.Semaphore,
+    ) -> Feed:
         missed: list[tuple[str, Change]] = []
 
         def note(kind: str, change: Change) -> None:
@@ -96,16 +106,26 @@ class Feed:
 
         model.listen(note)
         try:
-            made, whole = await asyncio.to_thread(prepare)
+            async with turns:
+                made, whole = await asyncio.to_thread(prepare)
         finally:
             model.forget(note)
-        feed = cls(made, whole, model, reads, interval)
+        feed = cls(made, whole, model, reads, interval, turns)
         for kind, change in missed:
             feed._take(kind, change)
         return feed
 
-    def __init__(self, source: Source, whole: bytes, model: Model, reads: Sequence[str], interval: float) -> None:
+    def __init__(
+        self,
+        source: Source,
+        whole: bytes,
+        model: Model,
+        reads: Sequence[str],
+        interval: float,
+        turns: asyncio.Semaphore,
+    ) -> None:
         self._source = source
+        self._turns = turns
         self._model = model
         self._reads = frozenset(reads)
         self._interval = interval
@@ -150,19 +170,21 @@ class Feed:
             self._changed.clear()
             if self._source.is_waiting:
                 self._changed.set()
-            began = time.monotonic()
-            try:
-                change = await self._change()
-            except Exception:
-                _logger.exception("a view of the page cannot be made")
-                change = None
+            async with self._turns:
+                began = time.monotonic()
+                try:
+                    change = await self._change()
+                except Exception:
+                    _logger.exception("a view of the page cannot be made")
+                    change = None
+                took = time.monotonic() - began
             if change is not None:
                 self._version += 1
                 self._frames.append((self._version, _frame("change", change)))
                 news, self._news = self._news, asyncio.Event()
                 news.set()
             # What takes long is made less often.
-            await asyncio.sleep(max(self._interval, _REST * (time.monotonic() - began)))
+            await asyncio.sleep(max(self._interval, _REST * took))
 
     async def _change(self) -> Any | None:
         return await asyncio.to_thread(self._source.change) if self._source.in_thread else self._source.change()
@@ -182,6 +204,8 @@ class _Open:
 
 class Feeds:
     def __init__(self) -> None:
+        self.turns = asyncio.Semaphore(_AT_ONCE)
+        """Whoever makes a document takes one."""
         self._open: dict[Hashable, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -201,12 +225,16 @@ class Feeds:
         return await asyncio.shield(entry.feed)
 
     def close(self, key: Hashable) -> None:
-        entry = self._open[key]
+        # The first of those without viewers were left longest ago.
+        entry = self._open[key] = self._open.pop(key)
         entry.viewers -= 1
         if not entry.viewers:
             failed = entry.feed.done() and (entry.feed.cancelled() or entry.feed.exception() is not None)
             seconds = 0.0 if failed else _UNSEEN_SECONDS
             entry.ending = asyncio.get_running_loop().call_later(seconds, self._end, key)
+        unseen = [key for key, each in self._open.items() if not each.viewers]
+        for each in unseen[: max(0, len(unseen) - _MOST_UNSEEN)]:
+            self._end(each)
 
     async def end(self) -> None:
         """Closes all feeds."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dray.web.devices.known_layouts import KnownLayouts
 from dray.web.history.recorder import History
 
 
@@ -19,3 +20,5 @@ class Services:
     """The directory of the examples that come with dray."""
     history: History = field(default_factory=History)
     """The last hours, if they are recorded."""
+    layouts: KnownLayouts = field(default_factory=KnownLayouts)
+    """Of nodes, for the cluster view of all viewers."""

@@ -1,7 +1,8 @@
 """Takes samples of the model for as long as the process runs, also while nobody looks.
 
 A sample is made in a thread, every ten seconds, or less often where it takes long: at most a hundredth of the time is
-spent on it. Events are noted as they come, the last so many of them.
+spent on it. The thread renews the layouts of nodes as well, so that the first viewer does not wait for them. Events are
+noted as they come, the last so many of them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +20,7 @@ from dray.api.objects import Object, key_of, mapping, text, uid_of
 from dray.client.cache import Change
 from dray.client.errors import ClientError
 from dray.process.tasks import end_tasks
+from dray.web.devices.known_layouts import KnownLayouts
 from dray.web.history.measures import KINDS, Idle, Measured, measure
 from dray.web.history.samples import Samples
 from dray.web.model import Model
@@ -92,9 +94,12 @@ def mark_of(event: Object) -> Mark | None:
 
 
 class Recorder:
-    def __init__(self, model: Model, history: History, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, model: Model, history: History, layouts: KnownLayouts, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._model = model
         self._history = history
+        self._layouts = layouts
         self._clock = clock
 
     def take(self, kind: str, change: Change) -> None:
@@ -107,29 +112,37 @@ class Recorder:
         self._model.listen(self.take)
         try:
             while True:
-                began = time.monotonic()
+                spent = 0.0
                 try:
-                    await self.sample()
+                    spent = await self.sample()
                 except ClientError as error:
                     _logger.debug("no sample for the history of the page: %s", error)
                 except Exception:
                     _logger.exception("no sample for the history of the page")
-                spent = time.monotonic() - began
                 await asyncio.sleep(min(max(_STEP, _SHARE * spent), _LONGEST_STEP))
         finally:
             self._model.forget(self.take)
 
-    async def sample(self) -> None:
+    async def sample(self) -> float:
+        """Returns how many seconds of a processor it took to make."""
         # Nobody may have looked for a while: then the model watches nothing.
         await self._model.need((*KINDS, "events"))
         objects = {kind: list(self._model.table(kind)) for kind in KINDS}
         now = self._clock()
-        self._history.take(await asyncio.to_thread(measure, objects, now), now)
+        measured, spent = await asyncio.to_thread(self._measure, objects, now)
+        self._history.take(measured, now)
+        return spent
+
+    def _measure(self, objects: Mapping[str, Sequence[Object]], now: float) -> tuple[Measured, float]:
+        began = time.thread_time()
+        found = measure(objects, now)
+        self._layouts.renew(objects["slices"])
+        return found, time.thread_time() - began
 
 
 @asynccontextmanager
-async def recording(model: Model, history: History) -> AsyncIterator[None]:
-    task = asyncio.create_task(Recorder(model, history).run(), name="page: history")
+async def recording(model: Model, history: History, layouts: KnownLayouts) -> AsyncIterator[None]:
+    task = asyncio.create_task(Recorder(model, history, layouts).run(), name="page: history")
     try:
         yield
     finally:

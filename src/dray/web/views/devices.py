@@ -136,11 +136,17 @@ async def match(call: Call) -> Any:
     objects = {kind: list(question.objects(kind)) for kind in _READS[:-1]}
     if _AT_ONCE.locked():
         raise BadCall("other selectors are being evaluated; try again in a moment")
+    query = {name: call.text(name, "") for name in ("q", "state", "model")}
     async with _AT_ONCE:
-        found = await asyncio.to_thread(_match, objects, class_name, selector)
+        return await asyncio.to_thread(_answer, question, objects, class_name, selector, query)
+
+
+def _answer(
+    question: Question, objects: dict[str, list[Object]], class_name: str, selector: str, query: Mapping[str, str]
+) -> Object:
+    found = _match(objects, class_name, selector)
     states = _states(question)
     shown, wanted = _shown(question, states), found.pop("selected")
-    query = {name: call.text(name, "") for name in ("q", "state", "model")}
     selected = [each for each in _filtered(query, states, shown) if rows.key(each) in wanted]
     return {
         **found,
