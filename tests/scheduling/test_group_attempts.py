@@ -299,6 +299,36 @@ AWAY_FROM_A = {
 }
 
 
+def labelled(document, **labels):
+    return {**document, "metadata": {**document["metadata"], "labels": labels}}
+
+
+def couple(first, second):
+    """A gang of two pods, the first of which keeps pods with the label app=a off its node."""
+    return gang("g", 2), first, second
+
+
+@pytest.mark.parametrize("plain_first", [False, True])
+def test_anti_affinity_of_a_pod_of_a_gang_holds_for_the_others(plain_first):
+    """No pod had such terms before the gang, so the filter did not concern the other pod."""
+    pods = [member("anti", affinity=AWAY_FROM_A, cpu="1"), labelled(member("plain", cpu="1"), app="a")]
+    core = Core(objects.node("n"), *couple(*reversed(pods) if plain_first else pods))
+    assert bound(core.settle()) == {}
+    core.put(objects.node("m"))
+    placed = bound(core.settle())
+    assert len(placed) == 2
+    assert len(set(placed.values())) == 2
+
+
+def test_pods_of_a_gang_that_anti_affinity_does_not_concern_join_the_pod_with_terms():
+    """Four pods on two nodes with room for two each: only the pod without the label fits beside the pod with terms."""
+    core = Core(objects.node("m", cpu="2"), objects.node("n", cpu="2"), gang("g", 4))
+    core.put(member("anti", affinity=AWAY_FROM_A, cpu="1"), member("free", cpu="1"))
+    core.put(*(labelled(member(f"a{number}", cpu="1"), app="a") for number in range(2)))
+    placed = bound(core.settle())
+    assert placed["anti"] == placed["free"] != placed["a0"] == placed["a1"]
+
+
 def test_finding_out_why_a_group_has_no_place_leaves_the_attempt_as_it_was():
     """Reserved places are hidden meanwhile, whose pods keep others off their nodes afterwards."""
     core = Core(*nodes(n=1), *training("g", 2, labels={"app": "a"}), pod("large", affinity=AWAY_FROM_A, cpu="99"))

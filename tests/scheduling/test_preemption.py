@@ -7,6 +7,18 @@ from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import NEVER, Core, bound, holding, place_of, placed, pod, user, victims
 
+AWAY_FROM_A = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+        ]
+    }
+}
+
+
+def labelled(document, **labels):
+    return {**document, "metadata": {**document["metadata"], "labels": labels}}
+
 
 def budget(name, app, allowed):
     return objects.pod_disruption_budget(name, {"app": app}, status={"disruptionsAllowed": allowed})
@@ -46,6 +58,14 @@ def test_for_devices():
     assert [each["device"] for each in place_of(action).devices] == ["gpu-0"]
     core.do(action)
     assert bound(core.settle()) == {"high": "n"}
+
+
+def test_a_pod_is_evicted_whose_anti_affinity_forbids_the_node():
+    """The victim is the only pod with such terms, so that after its eviction no term is left to check."""
+    core = Core(objects.node("n"))
+    core.put(placed("low", "n", affinity=AWAY_FROM_A))
+    core.put(labelled(pod("high", value=10), app="a"))
+    assert victims(core.actions()) == ["low"]
 
 
 def test_not_for_devices_of_a_claim_that_the_pod_needs_itself():

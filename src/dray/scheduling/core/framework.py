@@ -39,6 +39,7 @@ class Framework:
         self._gates = [plugin for plugin in plugins if plugin.defines("pre_enqueue")]
         self._prefilters = [plugin for plugin in plugins if plugin.defines("prefilter")]
         self._kept_prefilters = [plugin for plugin in self._prefilters if _is_kept(plugin) and not plugin.lazy]
+        self._refreshed = [plugin for plugin in self._prefilters if not _is_kept(plugin)]
         self._filters = filters
         self._kept_filters = [plugin for plugin in filters if _is_kept(plugin)]
         self._own_filters = [plugin for plugin in filters if not _is_kept(plugin)]
@@ -80,10 +81,14 @@ class Framework:
         return None
 
     def refresh(self, cycle: Cycle) -> None:
-        """Runs the prefilters again that depend on pods of other nodes, after pods were moved in a trial."""
-        for plugin in self._prefilters:
-            if not _is_kept(plugin) and plugin.name not in cycle.skipped:
-                plugin.prefilter(cycle)
+        """Runs the prefilters again that depend on pods of other nodes, after pods were moved in a trial.
+
+        A plugin that was skipped may concern the pod now: another pod of its group was placed, and has terms.
+        """
+        for plugin in self._refreshed:
+            if plugin.prefilter(cycle) is None and plugin.name in cycle.skipped:
+                cycle.skipped.discard(plugin.name)
+                cycle.own_filters = None
 
     def is_cluster_wide(self, name: str) -> bool:
         """Whether answers of the plugin may change when a pod is added to or removed from any node."""

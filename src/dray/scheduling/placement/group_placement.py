@@ -23,6 +23,7 @@ from dray.scheduling.core.state import State
 from dray.scheduling.model.group import POD, Group, GroupKey, Path
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
+from dray.scheduling.model.pod_terms import TermSelector
 from dray.scheduling.model.reasons import Code
 from dray.scheduling.model.status import UNSURE, Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.model.topology import domains_of, taken_values
@@ -60,15 +61,23 @@ class GroupPlacer:
         Pods that are placed at the end stay assumed, unless there was an error.
         """
         shared = _shared(cycle.claims for _, cycle in found)
-        members = [self._member(queued, cycle, shared) for queued, cycle in found]
+        own_terms = (cycle.pod.requirements.pod_terms.anti_affinity for _, cycle in found)
+        repelling = list(dict.fromkeys(term.selector for terms in own_terms for term in terms))
+        members = [self._member(queued, cycle, shared, repelling) for queued, cycle in found]
         with self._state.what_if() as sharing, self._state.what_if() as changes:
             sharing.share(shared)
             trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work, changes)
             yield trial, members
             changes.keep()
 
-    def _member(self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key]) -> Member:
-        depends_on_pods = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle))
+    def _member(
+        self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key], repelling: Sequence[TermSelector]
+    ) -> Member:
+        """`repelling` selects the pods that pods of the same trial keep off their nodes by anti-affinity."""
+        pod, namespaces = cycle.pod, self._state.affinity.namespaces
+        depends_on_pods = any(plugin.name != QueueQuota.name for plugin in self._framework.own_filters(cycle)) or any(
+            selector.includes(pod.key[0], pod.labels, False, namespaces) for selector in repelling
+        )
         own = [key_of(claim) for claim in cycle.claims.unallocated if key_of(claim) in shared]
         kind: Hashable = (
             cycle.pod.requirements,

@@ -28,20 +28,22 @@ class InterPodAffinity(Plugin):
         pod = cycle.pod
         own = pod.requirements.pod_terms
         if not (own.affinity or own.anti_affinity or own.preferred or self._index.selects(pod)):
+            # The only pods with terms may have been evicted in a trial.
+            cycle.data.pop(self.name, None)
             return SKIP
         cycle.data[self.name] = _PodAffinity(self._index, pod, own)
         return None
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
-        rules: _PodAffinity = cycle.data[self.name]
-        return rules.filter(node.labels)
+        rules: _PodAffinity | None = cycle.data.get(self.name)
+        return rules.filter(node.labels) if rules is not None else None
 
     def prescore(self, cycle: Cycle) -> Skip | None:
         return SKIP if self.name in cycle.skipped else None
 
     def score(self, cycle: Cycle, node: Node) -> int:
-        rules: _PodAffinity = cycle.data[self.name]
-        return rules.score(node.labels)
+        rules: _PodAffinity | None = cycle.data.get(self.name)
+        return rules.score(node.labels) if rules is not None else 0
 
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
         if not scores:
