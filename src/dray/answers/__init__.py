@@ -1,8 +1,8 @@
-"""Answers: what dray says about manifests and clusters, for programs and for the command line.
+"""Answers to questions about manifests and clusters, for programs and for the command line.
 
-`explain`, `plan`, `lint`, `allocate`, `devices`, `queue` and `topology` have one question each. `cluster` says which
-cluster is asked: a server, a snapshot, a fleet, or objects. An answer is a value with a text and a document; nothing
-here prints, and nothing is written to a cluster. `import dray` offers the functions: docs/python.md.
+`explain`, `plan`, `lint`, `allocate`, `devices`, `queue` and `topology` answer one question each. `cluster.Cluster`
+reads a server, a snapshot, a fleet, or objects. An answer has a text and a document. Nothing here prints or writes to a
+cluster. `import dray` offers the functions; docs/python.md describes them.
 
 `manifests` reads files, `explaining` and `linting` find reasons, and `views` has the tables of devices and queues.
 """

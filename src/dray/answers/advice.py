@@ -1,4 +1,4 @@
-"""What to do about an answer with which an API server refuses something."""
+"""Advice about requests that an API server rejects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ADVICE: Final = {
     401: "the server does not accept these credentials: use a current kubeconfig, or another --context",
     403: "ask for a role that allows it, or use another --context",
 }
-# The same status has other causes than missing rights; the message says which.
+# A status can have several causes; these parts of messages tell them apart.
 _CAUSES: Final = {
     "error looking up service account": "create the ServiceAccount, or correct serviceAccountName",
     "exceeded quota": "delete something in the namespace, or ask for a higher quota",
@@ -22,10 +22,10 @@ _CAUSES: Final = {
 
 
 def advice_on(error: ApiError) -> str:
-    """Returns what to do about a refusal; empty if its message says so already."""
+    """Returns what to do about a rejected request; empty if there is no advice."""
     return advice_in(str(error)) or _ADVICE.get(error.status, "")
 
 
 def advice_in(message: str) -> str:
-    """Returns what to do about a refusal with this message; empty if only its status could tell."""
+    """Returns what to do about a rejection with this message; empty if there is no advice for the message."""
     return next((advice for cause, advice in _CAUSES.items() if cause in message), "")

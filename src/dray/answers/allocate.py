@@ -26,18 +26,21 @@ from dray.snapshot.listing import listed
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
+    """The nodes and devices that the pods and claims of manifests get."""
+
     placements: Sequence[Placement]
-    """One for each pod, and for each claim that no pod uses."""
+    """One placement for each pod, and for each claim that no pod uses."""
     notes: Sequence[str]
 
     @property
     def fits(self) -> bool:
-        return all(each.fits for each in self.placements)
+        """True if all pods and claims fit."""
+        return all(placement.fits for placement in self.placements)
 
     @property
     def document(self) -> list[Object]:
-        """What `dray allocate -o json` prints."""
-        return [_row(each) for each in self.placements]
+        """The document that `dray allocate -o json` prints."""
+        return [_placement_row(placement) for placement in self.placements]
 
     @property
     def text(self) -> str:
@@ -47,7 +50,7 @@ class Allocations:
         for placement in self.placements:
             place = f"on node {placement.node}" if placement.fits else "does not fit"
             yield f"{placement.wanted.title}: {place}"
-            for line in _devices(placement) if placement.fits else _refusals(placement):
+            for line in _device_lines(placement) if placement.fits else _rejection_lines(placement):
                 yield f"  {one_line(line)}"
         fitting = sum(placement.fits for placement in self.placements)
         yield f"{fitting} of {len(self.placements)} fit" if self.placements else "nothing to allocate"
@@ -61,9 +64,9 @@ def allocate(
     policy: str = "kubernetes",
     plugins: Sequence[str] = (),
 ) -> Allocations:
-    """Returns which devices the claims and pods get, one after the other, each in use for those after it.
+    """Returns which devices the claims and pods get. They are placed one after the other.
 
-    Without a cluster, the manifests have nodes and ResourceSlices themselves. `node` considers this node only. Raises
+    Without a cluster, the manifests must have nodes and ResourceSlices. `node` limits the answer to this node. Raises
     InvalidInput if manifests are wrong, and ClientError if a server does not answer.
     """
     told, base = Told(), cluster.ask(cluster_base) if cluster is not None else {}
@@ -108,9 +111,9 @@ def placing_of(
     return placing
 
 
-def _devices(placement: Placement) -> Iterator[str]:
+def _device_lines(placement: Placement) -> Iterator[str]:
     wanted = placement.wanted
-    resources = {each["requestName"]: each["resourceName"] for each in placement.mappings}
+    resources = {mapping["requestName"]: mapping["resourceName"] for mapping in placement.mappings}
     for (_, name), allocation in placement.allocations.items():
         for result in allocation_results(allocation):
             label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
@@ -119,21 +122,21 @@ def _devices(placement: Placement) -> Iterator[str]:
             yield f"{label}: {device_text(result)}"
 
 
-def _refusals(placement: Placement) -> Iterator[str]:
+def _rejection_lines(placement: Placement) -> Iterator[str]:
     answers = placement.answers
     if answers is None:
         yield placement.wanted.missing
         return
     order = {rejection.node: number for number, rejection in enumerate(answers.rejections)}
     for group in sorted(alike(answers.rejections), key=lambda group: order[group[0].node]):
-        yield f"{nodes_text([each.node for each in group])}: {summary(group[0])}"
+        yield f"{nodes_text([rejection.node for rejection in group])}: {summary(group[0])}"
     for names, details in answers.obstacles():
         yield f"{nodes_text(names)}: {'; '.join(details)}"
     if not answers.nodes:
         yield answers.conclusion()
 
 
-def _row(placement: Placement) -> Object:
+def _placement_row(placement: Placement) -> Object:
     wanted = placement.wanted
     row: Object = {"kind": wanted.kind, "namespace": wanted.namespace, "name": wanted.name, "fits": placement.fits}
     if not placement.fits:

@@ -1,4 +1,4 @@
-"""Schedulers that answer questions, with the plugins of users."""
+"""Makes schedulers that answer questions, with the plugins of users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_plugins(options: Options, plugins: tuple[str, ...]) -> Options:
-    """With those that were asked for and those that packages offer."""
+    """Returns the options with these plugins and with those that installed packages offer."""
     from dray.scheduling_loop.plugin_loading import load
     from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 
@@ -25,14 +25,14 @@ def with_plugins(options: Options, plugins: tuple[str, ...]) -> Options:
 
 
 def asked_scheduler(options: Options, plugins: tuple[str, ...], tell: Tell) -> Scheduler:
-    """Returns a scheduler's core that answers questions; `tell` is told what plugins do wrong."""
+    """Returns a scheduler that answers questions; `tell` gets a line for each error of a plugin."""
     from dray.scheduling.scheduler import Scheduler
     from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 
-    def faulty(fault: Fault) -> None:
+    def report(fault: Fault) -> None:
         tell(one_line(f"plugin {fault.plugin}: {fault.method} {fault.text}"))
 
     chosen = with_plugins(options, plugins)
-    for each in chosen.unloaded_plugins:
-        tell(one_line(f"plugin {each.name} cannot be used: {each.why}"))
-    return Scheduler(chosen, plugin_fault=faulty, watchdog=PluginWatchdog())
+    for plugin in chosen.unloaded_plugins:
+        tell(one_line(f"plugin {plugin.name} cannot be used: {plugin.why}"))
+    return Scheduler(chosen, plugin_fault=report, watchdog=PluginWatchdog())

@@ -1,7 +1,7 @@
-"""Cluster: what a question is about: an API server, a snapshot, the machines of a fleet, or objects.
+"""Cluster: an API server, a snapshot, the machines of a fleet, or objects, about which questions are answered.
 
-Every kind of cluster is read through the same client, so that all questions are answered in the same way. Nothing is
-written to it, and a server is asked only when a question needs it.
+Every kind of cluster is read through the same client, so that functions need not know the kind. Nothing is written to
+it, and a server is read only when a question needs it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Connected:
 
 @dataclass(slots=True)
 class Told:
-    """Collects what answers leave out."""
+    """Collects messages about what an answer leaves out."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Told:
 
 
 class Cluster:
-    """Made by one of the `from_` functions. A snapshot is read when the cluster is made, a server at each question."""
+    """The `from_` functions make clusters. A snapshot is read once, at the start, and a server for each question."""
 
     def __init__(
         self, connect: Callable[[], AbstractAsyncContextManager[Source]], machines: tuple[Machine, ...] = ()
@@ -63,7 +63,7 @@ class Cluster:
     ) -> Cluster:
         """Returns the cluster of a kubeconfig.
 
-        Without a path it is that of $KUBECONFIG, ~/.kube/config, or the cluster that `dray up` runs on this machine.
+        Without a path it uses $KUBECONFIG, ~/.kube/config, or the cluster that `dray up` runs on this machine.
         """
         file = Path(path) if path is not None else None
 
@@ -118,7 +118,7 @@ class Cluster:
         return cls(_stored(in_memory(cluster_objects(read_given(manifests), namespace, now), now), namespace))
 
     def without_secrets(self) -> Cluster:
-        """Returns this cluster as it is now, with the fields alone that a snapshot has.
+        """Returns a copy of this cluster as it is now, which has only the fields of a snapshot.
 
         Answers about it have no environment variables, commands, logs, foreign annotations or driver parameters.
         """
@@ -126,28 +126,28 @@ class Cluster:
         from dray.snapshot.in_memory import stored
         from dray.snapshot.taking import take
 
-        async def taken(source: Source) -> Snapshot:
+        async def take_from(source: Source) -> Snapshot:
             return await take(source.client, source.now(), source.namespace)
 
-        return Cluster(_stored(stored(self.ask(taken)), ""), self.machines)
+        return Cluster(_stored(stored(self.ask(take_from)), ""), self.machines)
 
     def ask(self, question: Callable[[Source], Awaitable[T]]) -> T:
-        """Returns what the question returns; it may be asked inside and outside an event loop."""
+        """Runs the question and returns its result; works inside and outside an event loop."""
 
-        async def asked() -> T:
+        async def run() -> T:
             async with self._connect() as source:
                 return await question(source)
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(asked())
+            return asyncio.run(run())
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(lambda: asyncio.run(asked())).result()
+            return pool.submit(lambda: asyncio.run(run())).result()
 
 
 def chosen_machines(choices: tuple[str, ...], seed: int | None = None) -> tuple[Machine, ...]:
-    """Returns the machines of a fleet. Raises InvalidInput."""
+    """Returns the machines of a fleet. Raises InvalidInput if a choice or a file is wrong."""
     from dray.fleet.choice import ChoiceError, choose
     from dray.yaml.text import ManifestError
 

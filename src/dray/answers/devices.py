@@ -1,4 +1,4 @@
-"""`devices`: the devices of a cluster, each with its state and who holds it."""
+"""`devices`: the devices of a cluster, each with its state, claims and pods."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from dray.api.suggestions import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Devices:
+    """The devices of a cluster, and their states."""
+
     states: Sequence[DeviceState]
 
     @property
     def document(self) -> list[Object]:
-        """What `dray devices -o json` prints."""
-        return [device_document(each) for each in self.states]
+        """The document that `dray devices -o json` prints."""
+        return [device_document(state) for state in self.states]
 
     @property
     def text(self) -> str:
@@ -32,6 +34,7 @@ class Devices:
 
     @property
     def summary(self) -> str:
+        """How many devices are in which state."""
         return summary(list(self.states))
 
 
@@ -42,7 +45,7 @@ def devices(
     drivers: Collection[str] = (),
     states: Collection[str] = (),
 ) -> Devices:
-    """Returns the devices of a cluster: those of all nodes, drivers and states, or only of the given ones.
+    """Returns the devices of a cluster: all of them, or only devices of the given nodes, drivers and states.
 
     Raises NotThere for a node or driver that does not exist, and ClientError if the server does not answer.
     """
@@ -52,22 +55,23 @@ def devices(
 async def find_devices(
     source: Source, nodes: Collection[str], drivers: Collection[str], states: Collection[str]
 ) -> Devices:
-    every = await listed_devices(source)
-    await _check_nodes(source, nodes, {each.node for each in every})
-    _check_drivers(drivers, {each.place[0] for each in every})
+    """Returns the devices of the given nodes, drivers and states; an empty collection means all of them."""
+    all_devices = await listed_devices(source)
+    await _check_nodes(source, nodes, {device.node for device in all_devices})
+    _check_drivers(drivers, {device.place[0] for device in all_devices})
     return Devices(
         [
-            each
-            for each in every
-            if (not nodes or each.node in nodes)
-            and (not drivers or each.place[0] in drivers)
-            and (not states or each.state in states)
+            device
+            for device in all_devices
+            if (not nodes or device.node in nodes)
+            and (not drivers or device.place[0] in drivers)
+            and (not states or device.state in states)
         ]
     )
 
 
 async def _check_nodes(cluster: Source, wanted: Iterable[str], known: set[str]) -> None:
-    """Raises NotThere for a node that does not exist; one without devices is fine."""
+    """Raises NotThere for a node that does not exist; a node without devices is no error."""
     from dray.client.errors import ApiError, NotFound
 
     for name in wanted:
@@ -89,6 +93,7 @@ def _check_drivers(wanted: Iterable[str], known: set[str]) -> None:
 
 
 async def listed_devices(cluster: Source) -> list[DeviceState]:
+    """Returns all devices of a cluster. Raises NotThere if the server has no devices."""
     from dray.client.errors import ApiError
 
     client = cluster.client
@@ -106,8 +111,8 @@ async def listed_devices(cluster: Source) -> list[DeviceState]:
                 raise
     pods = (await client.list_all(PODS))["items"]
     return device_states(
-        [as_v1(each, sources.slices, "ResourceSlice") for each in slices],
-        [as_v1(each, sources.claims, "ResourceClaim") for each in claims],
+        [as_v1(resource_slice, sources.slices, "ResourceSlice") for resource_slice in slices],
+        [as_v1(claim, sources.claims, "ResourceClaim") for claim in claims],
         pods,
         rules,
         seen_at=cluster.now(),

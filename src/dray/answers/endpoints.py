@@ -1,4 +1,4 @@
-"""Finds the API server that is meant."""
+"""Finds the API server from arguments, the environment or this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def find_endpoint(kubeconfig: Path | None, context: str) -> Endpoint:
     """Returns the server that the arguments, $KUBECONFIG or ~/.kube/config name.
 
-    Without any of them it is the server of the pod this process runs in, or the cluster that `dray up` runs here.
+    Without them it returns the server of the pod in which this process runs, or the cluster that `dray up` runs here.
     """
     from dray.client.endpoint import in_cluster
     from dray.client.errors import ConfigError
@@ -48,6 +48,6 @@ def _running_here() -> Path | None:
 
     found = up_state.running()
     if len(found) > 1:
-        choices = ", ".join(f"--kubeconfig {each.kubeconfig} ({each.url})" for each in found)
+        choices = ", ".join(f"--kubeconfig {cluster.kubeconfig} ({cluster.url})" for cluster in found)
         raise ConfigError(f"{len(found)} clusters run here; choose one: {choices}")
     return Path(found[0].kubeconfig) if found else None

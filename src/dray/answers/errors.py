@@ -1,4 +1,4 @@
-"""InvalidInput: a question that cannot be answered as it was asked."""
+"""Errors of questions that have no answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class InvalidInput(Exception):
-    """A manifest, an option or a name that is wrong. `problems` has a line for each, with the place and the fix."""
+    """A manifest, an option or a name is wrong. `problems` has one line for each, with the place and the fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))

@@ -40,10 +40,10 @@ def explain(
 ) -> Explanation:
     """Returns why the target has its devices, or why it waits.
 
-    The target is pod/NAME, claim/NAME, podgroup/NAME, a workload such as job/NAME, or the name of a pod or claim. It is
-    looked up in the cluster; with manifests, among those, and everything before it there is placed first, on the
-    cluster if there is one. `node` considers this node only. Raises InvalidInput if there is no such target or if
-    manifests are wrong, and ClientError if a server does not answer.
+    The target is pod/NAME, claim/NAME, podgroup/NAME, a workload such as job/NAME, or the name of a pod or claim.
+    Without manifests it is looked up in the cluster. With manifests it is looked up in them, and everything before it
+    in the manifests is placed first, on the cluster if one is given. `node` limits the answer to this node. Raises
+    InvalidInput if there is no such target or if manifests are wrong, and ClientError if a server does not answer.
     """
     told, chosen = Told(), policy_of(policy)
     reading = read_given(manifests)
@@ -63,14 +63,14 @@ def explain(
 
 
 def named_target(target: str) -> tuple[str, str]:
-    """Returns the kind of what is to be explained, empty if it is not said, and the name."""
+    """Returns the kind and the name of a target; the kind is empty if the target does not say it."""
     first, slash, rest = target.partition("/")
     kind = kind_of_word(first) if slash else ""
     return (kind, rest) if kind else ("", target)
 
 
 def kind_of_word(word: str) -> str:
-    """Returns pod, claim, podgroup (with an API group where it has one) or a workload's kind; else empty."""
+    """Returns pod, claim, podgroup (with its API group, if the word has one) or the kind of a workload; else empty."""
     name, dot, group = word.lower().partition(".")
     known = _KINDS.get(name, "")
     return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
@@ -100,9 +100,10 @@ def _find(cluster: ManifestCluster, target: str) -> Wanted:
     if len(found) == 1:
         return found[0]
     if found:
-        problem = f"{target} may be {' or '.join(each.title for each in found)}; say which, as in pod/{target}"
+        candidates = " or ".join(wanted.title for wanted in found)
+        problem = f"{target} may be {candidates}; say which, as in pod/{target}"
     else:
-        known = ", ".join(each.title for each in cluster.wanted) or "none"
+        known = ", ".join(wanted.title for wanted in cluster.wanted) or "none"
         problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
     raise InvalidInput([f"error: {problem}"])
 

@@ -19,7 +19,7 @@ from dray.yaml.text import ManifestError
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `lint` found."""
+    """The findings, the files that cannot be read, and how many objects were checked."""
 
     findings: Sequence[Finding]
     problems: Sequence[ManifestError] = ()
@@ -28,18 +28,19 @@ class Report:
 
     @property
     def document(self) -> list[Object]:
-        """What `dray lint -o json` prints: a row for each file that cannot be read and for each finding."""
-        return [_problem_row(problem) for problem in self.problems] + [_row(each) for each in self.findings]
+        """The document that `dray lint -o json` prints: a row for each unreadable file and for each finding."""
+        return [*map(_problem_row, self.problems), *map(_finding_row, self.findings)]
 
     @property
     def text(self) -> str:
         """A line for each finding, the most important first, and a line that sums up."""
         lines = [one_line(str(problem)) for problem in self.problems]
-        lines += [_line(each) for each in sorted(self.findings, key=lambda each: each.importance)]
+        lines += [_finding_line(finding) for finding in sorted(self.findings, key=lambda finding: finding.importance)]
         return "".join(f"{line}\n" for line in (*lines, self.summary))
 
     @property
     def summary(self) -> str:
+        """The numbers of errors, warnings and objects, in one line."""
         errors = sum(finding.severity == "error" for finding in self.findings)
         warnings = len(self.findings) - errors
         found = ", ".join(_count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n)
@@ -48,23 +49,25 @@ class Report:
 
 
 def lint(manifests: Manifests, *, gates: FeatureGates = DEFAULT_GATES, ignore: Iterable[str] = ()) -> Report:
-    """Returns the findings about the manifests. References are looked up among them; `ignore` has names of rules."""
+    """Returns the findings about the manifests. References are looked up among them. `ignore` has rules to skip."""
     return lint_reading(read_given(manifests), gates=gates, ignore=ignore)
 
 
 def lint_reading(reading: Reading, *, gates: FeatureGates, ignore: Iterable[str]) -> Report:
+    """Returns the findings about manifests that were read before."""
     ignored = set(ignore)
     findings = [finding for finding in examine(reading.manifests, gates=gates) if finding.rule not in ignored]
-    unchecked = sum(is_foreign(each) and pod_spec(each.document) is None for each in reading.manifests)
+    unchecked = sum(is_foreign(manifest) and pod_spec(manifest.document) is None for manifest in reading.manifests)
     return Report(findings, reading.problems, len(reading.manifests) - unchecked, unchecked)
 
 
-def _line(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     where = one_line(f"{finding.manifest.source}:{finding.line}:{finding.column}")
     return f"{where}: {finding.severity}[{finding.rule}]: {sentence(finding)}"
 
 
 def sentence(finding: Finding) -> str:
+    """Returns the object, the field, the message and the hint of a finding, in one line."""
     parts = (finding.manifest.title, finding.field, finding.message)
     sentence = one_line(": ".join(part for part in parts if part))
     return f"{sentence} ({one_line(finding.hint)})" if finding.hint else sentence
@@ -74,7 +77,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _finding_row(finding: Finding) -> dict[str, Any]:
     manifest = finding.manifest
     return {
         "file": manifest.source,

@@ -1,4 +1,4 @@
-"""Text from elsewhere as one printable line."""
+"""Makes one printable line of any text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _LONGEST: Final = 400
 
 
 def one_line(message: str) -> str:
-    """Line ends and control characters made visible, and no endless values."""
+    """Returns the text in one line, with control characters escaped, cut at 400 characters."""
     shown = printable(message[: _LONGEST + 1])
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."

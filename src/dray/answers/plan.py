@@ -1,4 +1,4 @@
-"""`plan`: where pods would go, who would be affected, and what would help, before anything is submitted."""
+"""`plan`: where pods would go, which pods would be evicted, and which changes would help."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from dray.snapshot.listing import listed
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswer:
+    """A plan, and notes about what was left out."""
+
     plan: Plan
     notes: Sequence[str]
 
@@ -43,15 +45,17 @@ class PlanAnswer:
 
     @property
     def fits(self) -> bool:
+        """True if all pods fit without further changes."""
         return self.plan.played.fits
 
     @property
     def pods(self) -> Sequence[PlacedPod]:
-        """The pods of the manifests: `node` and `devices` of each, or the `reason` why it waits."""
+        """The pods of the manifests, each with its `node` and `devices`, or the `reason` why it waits."""
         return self.plan.played.pods
 
     @property
     def evicted(self) -> Sequence[Evicted]:
+        """The running pods that would be evicted, and where they go."""
         return self.plan.played.evicted
 
     @property
@@ -61,7 +65,7 @@ class PlanAnswer:
 
     @property
     def document(self) -> Object:
-        """What `dray plan -o json` prints; docs/plan.md describes it."""
+        """The document that `dray plan -o json` prints; docs/plan.md describes it."""
         return plan_document(self.plan, self.notes)
 
     @property
@@ -71,7 +75,7 @@ class PlanAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is different from the cluster as it is, and how to search for changes that help."""
+    """The changes to the cluster that a plan assumes, and how long to search for changes that help."""
 
     add: Sequence[str] = ()
     drain: Sequence[str] = ()
@@ -84,7 +88,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The cluster that a plan begins with."""
+    """The cluster before any change: its objects, its machines, and notes about what could not be read."""
 
     objects: Mapping[str, Sequence[Object]]
     namespace: str
@@ -106,20 +110,21 @@ def plan(
     policy: str = "kubernetes",
     seconds: float = 10.0,
 ) -> PlanAnswer:
-    """Returns where the pods of the manifests would go, who would be evicted, and what would help.
+    """Returns where the pods of the manifests would go, which pods would be evicted, and which changes would help.
 
     `add` has machines (`4xp5.48xlarge`), `drain` nodes, `without` devices (`NODE/gpu-0`), and `quota` other quota of
     queues (`team-a=gpu.nvidia.com:+8`). `seconds` limits the search for changes that help; 0 leaves it out. Nothing is
     written to the cluster. Raises InvalidInput if a manifest or an argument is wrong, and ClientError if a server does
     not answer.
     """
-    asked = Question(add, drain, without, quota, prices or {}, policy, seconds)
+    question = Question(add, drain, without, quota, prices or {}, policy, seconds)
     chosen = cluster or Cluster.from_kubeconfig()
     base = fleet_base(chosen.machines, "") if chosen.machines else chosen.ask(cluster_base)
-    return plan_reading(read_given(manifests), base, asked)
+    return plan_reading(read_given(manifests), base, question)
 
 
 async def cluster_base(source: Source) -> Base:
+    """Lists the objects of a cluster, with notes about kinds that may not be read."""
     found, classes = await listed(source.client), await _priority_classes(source)
     notes = [f"not taken into account: {said}" for said in found.unread.values()]
     notes += [*dict.fromkeys(found.left.values()), *found.doubts]
@@ -127,6 +132,7 @@ async def cluster_base(source: Source) -> Base:
 
 
 def fleet_base(machines: Sequence[Machine], namespace: str) -> Base:
+    """Returns the objects of simulated machines without pods."""
     return Base(fleet_objects(machines), namespace or "default", time.time(), machines=machines)
 
 
@@ -139,8 +145,8 @@ async def _priority_classes(source: Source) -> list[Object]:
 
 
 def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
-    """Raises InvalidInput."""
-    problems = [str(each) for each in reading.problems]
+    """Returns the plan of manifests that were read before. Raises InvalidInput."""
+    problems = [str(problem) for problem in reading.problems]
     try:
         planned = planned_objects(reading.manifests, base.namespace, base.priority_classes, base.now)
     except Unusable as unusable:
@@ -154,7 +160,7 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
             _changes(question, added),
             Options(policy=policy_of(question.policy)),
             prices={**_prices((*base.machines, *added)), **question.prices},
-            budget=Budget(tries=60 if question.seconds > 0 else 0, seconds=question.seconds),
+            budget=search_budget(question.seconds),
             clock=time.monotonic,
         )
     except ChangeError as error:
@@ -162,14 +168,19 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
     return PlanAnswer(made, (*base.notes, *planned.notes))
 
 
+def search_budget(seconds: float) -> Budget:
+    """Returns the budget of a search for changes that help; 0 seconds leave the search out."""
+    return Budget(tries=60 if seconds > 0 else 0, seconds=seconds)
+
+
 def _changes(question: Question, added: Sequence[Machine]) -> list[Change]:
-    changes = [drain(each) for each in question.drain]
-    changes += [without(each) for each in question.without]
-    changes += [_quota(each) for each in question.quota]
+    changes = [drain(node) for node in question.drain]
+    changes += [without(device) for device in question.without]
+    changes += [_quota_change(quota) for quota in question.quota]
     return [*changes, add_machines(added)] if added else changes
 
 
-def _quota(text: str) -> Change:
+def _quota_change(text: str) -> Change:
     queue, equals, rest = text.partition("=")
     resource, colon, amount = rest.rpartition(":")
     if not (queue and equals and resource and colon and amount):
@@ -178,11 +189,12 @@ def _quota(text: str) -> Change:
 
 
 def _as_choice(text: str) -> str:
-    """Returns `4xp5.48xlarge` as `p5.48xlarge=4`, as --fleet has it."""
+    """Turns `4xp5.48xlarge` into `p5.48xlarge=4`, the form of --fleet."""
     count, x, type_ = text.partition("x")
     return f"{type_}={count}" if x and count.isascii() and count.isdecimal() else text
 
 
 def _prices(machines: Sequence[Machine]) -> dict[str, float]:
     """Returns the prices of the machine types in the user's files."""
-    return {each.type.name: each.type.hourly_price for each in machines if each.type.hourly_price is not None}
+    types = (machine.type for machine in machines)
+    return {type_.name: type_.hourly_price for type_ in types if type_.hourly_price is not None}

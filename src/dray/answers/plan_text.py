@@ -1,4 +1,4 @@
-"""A plan for people: each pod with its node and devices, who is evicted, the cost, and changes that help."""
+"""The text of a plan: pods with nodes and devices, evicted pods, the cost, and changes that help."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ from dray.scheduling.model.group import GroupKey
 
 
 def plan_lines(plan: Plan, notes: Sequence[str] = ()) -> Iterator[str]:
+    """Yields the lines that `dray plan` prints."""
     played = plan.played
-    yield from _pods(played.pods, plan.starts)
+    yield from _pod_lines(played.pods, plan.starts)
     for evicted in played.evicted:
-        yield _evicted(evicted)
+        yield _eviction_text(evicted)
     for pod in played.started:
         yield f"{pod.title} waited and starts on node {pod.node}"
     if any(pod.node for pod in played.pods):
-        yield from _cost("cost", plan.cost)
+        yield from _cost_lines("cost", plan.cost)
     if any(change.machines for change in plan.changes):
-        yield from _cost("added machines", plan.added_cost)
-    yield _verdict(plan)
+        yield from _cost_lines("added machines", plan.added_cost)
+    yield _verdict_text(plan)
     for suggestion in plan.suggestions:
         yield f"  {suggestion.change.text}"
         for evicted in suggestion.evicted:
-            yield f"    {_evicted(evicted)}"
+            yield f"    {_eviction_text(evicted)}"
     for note in (*played.problems, *notes):
         yield f"note: {note}"
 
 
-def _pods(pods: Sequence[PlacedPod], starts: Mapping[Key, Start]) -> Iterator[str]:
-    """Yields pods that wait for one reason together: those of a gang have the same."""
-    told: set[tuple[GroupKey, str]] = set()
+def _pod_lines(pods: Sequence[PlacedPod], starts: Mapping[Key, Start]) -> Iterator[str]:
+    """Yields the lines of all pods; pods of a group that wait for the same reason are one line."""
+    shown: set[tuple[GroupKey, str]] = set()
     for pod in pods:
         if pod.node:
             yield f"{pod.title}: on node {pod.node}"
-            yield from _devices(pod)
+            yield from _device_lines(pod)
             continue
         if pod.group is None:
             yield f"{pod.title}: waits: {pod.reason}"
-        elif (pod.group, pod.reason) not in told:
-            told.add((pod.group, pod.reason))
-            number = sum(each.group == pod.group and not each.node for each in pods)
+        elif (pod.group, pod.reason) not in shown:
+            shown.add((pod.group, pod.reason))
+            number = sum(other.group == pod.group and not other.node for other in pods)
             yield f"group {pod.group.title} ({number} pods): waits: {pod.reason}"
         else:
             continue
         if pod.queue:
             yield f"  queue {pod.queue}: position {pod.position}"
-        yield f"  expected start: {_start(starts.get(pod.key, Start()))}"
+        yield f"  expected start: {_start_text(starts.get(pod.key, Start()))}"
 
 
-def _start(start: Start) -> str:
+def _start_text(start: Start) -> str:
     if start.earliest is None:
         return "unknown: no running pod that could make room has a time limit"
     if start.latest is None:
@@ -65,18 +66,18 @@ def _start(start: Start) -> str:
     return f"{text_of(start.earliest)} to {text_of(start.latest)}"
 
 
-def _devices(pod: PlacedPod) -> Iterator[str]:
+def _device_lines(pod: PlacedPod) -> Iterator[str]:
     """Yields one line for each request, with the names of its devices."""
     requests: dict[tuple[str, str], list[Object]] = {}
     for claim, result in pod.devices:
         requests.setdefault((claim, result["request"]), []).append(result)
     for (claim, request), (first, *others) in requests.items():
-        pools = {(each["driver"], each["pool"]) for each in (first, *others)}
-        names = [each["device"] if len(pools) == 1 else device_text(each) for each in others]
+        pools = {(result["driver"], result["pool"]) for result in (first, *others)}
+        names = [result["device"] if len(pools) == 1 else device_text(result) for result in others]
         yield f"  {claim}, {request}: {', '.join([device_text(first), *names])}"
 
 
-def _evicted(evicted: Evicted) -> str:
+def _eviction_text(evicted: Evicted) -> str:
     why = f": {evicted.reason}" if evicted.reason else ""
     cause = f"evicted for {evicted.preemptor}{why}" if evicted.preemptor else f"evicted{why}"
     text = f"pod {'/'.join(evicted.key)} on node {evicted.node}: {cause}"
@@ -87,7 +88,7 @@ def _evicted(evicted: Evicted) -> str:
     return f"{text}; then waits: {evicted.again.reason}"
 
 
-def _cost(title: str, cost: Cost) -> Iterator[str]:
+def _cost_lines(title: str, cost: Cost) -> Iterator[str]:
     if cost.unpriced and not cost.hourly:
         yield f"{title}: unknown; --price {cost.unpriced[0]}=AMOUNT gives the price of an hour"
         return
@@ -95,11 +96,11 @@ def _cost(title: str, cost: Cost) -> Iterator[str]:
     yield f"{title}: {cost.hourly:.2f} an hour{without}"
 
 
-def _verdict(plan: Plan) -> str:
+def _verdict_text(plan: Plan) -> str:
     played = plan.played
     fitting = sum(bool(pod.node) for pod in played.pods)
-    moved = [each for each in played.evicted if not each.preemptor and each.again is not None]
-    settled = sum(bool(each.again and each.again.node) for each in moved)
+    moved = [evicted for evicted in played.evicted if not evicted.preemptor and evicted.again is not None]
+    settled = sum(bool(evicted.again and evicted.again.node) for evicted in moved)
     parts = [f"{fitting} of {len(played.pods)} pods fit"] if played.pods else []
     parts += [f"{settled} of {len(moved)} evicted pods have a node again"] if moved else []
     text = ", ".join(parts) or "nothing to place or to move"

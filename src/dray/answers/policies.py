@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""Finds an allocation policy by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dray.api.suggestions import suggestion
 
 
 def policy_of(name: str) -> Policy:
-    """Raises InvalidInput for a name that no policy has."""
+    """Returns the policy of this name. Raises InvalidInput if there is none."""
     if name not in POLICIES:
         raise InvalidInput([f"policy {name} not found; {suggestion(name, POLICIES)}"])
     return POLICIES[name]

@@ -1,4 +1,4 @@
-"""`queue`: queues with quota and use, and of one queue what runs, what waits in order, and why."""
+"""`queue`: queues with quota and usage, and for one queue the running and waiting pods with reasons."""
 
 from __future__ import annotations
 
@@ -29,27 +29,29 @@ from dray.scheduling_loop.queues_left import REASON
 from dray.snapshot.listing import Listed, listed
 
 _MOST_SHOWN: Final = 20
-# How events about queues begin that a scheduler does not act on.
-_LEFT: Final = ("quota is ", "both enforce the quota ")
+# Events about queues that a scheduler ignores begin with these texts.
+_IGNORED_QUEUE_EVENTS: Final = ("quota is ", "both enforce the quota ")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTree:
+    """The queues of a cluster as trees, or one queue with details."""
+
     queues: Sequence[QueueView]
-    """Queues and cohorts without any above them; with a name, those of that name."""
+    """The topmost queues and cohorts; if a name was given, all queues of that name."""
     details: Sequence[str]
-    """With a name: resources, loans, running pods, and waiting ones with their reasons."""
+    """Lines about resources, loans, running pods and waiting pods; empty if no name was given."""
     notes: Sequence[str]
 
     @property
     def document(self) -> Object:
-        """What `dray queue -o json` prints."""
-        return {"queues": [row(each) for each in self.queues], "notes": list(self.notes)}
+        """The document that `dray queue -o json` prints."""
+        return {"queues": [row(view) for view in self.queues], "notes": list(self.notes)}
 
     @property
     def text(self) -> str:
         shown = (*tree_lines(self.queues), *map(one_line, self.details))
-        return "".join(f"{line}\n" for line in (*shown, *(one_line(f"note: {each}") for each in self.notes)))
+        return "".join(f"{line}\n" for line in (*shown, *(one_line(f"note: {note}") for note in self.notes)))
 
 
 def queue(name: str = "", cluster: Cluster | None = None) -> QueueTree:
@@ -73,7 +75,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class ReadQueues:
-    """The queues of a cluster, and the scheduler's core that knows it."""
+    """The queues of a cluster, and a scheduler that is filled with its objects."""
 
     found: Listed
     scheduler: Scheduler
@@ -81,38 +83,40 @@ class ReadQueues:
     notes: Sequence[str]
 
     def waits(self, shown: Iterable[QueueView]) -> Iterator[Waits]:
-        """Yields what waits in these queues in the order in which it is tried."""
+        """Yields the pods and groups that wait in these queues, in the order in which they are tried."""
         for unit in _units(shown):
             said = _last_message(unit[0].pod)
             # If Kueue or KAI itself enforces the quota, it may have other reasons.
             why = said if self.found.left or not said else _current_reason(self.scheduler, unit, said)
-            yield Waits(_title(unit), why or "not tried yet", [each.pod for each in unit])
+            yield Waits(_title(unit), why or "not tried yet", [waiter.pod for waiter in unit])
 
 
 async def read_queues(source: Source, tell: Tell) -> ReadQueues:
+    """Lists a cluster and fills a scheduler with its queues and pods."""
     found = await listed(source.client, with_left=True)
     objects = ListedCluster(found, "default", KUBERNETES, source.now(), (), tell)
     scheduler = objects.scheduler(Options().name, adopting=True)
     notes = _notes(found)
-    notes += [each for each in await _said_by_schedulers(source) if not each.startswith(tuple(notes))]
+    notes += [message for message in await _ignored_queue_messages(source) if not message.startswith(tuple(notes))]
     return ReadQueues(found, scheduler, views(scheduler), notes)
 
 
 async def find_queues(source: Source, name: str, tell: Tell) -> QueueTree:
+    """Returns all queues, or the queues of this name with details. Raises NotThere if there are none."""
     queues = await read_queues(source, tell)
     found, forest, notes = queues.found, queues.forest, queues.notes
     shown = find(forest, name) if name else forest
     if not shown:
-        known = [each.name for top in forest for each in top.all()]
-        raise NotThere([*_missing(found, name, known), *(f"note: {each}" for each in notes)])
+        known = [view.name for top in forest for view in top.all()]
+        raise NotThere([*_not_found_lines(found, name, known), *(f"note: {note}" for note in notes)])
     details = list(_details(queues, shown, source.now())) if name else []
     return QueueTree(shown, details, [*unread_notes(found), *notes])
 
 
-def _missing(found: Listed, name: str, known: list[str]) -> list[str]:
-    """Returns the lines of an error: no such queue, or that this cannot be told without the right to read queues."""
+def _not_found_lines(found: Listed, name: str, known: list[str]) -> list[str]:
+    """Returns the lines of an error: the queue does not exist, or the user may not read queues."""
     unread = _unread(found)
-    # A name may be that of a cohort. Cohorts alone do not make a queue.
+    # The name may be the name of a cohort. A cluster that has only cohorts has no queues.
     deciding = {*QUEUES, "Cohort"} if name else {*QUEUES}
     if not deciding.isdisjoint(unread):
         question = f"whether queue {name} exists" if name else "whether this cluster has queues"
@@ -125,7 +129,7 @@ def _unread(found: Listed) -> dict[str, str]:
 
 
 def unread_notes(found: Listed) -> list[str]:
-    """Returns what the server said about each kind of queues that may not be read, and the remedy."""
+    """Returns messages about kinds of queues that the user may not read, and the remedy."""
     unread = list(_unread(found).values())
     return [*unread, REMEDY] if unread else []
 
@@ -135,8 +139,8 @@ def _details(queues: ReadQueues, shown: list[QueueView], now: float) -> Iterator
     number = len(_units(shown))
     if number:
         yield ""
-    for place, each in enumerate(islice(queues.waits(shown), _MOST_SHOWN)):
-        yield f"{'next: ' if not place else ''}{each.title}: {each.why}"
+    for place, unit in enumerate(islice(queues.waits(shown), _MOST_SHOWN)):
+        yield f"{'next: ' if not place else ''}{unit.title}: {unit.why}"
     if number > _MOST_SHOWN:
         yield f"and {number - _MOST_SHOWN} more"
 
@@ -147,8 +151,8 @@ def _notes(found: Listed) -> list[str]:
     return [*left, *found.doubts]
 
 
-async def _said_by_schedulers(cluster: Source) -> list[str]:
-    """Returns the events of schedulers about queues that they ignore; an empty list if events may not be read."""
+async def _ignored_queue_messages(cluster: Source) -> list[str]:
+    """Returns messages of schedulers about queues that they ignore; empty if events may not be read."""
     from dray.api.catalogue import built_in
     from dray.client.errors import ApiError
     from dray.client.interface import Selection
@@ -159,17 +163,17 @@ async def _said_by_schedulers(cluster: Source) -> list[str]:
     except ApiError:
         return []
     said: dict[str, str] = {}
-    for each in events.get("items") or ():
-        message = text(each.get("message"))
-        if mapping(each.get("involvedObject")).get("kind") in QUEUES and message.startswith(_LEFT):
-            said[message] = max(said.get(message, ""), text(each.get("lastTimestamp")))
+    for event in events.get("items") or ():
+        message = text(event.get("message"))
+        if mapping(event.get("involvedObject")).get("kind") in QUEUES and message.startswith(_IGNORED_QUEUE_EVENTS):
+            said[message] = max(said.get(message, ""), text(event.get("lastTimestamp")))
     return [f"{message} (reported by a scheduler at {at})" for message, at in said.items()]
 
 
 def _units(shown: Iterable[QueueView]) -> list[list[Waiter]]:
     units: dict[object, list[Waiter]] = {}
-    for each in (waiter for top in shown for view in top.all() for waiter in view.waiting):
-        units.setdefault(each.group or each.pod.uid, []).append(each)
+    for waiter in (waiter for top in shown for view in top.all() for waiter in view.waiting):
+        units.setdefault(waiter.group or waiter.pod.uid, []).append(waiter)
     return list(units.values())
 
 
@@ -181,19 +185,19 @@ def _title(unit: list[Waiter]) -> str:
 
 
 def _current_reason(scheduler: Scheduler, unit: list[Waiter], said: str) -> str:
-    """Returns why the queue does not admit the pods now, with who has the quota; if it would, what was said last."""
+    """Returns why the queue does not admit the pods now; if it admits them, the last message of the scheduler."""
     groups, key = scheduler.state.groups, unit[0].group
     group = groups.forest.get(key) if key is not None else None
     need = groups.need(group) if isinstance(group, Group) else 1
-    answer = QueueExplainer(scheduler).answer([each.pod for each in unit[:need]])
+    answer = QueueExplainer(scheduler).answer([waiter.pod for waiter in unit[:need]])
     if answer is None or (answer.problem is None and answer.excess is None):
         return said
     if answer.problem is not None:
         return cause_text(answer)
-    # What the nearest node lacks is told by `dray explain`.
+    # `dray explain` says what the nearest node lacks.
     return f"{said.partition('. ')[0].removesuffix('.')}; {queue_text(answer)}"
 
 
 def _last_message(pod: Pod) -> str:
-    """Returns what the scheduler of the pod said last; empty if it has not tried the pod."""
+    """Returns the last message of the scheduler about the pod; empty if it has not tried the pod."""
     return str((condition_of(pod.document, "PodScheduled") or {}).get("message") or "")

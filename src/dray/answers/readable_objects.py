@@ -1,4 +1,4 @@
-"""Tells of an object that a scheduler's core cannot read and an answer leaves out, as a running scheduler does."""
+"""Reports objects that a scheduler cannot read and that an answer leaves out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dray.snapshot.listing import Unreadable
 
 
 def telling_unreadable(tell: Tell) -> Unreadable:
+    """Returns a callback that tells in one line which object cannot be read, and why."""
+
     def unreadable(kind: str, obj: Object, error: Exception) -> None:
         name = "/".join(filter(None, key_of(obj)))
         said = one_line(str(error)) or type(error).__name__

@@ -1,4 +1,4 @@
-"""`take_snapshot`: everything that the scheduler reads from a cluster, in one file without secrets."""
+"""`take_snapshot`: writes everything that the scheduler reads from a cluster to a file without secrets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def take_snapshot(path: str | os.PathLike[str], cluster: Cluster | None = None) 
     Raises InvalidInput if the file cannot be written, and ClientError if the server does not answer.
     """
 
-    async def taken(source: Source) -> Snapshot:
+    async def take_from(source: Source) -> Snapshot:
         return await take(source.client, source.now(), source.namespace)
 
     file = Path(path)
     try:
-        write((cluster or Cluster.from_kubeconfig()).ask(taken), file)
+        write((cluster or Cluster.from_kubeconfig()).ask(take_from), file)
     except SnapshotError as error:
         raise InvalidInput([str(error)]) from None
     return file

@@ -1,4 +1,4 @@
-"""Source: where answers read a cluster, be it an API server or a snapshot that answers like one."""
+"""Source: the interface through which answers read a cluster; an API server and a snapshot implement it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ if TYPE_CHECKING:
     from dray.client.api import ApiClient
 
 Tell = Callable[[str], None]
-"""Is told in one line what an answer leaves out: an object or a plugin that cannot be used."""
+"""Gets a line about an object or plugin that an answer leaves out, because it cannot be used."""
 
 
 class Source(Protocol):
+    """A client of a cluster, with a default namespace and a clock."""
+
     @property
     def client(self) -> ApiClient: ...
 
     @property
     def namespace(self) -> str:
-        """The namespace of names that come without one."""
+        """The namespace of names without a namespace."""
 
     @property
     def now(self) -> Callable[[], float]:
-        """Gives the time in seconds since 1970; with a snapshot, that at which it was taken."""
+        """Returns the time in seconds since 1970; for a snapshot, the time at which it was taken."""

@@ -1,4 +1,4 @@
-"""`topology`: where the devices of nodes sit, what is free, and who holds the rest."""
+"""`topology`: the sockets, NUMA nodes and PCIe roots of nodes, and the devices on them with their state."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from dray.api.suggestions import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Topology:
+    """The topology of some nodes."""
+
     nodes: Sequence[Spot]
 
     @property
     def document(self) -> list[Object]:
-        """What `dray topology -o json` prints."""
+        """The document that `dray topology -o json` prints."""
         from dray.answers.views.topology_text import document_of
 
-        return [document_of(each) for each in self.nodes]
+        return [document_of(node) for node in self.nodes]
 
     @property
     def text(self) -> str:
         from dray.answers.views.topology_text import text_of
 
-        return "".join(f"{line}\n" for each in self.nodes for line in text_of(each))
+        return "".join(f"{line}\n" for node in self.nodes for line in text_of(node))
 
     @property
     def svg(self) -> str:
@@ -47,8 +49,8 @@ class Topology:
 def topology(cluster: Cluster | None = None, *, node: str = "", manifests: Manifests = ()) -> Topology:
     """Returns the sockets, NUMA nodes and PCIe roots of one node or of all, with their devices.
 
-    With manifests the devices are theirs, and those that their pods and claims would get are in use. Raises
-    InvalidInput if there is no such node, and ClientError if a server does not answer.
+    Manifests replace the cluster: the devices are those of the manifests, and devices that their pods and claims would
+    get are in use. Raises InvalidInput if there is no such node, and ClientError if a server does not answer.
     """
     reading = read_given(manifests)
     if reading.manifests or reading.problems:
@@ -57,19 +59,20 @@ def topology(cluster: Cluster | None = None, *, node: str = "", manifests: Manif
 
 
 def topology_of(states: list[DeviceState], node: str) -> Topology:
+    """Returns the topology of one node, or of all if `node` is empty. Raises InvalidInput if there are no devices."""
     nodes = node_spots(states)
-    found = [each for each in nodes if node in ("", each.name)]
+    found = [spot for spot in nodes if node in ("", spot.name)]
     if not found:
-        known = f"; {suggestion(node, [each.name for each in nodes])}" if nodes else ""
+        known = f"; {suggestion(node, [spot.name for spot in nodes])}" if nodes else ""
         raise InvalidInput([f"error: no devices {f'on node {node}' if node else 'on any node'}{known}"])
     return Topology(found)
 
 
 def devices_of_reading(reading: Reading, tell: Tell) -> list[DeviceState]:
-    """Returns the devices in manifests, as they are once everything there that fits is placed."""
+    """Returns the devices in manifests after all pods and claims that fit are placed."""
     placing = placing_of(reading, KUBERNETES, "", (), {}, tell)
     stored = read_objects(reading.manifests)
-    claims = {key_of(each): each for each in stored.of("ResourceClaim")}
+    claims = {key_of(claim): claim for claim in stored.of("ResourceClaim")}
     pods = []
     for placement in map(placing.place, placing.wanted):
         claims |= {key: _claim(*key, allocation) for key, allocation in placement.allocations.items()}

@@ -1,7 +1,7 @@
 """Remedies: what to do about a reason that `dray explain` found, in a few words.
 
-`of_conclusion` has remedies for devices, by the kind of the conclusion. `of_nodes` has those for labels and resources
-of nodes. `of_text` has those for messages of the scheduler and the API server, which `dray explain` prints as they are.
+`of_conclusion` has remedies for devices, `of_mismatch` for labels of nodes, and `of_shortage` for resources of nodes.
+`of_text` has remedies for messages of the scheduler and the API server, which `dray explain` prints unchanged.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Planned:
 def planned_objects(
     manifests: Sequence[Manifest], namespace: str, priority_classes: Sequence[Object], now: float
 ) -> Planned:
-    """Returns the planned objects; those without a namespace get `namespace`. Raises Unusable."""
+    """Returns the planned objects; objects without a namespace get `namespace`. Raises Unusable."""
     planned, problems, namespaces = Planned(), list[ManifestError](), Namespaces(manifests)
     for manifest in manifests:
         if not manifest.namespace and (manifest.kind in _NAMESPACED or made_pod_spec(manifest.document) is not None):
