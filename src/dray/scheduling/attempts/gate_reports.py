@@ -12,7 +12,7 @@ from typing import Final
 from dray.scheduling.model.status import Status
 from dray.scheduling.plugins.scheduling_gates import SchedulingGates
 
-PATIENCE: Final = 2.0
+PATIENCE: Final = 5.0
 """Seconds after which the reason of a gated pod is reported."""
 _PACE: Final = 0.01
 
