@@ -3,8 +3,11 @@
 import pytest
 
 from dray.allocation import Work
+from dray.scheduling.attempts import group_attempt
 from dray.scheduling.explain.explainer import Explainer
 from dray.scheduling.model.actions import NominatedPlace
+from dray.scheduling.model.status import GroupDiagnosis
+from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from dray.testing import objects
 from tests import gpus
@@ -185,6 +188,61 @@ def test_a_pod_stays_if_the_gang_that_is_evicted_beside_it_leaves_room_enough(by
         claims = {"claims": [name]} if by_claim else needs
         core.put(objects.claim(name), pod(name, **claims, value=10, schedulingGroup={"podGroupName": "new"}))
     assert victims(core.later()) == ["old-0", "old-1", "old-2"]
+
+
+def test_a_gang_of_many_pods_on_one_node_evicts_as_many_as_it_needs():
+    """Whether a pod may stay is found out without placing all pods of the gang on its node again."""
+    core = Core(objects.node("n", cpu="100"))
+    core.put(*(pod(f"old-{number}", cpu="1", value=number) for number in range(100)))
+    assert len(bound(core.settle())) == 100
+    core.put(gang("new", 80), *(member(f"new-{number}", of="new", cpu="1", value=1000) for number in range(80)))
+    actions = core.settle()
+    assert victims(actions) == sorted(f"old-{number}" for number in range(80))
+    assert len(bound(actions)) == 80
+
+
+@pytest.mark.parametrize("work", [0, 2_000, 10_000, 30_000, 60_000, 100_000])
+def test_a_gang_that_evicts_others_keeps_its_places_whatever_the_work_budget(monkeypatch, work):
+    """If the budget is spent before it is known which pods may stay, more of them are evicted."""
+    monkeypatch.setattr(group_attempt, "_GROUP", work)
+    core = Core(*nodes(n=14))
+    for number in range(14):
+        core.put(objects.claim(f"old-{number}"), pod(f"old-{number}", claims=[f"old-{number}"]))
+    assert len(bound(core.settle())) == 14
+    core.put(*training("new", 8, value=10))
+    action = core.scheduler.next(core.now)
+    assert "failed" not in action.message
+    assert work < 10_000 or victims([action])
+    if victims([action]):
+        assert len(action.preemption.places) == 8
+        core.do(action)
+        assert len(bound(core.settle())) == 8
+
+
+def test_the_places_of_a_gang_are_those_found_first_if_no_others_are_found(monkeypatch):
+    """It is tried in other places, so that pods may stay."""
+    core = Core(*(objects.node(name, cpu="1") for name in "abcd"))
+    core.put(gang("old", 3, **WHOLE))
+    for name, node in zip(("old-0", "alone", "old-1", "old-2"), "abcd", strict=True):
+        group = {"schedulingGroup": {"podGroupName": "old"}} if name != "alone" else {}
+        core.put(pod(name, cpu="1", **group, nodeSelector={HOST: node}))
+    assert len(bound(core.settle())) == 4
+    find, found = GroupPlacer.place, []
+
+    def place(*args, **options):
+        """Finds places once."""
+        if any(each is None for each in found):
+            return GroupDiagnosis(3)
+        found.append(find(*args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(GroupPlacer, "place", place)
+    core.put(gang("new", 3), *(member(f"new-{number}", of="new", cpu="1", value=10) for number in range(3)))
+    action = core.scheduler.next(core.now)
+    evicted = victims([action])
+    assert len(action.preemption.places) == 3
+    nodes_of = {core.get("Pod", name)["spec"]["nodeName"] for name in evicted}
+    assert {place.node for place in action.preemption.places.values()} <= nodes_of
 
 
 def test_nobody_is_removed_for_a_gang_that_does_not_fit_even_then():

@@ -9,7 +9,7 @@ stay. Groups that are disrupted as a whole are evicted and restored as a whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,6 +27,7 @@ from dray.scheduling.model.group import Group
 from dray.scheduling.model.making_room import making_room
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import GroupDiagnosis
+from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.placement.group_placement import GroupPlacer
 from dray.scheduling.placement.group_trial import GroupTrial, Member
 from dray.scheduling.plugins.dynamic_resources import all_devices
@@ -89,7 +90,7 @@ class GroupPreemptor:
         spared = self._unneeded(members, removal, evicted, victims)
         if spared:
             asked = partial(self._placer.place, group, members, need, trial, anew=True)
-            victims = self._spare(asked, trial, removal, spared, victims)
+            victims = self._spare(asked, members, trial, removal, spared, victims)
         return Preemption(tuple(victims), places_of(members), candidates.rule.reclaims(victims))
 
     def _reprieve(
@@ -100,8 +101,8 @@ class GroupPreemptor:
         spread = self._state.inventory.is_spread
 
         def fits(unit: Unit) -> bool:
-            placed = [member for member in members if member.placement is not None]
-            return trial.renew([member for member in placed if spread or _is_near(member, unit, removal)])
+            nodes = {removal.node_of(pod).number for pod in unit}
+            return trial.renew(_concerned(trial.placements(members), nodes, spread=spread))
 
         return reprieve(self._state.groups, self._preemptor.in_order(evicted)[0], removal, fits)
 
@@ -145,6 +146,7 @@ class GroupPreemptor:
     def _spare(
         self,
         asked: Callable[[], GroupDiagnosis | None],
+        members: Sequence[Member],
         trial: GroupTrial,
         removal: Trial,
         units: Sequence[Unit],
@@ -156,19 +158,34 @@ class GroupPreemptor:
             trial.undo()
             return asked() is None
 
+        before = trial.placements(members)
         uids = {pod.uid for unit in units for pod in unit}
         needed = reprieve(self._state.groups, units, removal, fits)
         # The same places as after the last unit that was restored.
         if not needed or trial.placed() or fits(()):
             return [*(pod for pod in victims if pod.uid not in uids), *needed]
+        # The search does not find the places beside pods that were restored, or its work budget is spent.
         removal.evict(victims)
-        fits(())
+        trial.put_back(before)
         return list(victims)
 
 
-def _is_near(member: Member, unit: Unit, removal: Trial) -> bool:
-    assert member.placement is not None
-    return any(removal.node_of(pod) is member.placement.node for pod in unit)
+def _concerned(placed: Iterable[tuple[Member, Placement]], nodes: set[int], *, spread: bool) -> list[Member]:
+    """Returns the members to place again after pods were restored on nodes. If `spread`, several nodes see a device.
+
+    Interchangeable members without devices fit beside the pods on their node if one of them does: the other members
+    are on the node when it is placed again. Otherwise the work would grow with the square of the pods on a node.
+    """
+    found: list[Member] = []
+    seen = set[tuple[Hashable, int]]()
+    for member, placement in placed:
+        number, has_devices = placement.node.number, bool(member.cycle.claims.demand)
+        if number not in nodes and not (spread and has_devices):
+            continue
+        if has_devices or (member.kind, number) not in seen:
+            seen.add((member.kind, number))
+            found.append(member)
+    return found
 
 
 def places_of(members: Iterable[Member]) -> dict[str, NominatedPlace]:

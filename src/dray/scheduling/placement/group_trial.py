@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from dray.allocation import Allocation, Work
+from dray.allocation import Allocation, Work, WorkExhausted
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
 from dray.api.objects import Key, Object, key_of
@@ -160,7 +160,7 @@ class GroupTrial:
     def _rearrange(self, members: Sequence[Member], node: Node, status: Status) -> Status | None:
         """Places all members on the node, of which the last is not placed yet; returns `status` if that is
         impossible."""
-        before = [(member, member.placement) for member in members[:-1]]
+        before = self.placements(members[:-1])
         elsewhere = any(member.shares for number, on in self._on.items() if number != node.number for member in on)
         kept = {id(member): self._provided(member) for member in members[:-1]} if elsewhere else {}
         for member in members[:-1]:
@@ -220,25 +220,32 @@ class GroupTrial:
 
     def renew(self, members: Sequence[Member]) -> bool:
         """Places members again on their nodes, after something changed there. Returns False if they do not fit any
-        more; then their placements are unchanged."""
-        before = [(member, member.placement) for member in members if member.placement is not None]
+        more, or if the work budget is spent; then their placements are unchanged."""
+        before = self.placements(members)
         for member, _ in before:
             self.remove(member)
-        for member, placement in before:
-            assert placement is not None
-            if self.add(member, placement.node) is not None:
-                break
-        else:
-            return True
+        try:
+            if all(self.add(member, placement.node) is None for member, placement in before):
+                return True
+        except WorkExhausted:
+            pass
         self._put_back(members, before)
         return False
 
-    def _put_back(self, members: Iterable[Member], before: Iterable[tuple[Member, Placement | None]]) -> None:
+    def placements(self, members: Iterable[Member]) -> list[tuple[Member, Placement]]:
+        """Returns the members that are placed, with their placements."""
+        return [(member, member.placement) for member in members if member.placement is not None]
+
+    def put_back(self, before: Sequence[tuple[Member, Placement]]) -> None:
+        """Places exactly these members, as they were placed before."""
+        self.undo()
+        self._put_back((), before)
+
+    def _put_back(self, members: Iterable[Member], before: Iterable[tuple[Member, Placement]]) -> None:
         """Places members again as they were placed before."""
         for member in members:
             self.remove(member)
         for member, placement in before:
-            assert placement is not None
             self._renew(member)
             self._assume(member, placement)
 
