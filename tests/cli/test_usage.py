@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 from click.testing import Result
 
@@ -50,6 +51,9 @@ def test_hours_by_user_namespace_and_queue(run: Dray, tmp_path: Path) -> None:
         assert ann == {"user": "ann", "class": GPU, **hours}
         by_queue = run("usage", "--by", "queue", "--class", GPU, *where).stdout.splitlines()
         assert [line.split()[0] for line in by_queue] == ["QUEUE", "team", "-"]
+        picture = ElementTree.fromstring(run("usage", "--by", "user", "-o", "svg", *where).stdout)
+        texts = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert {f"ann {GPU}", "2.00 of 2.00 h", f"bob {GPU}", "0.50 of 1.00 h"} <= set(texts)
         by_namespace = json.loads(run("usage", "-o", "json", *where).stdout)
         assert [(each["namespace"], each["class"], each["allocatedHours"]) for each in by_namespace] == [
             ("research", "dra.cpu", 8),

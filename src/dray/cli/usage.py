@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _DAYS: Final = re.compile(r"(\d{1,4})d")
 _HOUR: Final = 3600
+_MOST_BARS: Final = 60
+_PARTS: Final = ("reported as used", "allocated, not reported as used", "requested, not allocated")
 _BY: Final = ("user", "namespace", "queue")
 
 
@@ -54,7 +56,7 @@ def _since(ctx: click.Context, param: click.Parameter, value: str) -> float:
 @click.option(
     "--class", "classes", multiple=True, metavar="NAME", help="Show devices of this DeviceClass only; repeatable."
 )
-@output_option("table", "json", "yaml")
+@output_option("table", "json", "yaml", "svg")
 @reaching
 def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
     """Show the device hours that users, namespaces or queues have requested, been allocated, and used.
@@ -68,6 +70,7 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
       dray usage
       dray usage --since 30d --by user
       dray usage --since 2026-11-01 --by queue --class gpu.nvidia.com -o json
+      dray usage --by user -o svg > usage.svg
 
     Exit status: 0 printed, 1 the server refused or has no totals, 2 the server cannot be reached.
     """
@@ -77,14 +80,18 @@ def usage(since: float, by: str, classes: tuple[str, ...], output: str, kubeconf
 
         totals = Totals.parse(await _stored(cluster))
         found = _summed(totals.since(since), by, classes)
+        start = max(since, totals.first() or since)
+        period = f"since {text_of(start)}, up to {text_of(totals.until or start)}"
+        if output == "svg":
+            click.echo(_drawn(f"Hours of devices {period}", found), nl=False)
+            return 0
         if output != "table":
             click.echo(structured([_document(by, key, each) for key, each in found], output), nl=False)
             return 0
         columns = (by.capitalize(), "Class", "Requested", "Allocated", "Used", "Measured")
         for line in table(columns, [_row(*key, each) for key, each in found]) or ["no device was requested"]:
             click.echo(line)
-        start = max(since, totals.first() or since)
-        click.echo(f"hours of devices since {text_of(start)}, up to {text_of(totals.until or start)}", err=True)
+        click.echo(f"hours of devices {period}", err=True)
         return 0
 
     ask(Where(kubeconfig, context, ""), work)
@@ -123,6 +130,23 @@ def _row(name: str, device_class: str, seconds: Seconds) -> tuple[str, ...]:
     used = _hours(seconds.used) if seconds.measured else "-"
     measured = f"{round(100 * seconds.measured / seconds.allocated)}%" if seconds.allocated else "-"
     return name or "-", device_class or "-", _hours(seconds.requested), _hours(seconds.allocated), used, measured
+
+
+def _drawn(title: str, found: Sequence[tuple[tuple[str, str], Seconds]]) -> str:
+    """A bar for each row. What was used is part of what was allocated, and that of what was requested."""
+    from dray.drawing import svg
+    from dray.drawing.bars import Bar, BarChart
+
+    def bar(name: str, device_class: str, seconds: Seconds) -> Bar:
+        parts = (seconds.used, seconds.allocated - seconds.used, seconds.requested - seconds.allocated)
+        figures = f"{_hours(seconds.allocated)} of {_hours(seconds.requested)} h"
+        label = " ".join(filter(None, (name or "-", device_class)))
+        return Bar(label, [max(0.0, part) / _HOUR for part in parts], figures)
+
+    bars = [bar(*key, seconds) for key, seconds in found[:_MOST_BARS]]
+    left_off = f" (the first {_MOST_BARS} of {len(found)})" if len(found) > _MOST_BARS else ""
+    box = BarChart(f"{title}{left_off}", _PARTS, bars).box()
+    return svg.document(box.width, box.height, [box.at(0, 0)])
 
 
 def _hours(seconds: float) -> str:
