@@ -114,6 +114,37 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
     assert server.explain("pod/p", "--node", "d") == (2, ["error: node d not found; there are: a, b, c"])
 
 
+def test_nodes_that_have_the_devices_come_first_if_the_others_have_none(server: Server) -> None:
+    server.node("a", 0)
+    server.node("b", 1, taints=[{"key": "repair", "value": "yes", "effect": "NoSchedule"}])
+    server.node("c", 1, taints=[{"key": "repair", "value": "yes", "effect": "NoSchedule"}])
+    server.apply(claim("one") + pod("p", "resourceClaimName: one"))
+    assert server.explain("pod", "p")[1][0] == (
+        "pod default/p: does not fit: 2 nodes have the devices, but: tainted repair=yes:NoSchedule, not tolerated; "
+        "other nodes: 1 without the devices; tolerate the taint in the pod, or remove it from the node"
+    )
+
+
+def test_a_pod_that_selects_its_node_is_told_to_name_another(server: Server) -> None:
+    server.node("a", 0)
+    server.patch("Node", "a", {"metadata": {"labels": {"pool": "small"}}})
+    server.node("b", 1)
+    server.apply(claim("one") + pod("p", "resourceClaimName: one", nodeSelector="{pool: small}"))
+    assert server.explain("pod", "p")[1][0] == (
+        "pod default/p: does not fit: node a has no device of class gpu that request gpu takes; "
+        "other nodes: 1 without the required labels; name another node, or leave out the node selector"
+    )
+
+
+def test_a_pod_without_a_node_selector_is_not_told_to_leave_it_out(server: Server) -> None:
+    server.node("a", 0)
+    # Without any slice the headline would be that the driver is absent.
+    server.apply(gpus("elsewhere", 1) + claim("one") + pod("p", "resourceClaimName: one"))
+    assert server.explain("pod", "p")[1][0] == (
+        "pod default/p: does not fit: node a has no device of class gpu that request gpu takes"
+    )
+
+
 def test_a_pod_that_could_be_placed(server: Server) -> None:
     server.node("a", 1)
     server.apply(claim("one") + pod("p", "resourceClaimName: one"))

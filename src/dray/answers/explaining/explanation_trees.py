@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from dray.allocation import Rejection, examine
-from dray.allocation.conclusions import conclude
+from dray.allocation.conclusions import NothingSuitable, conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
 from dray.answers.explaining import remedies
@@ -42,6 +42,8 @@ class NodeAnswers:
         self.rejections: list[Rejection] = []
         """The rejections of the nodes that lack devices."""
         self._others: list[NodeAnswer] = []
+        self._equipped: list[NodeAnswer] = []
+        """Of the others those that have the devices, if no other node has a suitable one."""
         for answer in self.nodes:
             if answer.placement is not None:
                 continue
@@ -52,6 +54,16 @@ class NodeAnswers:
                 self.rejections.append(rejection)
             else:
                 self._others.append(answer)
+        self._concluded = conclude(self.rejections)
+        if isinstance(self._concluded, NothingSuitable):
+            self._equipped = [
+                each for each in self._others if not _mismatches(each) and self._has_devices(explainer, each)
+            ]
+
+    def _has_devices(self, explainer: Explainer, answer: NodeAnswer) -> bool:
+        cycle = self._explanation.cycle
+        assert cycle is not None
+        return explainer.rejection(cycle, self._state.nodes[answer.node]) is None
 
     @property
     def fitting(self) -> list[str]:
@@ -62,33 +74,45 @@ class NodeAnswers:
         """Returns why no node takes the pod."""
         if self.problem:
             return self.problem
-        concluded = conclude(self.rejections)
-        others: dict[str, list[NodeAnswer]] = {}
-        for answer in self._others:
-            others.setdefault(_obstacle_kind(answer), []).append(answer)
-        reasons = ", ".join(f"{len(group):,} {kind}" for kind, group in others.items())
-        if concluded is not None:
-            words = concluding(concluded, self._state.inventory)
+        if self._equipped:
+            return self._held_up()
+        others = _by_kind(self._others)
+        reasons = _counted(others)
+        if self._concluded is not None:
+            words = concluding(self._concluded, self._state.inventory)
             return f"{words}; other nodes: {reasons}" if reasons else words
         if len(others) == 1:
             [group] = others.values()
             return f"no node fits: {_nearest_text(group)}"
         return f"no node fits: {reasons}" if reasons else "there are no nodes"
 
+    def _held_up(self) -> str:
+        """What stands in the way on the nodes that have the devices."""
+        equipped = next(iter(_by_kind(self._equipped).values()))
+        count = len(equipped)
+        have = f"{count:,} nodes have" if count > 1 else f"node {equipped[0].node} has"
+        names = {answer.node for answer in equipped}
+        others = [answer for answer in self._others if answer.node not in names]
+        reasons = ", ".join(filter(None, (f"{len(self.rejections):,} without the devices", _counted(_by_kind(others)))))
+        return f"{have} the devices, but: {_nearest_text(equipped)}; other nodes: {reasons}"
+
     def remedy(self) -> str:
         """Returns what to do so that a node takes the pod; empty if the conclusion says it, or if it is unknown."""
         if self.problem:
             return remedies.of_text(self.problem)
-        concluded = conclude(self.rejections)
-        if concluded is not None:
-            return remedies.of_conclusion(concluded)
-        if len({_obstacle_kind(answer) for answer in self._others}) != 1:
+        if self._concluded is not None and not self._equipped:
+            selects_nodes = any(map(_mismatches, self._explanation.nodes))
+            return remedies.of_conclusion(self._concluded, selects_nodes=selects_nodes)
+        others = self._equipped or self._others
+        if len({_obstacle_kind(answer) for answer in others}) != 1:
             return ""
-        first = self._others[0]
+        first = others[0]
+        if taints := _taints(first):
+            return remedies.of_taint(taints[0])
         if mismatches := _mismatches(first):
             return remedies.of_mismatch(mismatches[0], [answer.node for answer in self.nodes])
         if _shortages(first):
-            shortages = [shortage for answer in self._others for shortage in _shortages(answer)]
+            shortages = [shortage for answer in others for shortage in _shortages(answer)]
             smallest = max(shortages, key=lambda shortage: shortage.left)
             return remedies.of_shortage(smallest, amount_text(smallest.resource, smallest.allocatable))
         return ""
@@ -152,6 +176,17 @@ class NodeAnswers:
             grouped.setdefault(_obstacle_key(answer), []).append(answer)
         for group in grouped.values():
             yield [answer.node for answer in group], _details(group) or _reasons(group[0])
+
+
+def _by_kind(answers: Iterable[NodeAnswer]) -> dict[str, list[NodeAnswer]]:
+    found: dict[str, list[NodeAnswer]] = {}
+    for answer in answers:
+        found.setdefault(_obstacle_kind(answer), []).append(answer)
+    return found
+
+
+def _counted(groups: Mapping[str, Sequence[NodeAnswer]]) -> str:
+    return ", ".join(f"{len(group):,} {kind}" for kind, group in groups.items())
 
 
 def _reasons(answer: NodeAnswer) -> list[str]:

@@ -13,9 +13,12 @@ from dray.allocation import conclusions as c
 from dray.allocation import reasons as r
 from dray.answers.advice import advice_in
 from dray.api.suggestions import did_you_mean
-from dray.scheduling.model.reasons import LabelMismatch, Shortage
+from dray.scheduling.model.reasons import LabelMismatch, Shortage, UntoleratedTaint
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_CONDITIONS: Final = "node.kubernetes.io/"
+"""Prefix of the taints that stand for conditions of a node."""
+_UNSCHEDULABLE: Final = f"{_CONDITIONS}unschedulable"
 # Maps a part of a message to its remedy.
 _MESSAGES: Final = {
     "pods have to be placed together, but only": "free devices, add nodes, or lower the minimum of the group",
@@ -31,13 +34,16 @@ def of_text(message: str) -> str:
     return next((remedy for part, remedy in _MESSAGES.items() if part in message), "") or advice_in(message)
 
 
-def of_conclusion(conclusion: c.Conclusion) -> str:
-    """Returns the remedy for devices that are missing or do not go together; empty if there is none to name."""
+def of_conclusion(conclusion: c.Conclusion, *, selects_nodes: bool) -> str:
+    """Returns the remedy for devices that are missing or do not go together; empty if there is none to name.
+
+    `selects_nodes` tells whether the pod itself excludes nodes by their labels.
+    """
     if getattr(conclusion, "free", None):
         # The conclusion says what to free.
         return ""
     match conclusion:
-        case c.NothingSuitable(node=str(node)) if node:
+        case c.NothingSuitable(node=str(node)) if node and selects_nodes:
             return "name another node, or leave out the node selector"
         case c.NothingSuitable(nearest=r.NearestMiss(cause=cause)):
             return _of_cause(cause)
@@ -95,6 +101,15 @@ def of_mismatch(mismatch: LabelMismatch, nodes: Sequence[str]) -> str:
     if mismatch.key == _HOSTNAME and mismatch.values and (question := did_you_mean(mismatch.values[0], nodes)):
         return question
     return f"change the node selector, or label a node with {mismatch.key}"
+
+
+def of_taint(taint: UntoleratedTaint) -> str:
+    """Returns the remedy for the taint of a node."""
+    if taint.key == _UNSCHEDULABLE:
+        return "uncordon the node, or tolerate the taint in the pod"
+    if taint.key.startswith(_CONDITIONS):
+        return "repair the node, or tolerate the taint in the pod"
+    return "tolerate the taint in the pod, or remove it from the node"
 
 
 def of_shortage(short: Shortage, most: str) -> str:
