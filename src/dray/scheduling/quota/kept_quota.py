@@ -1,7 +1,7 @@
 """KeptQuota: quota that groups keep for pods that are not created yet, or that replace other pods.
 
 As long as a pod of such a group is on a node and is not ending, its queue is charged for all pods that the group will
-have. Each missing pod is charged like a pod on a node. Only pods of the group may use the kept quota.
+have. Each missing pod is charged like the oldest of these pods. Only pods of the group may use the kept quota.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class KeptFor(NamedTuple):
     """How many pods the group will have."""
     amounts: Amounts
     """The amounts that the pod holds by itself."""
+    created: str
 
     @property
     def key(self) -> tuple[str, GroupKey]:
@@ -59,9 +60,11 @@ class KeptQuota:
         """Charges the amounts of the missing pods again, after pods were added, removed or are ending."""
         self._charge(kept.queue, self._charged.get(kept.key, {}), -1)
         members = self._members[kept.key]
-        running = [member for uid, member in members.items() if uid not in self._ending]
-        missing = max(0, running[-1].number - len(members)) if running else 0
-        charged = {asset: amount * missing for asset, amount in running[-1].amounts.items()} if missing else {}
+        # The choice must not depend on the order in which pods were added: trials take them away and put them back.
+        running = [(member.created, uid) for uid, member in members.items() if uid not in self._ending]
+        oldest = members[min(running)[1]] if running else None
+        missing = max(0, oldest.number - len(members)) if oldest is not None else 0
+        charged = {asset: amount * missing for asset, amount in oldest.amounts.items()} if oldest and missing else {}
         self._charged[kept.key] = charged
         self._charge(kept.queue, charged, 1)
 

@@ -281,7 +281,7 @@ class QueueCharges:
         for entry, claim in [] if isinstance(resolved, Status) else resolved:
             if is_its_own(entry):
                 alone.update(charge.claims[key_of(claim)])
-        return KeptFor(charge.queue, group.key, group.kept, alone)
+        return KeptFor(charge.queue, group.key, group.kept, alone, charge.pod.created)
 
     def _file(self, charge: Charge) -> None:
         self._charges[charge.pod.uid] = charge
