@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dray.allocation import Policy
 from dray.allocation.nearness import alike
 from dray.allocation.text import nodes_text, summary
 from dray.answers.cluster import Cluster, Told
-from dray.answers.errors import InvalidInput
 from dray.answers.explaining.explanation_trees import device_text
 from dray.answers.explaining.explanations import claim_rows
 from dray.answers.explaining.placement import ManifestCluster, Placement, read_cluster
 from dray.answers.manifests.given import Manifests, read_given
-from dray.answers.manifests.reading import Reading
-from dray.answers.manifests.stored import Unusable
 from dray.answers.one_line import one_line
 from dray.answers.policies import policy_of
-from dray.answers.source import Source, Tell
+from dray.answers.source import Source
 from dray.api.objects import Object
 from dray.api.resource_claims import allocation_results
 from dray.snapshot.listing import listed
@@ -69,46 +65,19 @@ def allocate(
     Without a cluster, the manifests must have nodes and ResourceSlices. `node` limits the answer to this node. Raises
     InvalidInput if manifests are wrong, and ClientError if a server does not answer.
     """
-    told, base = Told(), cluster.ask(cluster_base) if cluster is not None else {}
-    answer = place_all(read_given(manifests), policy_of(policy), node, tuple(plugins), base, told.tell)
+    told, base = Told(), cluster.ask(listed_objects) if cluster is not None else {}
+    answer = place_all(read_cluster(read_given(manifests), policy_of(policy), node, tuple(plugins), base, told.tell))
     return Allocations(answer.placements, (*answer.notes, *told.lines))
 
 
-async def cluster_base(source: Source) -> dict[str, list[Object]]:
-    """Returns the objects of a cluster that manifests are added to."""
+async def listed_objects(source: Source) -> dict[str, list[Object]]:
+    """Returns the objects of a cluster to which manifests are added."""
     return (await listed(source.client)).objects
 
 
-def place_all(
-    reading: Reading,
-    policy: Policy,
-    node: str,
-    plugins: tuple[str, ...],
-    base: Mapping[str, Sequence[Object]],
-    tell: Tell,
-) -> Allocations:
-    placing = placing_of(reading, policy, node, plugins, base, tell)
-    return Allocations([placing.place(wanted) for wanted in placing.wanted], placing.notes)
-
-
-def placing_of(
-    reading: Reading,
-    policy: Policy,
-    node: str,
-    plugins: tuple[str, ...],
-    base: Mapping[str, Sequence[Object]],
-    tell: Tell,
-) -> ManifestCluster:
-    """Returns the cluster of the manifests and of `base`, with what is to be placed. Raises InvalidInput."""
-    if reading.problems:
-        raise InvalidInput([str(problem) for problem in reading.problems])
-    try:
-        placing = read_cluster(reading.manifests, policy, node, plugins, tell, base)
-    except Unusable as unusable:
-        raise InvalidInput([str(problem) for problem in unusable.problems]) from None
-    if node and not placing.size:
-        raise InvalidInput([f"error: node {node} not found; give a Node, or a ResourceSlice that names it"])
-    return placing
+def place_all(cluster: ManifestCluster) -> Allocations:
+    """Places all pods and claims of the manifests, one after the other."""
+    return Allocations([cluster.place(wanted) for wanted in cluster.wanted], cluster.notes)
 
 
 def _device_lines(placement: Placement) -> Iterator[str]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from dray.allocation import Policy
-from dray.answers.allocate import cluster_base, placing_of
+from dray.answers.allocate import listed_objects
 from dray.answers.cluster import Cluster, Told
 from dray.answers.errors import InvalidInput
 from dray.answers.explaining.explanations import Explanation
 from dray.answers.explaining.live import explain_live
-from dray.answers.explaining.placement import ManifestCluster
+from dray.answers.explaining.placement import ManifestCluster, read_cluster
 from dray.answers.explaining.workload_explanations import WORKLOADS
 from dray.answers.manifests.given import Manifests, read_given
-from dray.answers.manifests.reading import Reading
 from dray.answers.manifests.wanted import Wanted
 from dray.answers.policies import policy_of
-from dray.answers.source import Source, Tell
-from dray.api.objects import Object
+from dray.answers.source import Source
 
 _KINDS: Final = {
     **{word: kind for kind, (_, words) in WORKLOADS.items() for word in words},
@@ -48,8 +45,9 @@ def explain(
     told, chosen = Told(), policy_of(policy)
     reading = read_given(manifests)
     if reading.manifests or reading.problems:
-        base = cluster.ask(cluster_base) if cluster is not None else {}
-        made = explain_reading(target, reading, chosen, node, tuple(plugins), base, told.tell)
+        base = cluster.ask(listed_objects) if cluster is not None else {}
+        placing = read_cluster(reading, chosen, node, tuple(plugins), base, told.tell)
+        made = explain_wanted(target, placing)
     else:
         kind, name = named_target(target)
         full = f"{namespace}/{name}" if namespace and "/" not in name else name
@@ -76,23 +74,14 @@ def kind_of_word(word: str) -> str:
     return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
 
 
-def explain_reading(
-    target: str,
-    reading: Reading,
-    policy: Policy,
-    node: str,
-    plugins: tuple[str, ...],
-    base: Mapping[str, Sequence[Object]],
-    tell: Tell,
-) -> Explanation:
-    """Explains a claim or pod of manifests; `base` has the objects of a cluster that they are added to."""
-    placing = placing_of(reading, policy, node, plugins, base, tell)
-    wanted = _find(placing, target)
-    for before in placing.wanted:
+def explain_wanted(target: str, cluster: ManifestCluster) -> Explanation:
+    """Explains a claim or pod of manifests, after everything before it in the manifests is placed."""
+    wanted = _find(cluster, target)
+    for before in cluster.wanted:
         if before is wanted:
             break
-        placing.place(before)
-    return _explained(wanted, placing)
+        cluster.place(before)
+    return _explained(wanted, cluster)
 
 
 def _find(cluster: ManifestCluster, target: str) -> Wanted:

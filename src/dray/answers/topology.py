@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dray.allocation import KUBERNETES
 from dray.allocation.device_states import DeviceState, device_states
-from dray.answers.allocate import placing_of
 from dray.answers.cluster import Cluster, Told
 from dray.answers.devices import listed_devices
 from dray.answers.errors import InvalidInput
+from dray.answers.explaining.placement import read_cluster
 from dray.answers.manifests.given import Manifests, read_given
 from dray.answers.manifests.reading import Reading
 from dray.answers.manifests.stored import read_objects
@@ -70,11 +70,11 @@ def topology_of(states: list[DeviceState], node: str) -> Topology:
 
 def devices_of_reading(reading: Reading, tell: Tell) -> list[DeviceState]:
     """Returns the devices in manifests after all pods and claims that fit are placed."""
-    placing = placing_of(reading, KUBERNETES, "", (), {}, tell)
+    cluster = read_cluster(reading, KUBERNETES, "", (), {}, tell)
     stored = read_objects(reading.manifests)
     claims = {key_of(claim): claim for claim in stored.of("ResourceClaim")}
     pods = []
-    for placement in map(placing.place, placing.wanted):
+    for placement in map(cluster.place, cluster.wanted):
         claims |= {key: _claim(*key, allocation) for key, allocation in placement.allocations.items()}
         if placement.fits and placement.wanted.kind == "pod":
             pods.append(placement.wanted.pod)

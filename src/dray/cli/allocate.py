@@ -11,8 +11,9 @@ from typing import TypeVar
 import click
 
 from dray.allocation import POLICIES
-from dray.answers.allocate import cluster_base, place_all
+from dray.answers.allocate import listed_objects, place_all
 from dray.answers.errors import InvalidInput
+from dray.answers.explaining.placement import read_cluster
 from dray.answers.manifests.reading import read
 from dray.answers.one_line import one_line
 from dray.api.objects import Object
@@ -54,7 +55,7 @@ def allocate(
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
     base = snapshot_objects(snapshot) if snapshot is not None else {}
-    answer = asked(lambda: place_all(read(paths), POLICIES[policy], node, plugins, base, warn))
+    answer = asked(lambda: place_all(read_cluster(read(paths), POLICIES[policy], node, plugins, base, warn)))
     for note in answer.notes:
         click.echo(one_line(f"note: {note}"), err=True)
     click.echo(answer.text if output == "text" else _structured(answer.document, output), nl=False)
@@ -63,7 +64,7 @@ def allocate(
 
 def snapshot_objects(snapshot: Path) -> dict[str, list[Object]]:
     """Returns the objects of a snapshot; leaves with status 2 if the file cannot be read."""
-    return asyncio.run(cluster_base(snapshot_cluster(snapshot)))
+    return asyncio.run(listed_objects(snapshot_cluster(snapshot)))
 
 
 def asked(question: Callable[[], T]) -> T:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
 
 from dray.allocation import POLICIES
-from dray.answers.explain import explain_reading, kind_of_word, named_target
+from dray.answers.explain import explain_wanted, kind_of_word, named_target
 from dray.answers.explaining.explanations import Explanation
 from dray.answers.explaining.live import explain_live
+from dray.answers.explaining.placement import read_cluster
 from dray.answers.manifests.reading import read
 from dray.cli.allocate import asked, snapshot_objects
 from dray.cli.cluster import Cluster, Where, ask, located, snapshot_option
@@ -77,8 +77,11 @@ def explain(
 
         ask(Where(kubeconfig, context, namespace, snapshot), work)
     base = snapshot_objects(snapshot) if snapshot is not None else {}
-    question = partial(explain_reading, target, read(paths), POLICIES[policy], node, plugins, base, warn)
-    sys.exit(_show(asked(question), output))
+    reading = read(paths)
+    explanation = asked(
+        lambda: explain_wanted(target, read_cluster(reading, POLICIES[policy], node, plugins, base, warn))
+    )
+    sys.exit(_show(explanation, output))
 
 
 def _show(explanation: Explanation, output: str) -> int:

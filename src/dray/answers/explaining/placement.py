@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from dray.allocation import Policy, Work
 from dray.answers.asked_schedulers import asked_scheduler
+from dray.answers.errors import InvalidInput
 from dray.answers.explaining.explanation_trees import NodeAnswers
-from dray.answers.manifests.reading import Manifest
-from dray.answers.manifests.stored import Stored, read_objects
+from dray.answers.manifests.reading import Reading
+from dray.answers.manifests.stored import Stored, Unusable, read_objects
 from dray.answers.manifests.wanted import Wanted, Workload, unserved_resources, wanted_claim, wanted_pods
 from dray.answers.readable_objects import telling_unreadable
 from dray.answers.source import Tell
@@ -30,7 +31,6 @@ from dray.scheduling.scheduler import Options, Scheduler
 from dray.snapshot.listing import fill, put_readable
 
 _PLENTY = "1000000"
-_EMPTY: Mapping[str, Sequence[Object]] = {}
 
 
 @dataclass(slots=True)
@@ -114,18 +114,18 @@ def _written_claim(wanted: Wanted, write: ClaimWrite) -> Object:
 
 
 def read_cluster(
-    manifests: Sequence[Manifest],
+    reading: Reading,
     policy: Policy,
     node: str,
     plugins: tuple[str, ...],
+    base: Mapping[str, Sequence[Object]],
     tell: Tell,
-    base: Mapping[str, Sequence[Object]] = _EMPTY,
 ) -> ManifestCluster:
-    """Returns the cluster that the manifests describe, or only its node `node`. Raises Unusable.
+    """Returns the cluster that the manifests describe, or only its node `node`. Raises InvalidInput.
 
     `base` has the objects of an existing cluster by kind, to which the manifests are added, without its waiting pods.
     """
-    stored = read_objects(manifests)
+    stored = _stored(reading)
     scheduler = asked_scheduler(Options(policy=policy), plugins, tell)
     unreadable = telling_unreadable(tell)
     resources, now = scheduler.state.resources, time.time()
@@ -142,7 +142,20 @@ def read_cluster(
     wanted = _wanted(stored, base, resources)
     for generated in [document for wanted_pod in wanted for document in wanted_pod.claims]:
         scheduler.put("ResourceClaim", generated, now)
-    return ManifestCluster(scheduler, wanted, list(_notes(stored.workloads, resources)))
+    cluster = ManifestCluster(scheduler, wanted, list(_notes(stored.workloads, resources)))
+    if node and not cluster.size:
+        raise InvalidInput([f"error: node {node} not found; give a Node, or a ResourceSlice that names it"])
+    return cluster
+
+
+def _stored(reading: Reading) -> Stored:
+    """Returns the objects of the manifests. Raises InvalidInput."""
+    if reading.problems:
+        raise InvalidInput([str(problem) for problem in reading.problems])
+    try:
+        return read_objects(reading.manifests)
+    except Unusable as unusable:
+        raise InvalidInput([str(problem) for problem in unusable.problems]) from None
 
 
 def _put_nodes(scheduler: Scheduler, nodes: Sequence[Object], only: str, capacity: Object, now: float) -> None:
