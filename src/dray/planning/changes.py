@@ -28,9 +28,9 @@ class ChangeError(Exception):
 @dataclass(frozen=True, slots=True)
 class Change:
     kind: str
-    """What it is for programs: AddMachines, Drain, WithoutDevice, SetQuota and so on."""
+    """The kind of change, for programs: AddMachines, Drain, WithoutDevice, SetQuota and so on."""
     text: str
-    """What it is for people, as an order: `add 4 p5.48xlarge`."""
+    """The change as an instruction for people: `add 4 p5.48xlarge`."""
     apply: Callable[[Scene], Scene]
     machines: tuple[str, ...] = ()
     """The types of the machines that it adds."""

@@ -233,7 +233,7 @@ def _only(scene: Scene, keeps: Callable[[Object], bool]) -> Scene:
 
 
 def _smaller(dropped: set[Key], group: Key, number: int) -> Callable[[Scene], Scene]:
-    """Without some pods of a group, whose minimum is lowered if it is larger than what is left."""
+    """Drops some pods of a group, and lowers its minimum to the number of pods that are left."""
 
     def apply(scene: Scene) -> Scene:
         scene = _only(scene, lambda pod: key_of(pod) not in dropped)

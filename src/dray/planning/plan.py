@@ -30,18 +30,18 @@ class Verdict(Enum):
 class Plan:
     played: Played
     changes: tuple[Change, ...]
-    """Those that were asked for."""
+    """The changes that the user asked for."""
     cost: Cost
-    """Of the wanted pods that have a node."""
+    """The cost of the wanted pods that have a node."""
     added_cost: Cost
-    """Of the machines that the changes add."""
+    """The cost of the machines that the changes add."""
     starts: Mapping[Key, Start] = field(default_factory=dict)
-    """When wanted pods that wait are expected to start; a pod that is not there has no expected start."""
+    """The expected starts of waiting pods; a pod without an entry has no expected start."""
     suggestions: tuple[Suggestion, ...] = ()
     tried: int = 0
     """How many changes were tried."""
     exhausted: bool = True
-    """Whether all changes were tried that there were to try."""
+    """True if all possible changes were tried."""
 
     @property
     def verdict(self) -> Verdict:

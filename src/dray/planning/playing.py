@@ -29,7 +29,7 @@ QUIET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """What came of one pod. With a `node` it runs there; else `reason` says why it waits."""
+    """The result for one pod. With a `node` it runs there; else `reason` says why it waits."""
 
     key: Key
     node: str = ""
@@ -39,7 +39,7 @@ class PlacedPod:
     """Claims and the results of their allocation."""
     queue: str = ""
     position: int = 0
-    """Its place in its queue, from 1; 0 if it has a node or no queue."""
+    """The position in its queue, from 1; 0 if the pod has a node or no queue."""
     document: Object = field(default_factory=dict, compare=False)
 
     @property

@@ -23,7 +23,7 @@ Objects = Mapping[str, Sequence[Object]]
 class Scene:
     cluster: Objects
     wanted: Objects = field(default_factory=dict)
-    """What is to be added: pods with a uid, their claims, templates, groups, queues."""
+    """The objects to add: pods with a uid, their claims, templates, groups and queues."""
     now: float = 0.0
     evicted: Mapping[Key, str] = field(default_factory=dict)
     """Pods that leave their node before anything else, and why."""

@@ -83,7 +83,7 @@ class ReplayCluster:
     # Decisions
 
     def decisions(self) -> Iterator[Action]:
-        """What the scheduler decides now; each decision to bind is carried out before it is returned."""
+        """Yields the decisions of the scheduler; carries out each decision to bind before it yields it."""
         scheduler = self.scheduler
         while (action := scheduler.next(self.now)) is not None or scheduler.interrupted:
             if action is None:

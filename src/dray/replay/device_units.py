@@ -23,7 +23,7 @@ class PublishedDevice:
     physical: DeviceName
     """The device, or the counter set that it draws from."""
     units: int
-    """Its own units if it is taken whole."""
+    """The units that the device counts if all of it is allocated."""
     node: str
     model: str
     capacity: Mapping[str, int] = field(default_factory=dict)

@@ -23,7 +23,7 @@ class Meter:
         self._devices = {name: device for name, device in devices.items() if name[0] in drivers}
         self._models = {device.physical: device.model for device in self._devices.values()}
         self.units = WHOLE * len(self._models)
-        """Of all physical devices."""
+        """The units of all physical devices."""
         self.allocated = 0
         self._used: Counter[DeviceName] = Counter()
         self._holders: Counter[DeviceName] = Counter()

@@ -16,7 +16,7 @@ class Sample(NamedTuple):
     """The state of the cluster at one point of a replay."""
 
     x: float
-    """All at once: the requested devices in percent. In virtual time: seconds."""
+    """The requested devices in percent if all workloads come at once, or seconds in virtual time."""
     allocated: float
     """Percent of all devices."""
     fragmented: float
@@ -40,7 +40,7 @@ class Run:
     policy: str
     seed: int
     units: int
-    """Of all devices, in thousandths."""
+    """The units of all devices, in thousandths."""
     requested: int = 0
     accepted: int = 0
     """The units of workloads that were placed."""
@@ -55,7 +55,7 @@ class Run:
     """The waiting time of each workload that was placed; in virtual time."""
     curve: list[Sample] = field(default_factory=list)
     figures: Sample = NOTHING
-    """All at once: the state in the end. In virtual time: the mean over the time."""
+    """The state at the end if all workloads come at once, or the mean over the virtual time."""
     errors: list[str] = field(default_factory=list)
 
     @property

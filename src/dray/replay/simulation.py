@@ -41,7 +41,7 @@ class Live:
     pods: set[Key] = field(default_factory=set)
     running: set[Key] = field(default_factory=set)
     others: list[ObjectKey] = field(default_factory=list)
-    """Its objects beside pods and claims: its group."""
+    """The group of the workload; objects other than pods and claims."""
     attempt: int = 0
     """How often all of its pods have started."""
     reason: str = "Unknown"

@@ -29,9 +29,9 @@ class TraceError(ValueError):
 class Machine:
     name: str
     cpu: int
-    """In thousandths of a core."""
+    """The CPU in thousandths of a core."""
     memory: int
-    """In MiB."""
+    """The memory in MiB."""
     gpus: int
     model: str
 
@@ -110,7 +110,7 @@ def read_rows(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]
 
 
 def drawn(tasks: Sequence[Workload], units: float, seed: int) -> list[Workload]:
-    """All workloads in a random order, then further random ones, until they request so many units."""
+    """Returns all workloads in a random order, then random ones again, until they request this number of units."""
     random = Random(seed)
     rest = random.sample(list(tasks), len(tasks))
     found, requested = [], 0

@@ -28,7 +28,7 @@ _PROFILE: Final = 'device.attributes["{}"].?profile.orValue("") == "{}"'
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What each pod of a workload requests."""
+    """The requests of each pod of a workload."""
 
     device_class: str = ""
     devices: int = 0

@@ -20,7 +20,7 @@ class Workload:
     size: str
     """The requested devices as reports name them: `0.5`, `8`, `1g.10gb`."""
     created: float = 0.0
-    """When it comes, in seconds."""
+    """The time at which the workload is created, in seconds."""
     seconds: float | None = None
     """How long it runs; None if it does not end."""
     queue: str = ""
