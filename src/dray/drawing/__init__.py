@@ -1,7 +1,7 @@
 """Drawing: SVG for topologies, replays and usage.
 
-`svg` has the pieces (documents, texts, boxes, lines), `charts` line charts and `bars` bars made of them. Everything is
-plain SVG 1.1 without scripts and without fonts of its own.
+`svg` has documents, texts, boxes and lines; `charts` makes line charts of them, and `bars` bar charts. Everything is
+plain SVG 1.1 without scripts or fonts.
 
 May import: nothing else of dray.
 """

@@ -29,7 +29,7 @@ class Chart:
     top: float | None = None
     """The end of the vertical scale; by default a round number above all points."""
     bottom: float = 0.0
-    """The begin of the vertical scale."""
+    """The start of the vertical scale."""
 
     def box(self) -> Box:
         points = [point for series in self.series for point in series.points]
@@ -62,7 +62,7 @@ class Chart:
 
 
 def _above(value: float) -> float:
-    """The next round number: one, two or five times a power of ten."""
+    """Returns the next larger round number: one, two or five times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))

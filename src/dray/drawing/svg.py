@@ -1,4 +1,4 @@
-"""Pieces of SVG as text. Sizes and places are pixels; what people wrote is escaped."""
+"""Pieces of SVG as text. Sizes and positions are in pixels, and texts are escaped."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _FONT: Final = "Helvetica, Arial, sans-serif"
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is drawn at a place that is given later."""
+    """A group of shapes of known size; `at` places it."""
 
     width: int
     height: int
     draw: Sequence[str]
-    """Pieces of SVG relative to its upper left corner."""
+    """Pieces of SVG, relative to the upper left corner of the box."""
 
     def at(self, x: int, y: int) -> str:
         return f'<g transform="translate({x},{y})">{"".join(self.draw)}</g>'
 
 
 def document(width: int, height: int, parts: Iterable[str]) -> str:
-    """A picture on a white ground."""
+    """Returns a picture with a white background."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     style = f'font-family="{_FONT}" font-size="11" fill="{INK}"'
     ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
@@ -47,17 +47,17 @@ def text(
 
 
 def title(words: str) -> str:
-    """What browsers show while the pointer is on the piece."""
+    """Returns a tooltip, which browsers show when the pointer is on the shape."""
     return f"<title>{_escaped(words)}</title>"
 
 
 def _escaped(words: str) -> str:
-    """XML has no form for control characters."""
+    """Returns the text for XML, which has no form for control characters."""
     return escape(printable(words))
 
 
 def cut(words: str, letters: int) -> str:
-    """The words, or their beginning if there are more letters."""
+    """Returns the words, cut at this number of letters."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 

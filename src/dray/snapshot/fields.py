@@ -1,8 +1,8 @@
 """Says which fields of each kind a snapshot keeps: those that the scheduler and the explanations read, and no others.
 
-The lists allow; what they do not name is left out. So environment variables, commands, arguments, volumes with secrets,
-messages of containers, opaque parameters of drivers and annotations of other programs are never in a file. Labels are
-kept whole, because selectors may name any of them.
+Fields that no list names are left out. So environment variables, commands, arguments, volumes with secrets, messages of
+containers, opaque parameters of drivers and annotations of other programs are never in a file. All labels are kept,
+because selectors may name any of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dray.scheduling.quota.kai import queue as kai_queue
 from dray.scheduling.quota.kueue import kinds as kueue
 
 Allowed = Mapping[str, Any]
-"""Members to keep: True for all of a value, or what to keep of the mapping, or of each mapping in a list."""
+"""The members to keep: True keeps the whole value, and a mapping says what to keep of a mapping or of list items."""
 
 ANNOTATIONS: Final = frozenset(
     (
@@ -233,11 +233,11 @@ EVENT_REASONS: Final = frozenset(
         "ProvisioningFailed",
     )
 )
-"""Events that explanations repeat. Those with output of containers, such as failing probes, are not among them."""
+"""Reasons of events that explanations print. Events with output of containers, such as failing probes, are left out."""
 
 
 def kept(kind: str, obj: Object) -> Object:
-    """Returns the object with nothing but the fields that the lists name; `kind` is that of the object itself."""
+    """Returns the object with only the fields that the lists name; `kind` is the kind of the object."""
     allowed = _ALLOWED.get(kind, _QUEUES_AND_GROUPS)
     made: Object = {"metadata": _metadata(mapping(obj.get("metadata")))}
     made |= _of(obj, allowed)
@@ -266,4 +266,4 @@ def _part(value: Any, allowed: Any) -> Any:
     if isinstance(value, dict):
         message = allowed is not _SAID or value.get("type") in _MESSAGES
         return _of(value, allowed if message else _CONDITIONS)
-    return [_part(each, allowed) for each in value if isinstance(each, dict)] if isinstance(value, list) else None
+    return [_part(item, allowed) for item in value if isinstance(item, dict)] if isinstance(value, list) else None

@@ -1,8 +1,8 @@
 """The file of a snapshot: JSON lines, compressed with gzip.
 
-The first line is the header: format and version, when the snapshot was taken, and the kinds that the server has, each
-with its number of objects or with what the server said when it refused to list them. Each line after it has an object.
-A file that is damaged, cut short, too large or of another version is refused with a `SnapshotError` of one line.
+The first line is the header: format, version, time, and the kinds that the server has. Each kind has its number of
+objects, or the answer of the server if it refused to list them. Every other line has one object. A file that is
+damaged, cut short, too large or of another version raises a `SnapshotError` of one line.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dray.process.memory import loading
 FORMAT: Final = "snapshot.dray.dev"
 VERSION: Final = 1
 MOST_BYTES: Final = 2 * 1024**3
-"""The most bytes of a file once it is decompressed."""
+"""The largest size of a file after decompression."""
 MOST_OBJECTS: Final = 5_000_000
 _LONGEST_LINE: Final = 32 * 1024**2
 _LEVEL: Final = 3
 
 
 class SnapshotError(Exception):
-    """A file that cannot be read or written: one line that says why."""
+    """A file cannot be read or written; the message is one line that says why."""
 
 
 class Refusal(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of the server that did not let somebody list a kind."""
+    """The answer of the server if it refused to list a kind."""
 
     status: int
     reason: str
@@ -41,7 +41,7 @@ class Refusal(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ListedKind(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A kind that the server has. Without a `refusal` the file has all of its objects, `objects` in number."""
+    """A kind that the server has. Without a `refusal` the file has all its objects; `objects` is their number."""
 
     group: str
     version: str
@@ -61,22 +61,22 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     format: str = FORMAT
     version: int = VERSION
     taken_at: float
-    """Seconds since 1970."""
+    """The time in seconds since 1970."""
     namespace: str
-    """The namespace of whoever took it."""
+    """The default namespace of the user who took the snapshot."""
     kinds: tuple[ListedKind, ...]
     consistent: bool = True
-    """Whether all lists are of the same moment."""
+    """True if all lists show the cluster at the same moment."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
     header: Header
     objects: dict[tuple[str, str], list[Object]]
-    """By apiVersion and kind, which the objects themselves do not have, as in a list of an API server."""
+    """The objects by apiVersion and kind. As in lists of an API server, the objects lack these two fields."""
 
 
 class StoredObject(NamedTuple):
-    """An object of a file: its key, and the object as JSON. Most are only passed on, so they are not decoded."""
+    """An object of a file: its key, and the object as JSON, which most users pass on without decoding it."""
 
     key: Key
     json: bytes
@@ -117,14 +117,14 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def write(snapshot: Snapshot, path: Path) -> int:
-    """Returns the size of the file in bytes. It appears under its name only when it is whole."""
+    """Writes the file and returns its size in bytes. The name exists only after the file is complete."""
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
             file.write(_encoder.encode(snapshot.header) + b"\n")
             for (api_version, kind), objects in snapshot.objects.items():
                 named = {"apiVersion": api_version, "kind": kind}
-                file.writelines(_encoder.encode({**named, "object": each}) + b"\n" for each in objects)
+                file.writelines(_encoder.encode({**named, "object": obj}) + b"\n" for obj in objects)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -133,7 +133,7 @@ def write(snapshot: Snapshot, path: Path) -> int:
 
 
 def read(path: Path) -> StoredSnapshot:
-    """Raises SnapshotError."""
+    """Reads a file of a snapshot. Raises SnapshotError."""
     try:
         with loading(), gzip.open(path, "rb") as file:
             lines = _lines(file)

@@ -1,4 +1,4 @@
-"""Snapshots without a file: of objects that no server has, and of a cluster for a program that must not see secrets."""
+"""Snapshots without a file: of objects that no server has, and of a cluster without its secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.snapshot.files import Header, ListedKind, Snapshot, StoredObject, Stor
 from dray.snapshot.listing import REQUIRED
 
 _PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
-_WHERE_GIVEN = {
+_SERVED_IF_PRESENT = {
     **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"), "apps/v1"),
     **dict.fromkeys(("Job", "CronJob"), "batch/v1"),
     **dict.fromkeys(("PersistentVolumeClaim", "PersistentVolume"), "v1"),
@@ -28,10 +28,10 @@ _Resource = KindVersion | ServedResource
 
 
 def in_memory(objects: Mapping[str, Sequence[Object]], taken_at: float) -> StoredSnapshot:
-    """`objects` are by the kind under which the scheduler receives them; a kind without objects is served too."""
+    """Returns a snapshot of objects by the kind under which the scheduler receives them; a kind may have no objects."""
     kinds, lists = [], {}
     for name, resource in _resources(objects):
-        found = [StoredObject(key_of(each), msgspec.json.encode(each)) for each in objects.get(name, ())]
+        found = [StoredObject(key_of(obj), msgspec.json.encode(obj)) for obj in objects.get(name, ())]
         described = ListedKind(
             resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, len(found), "1"
         )
@@ -46,7 +46,7 @@ def stored(snapshot: Snapshot) -> StoredSnapshot:
     return StoredSnapshot(
         snapshot.header,
         {
-            kind: [StoredObject(key_of(each), msgspec.json.encode(each)) for each in objects]
+            kind: [StoredObject(key_of(obj), msgspec.json.encode(obj)) for obj in objects]
             for kind, objects in snapshot.objects.items()
         },
     )
@@ -55,14 +55,14 @@ def stored(snapshot: Snapshot) -> StoredSnapshot:
 def _resources(objects: Mapping[str, Sequence[Object]]) -> Iterator[tuple[str, _Resource]]:
     required: dict[str, _Resource] = {name: built_in(version, name) for name, version in REQUIRED.items()}
     yield from {**required, _PRIORITY_CLASS[1]: built_in(*_PRIORITY_CLASS)}.items()
-    others: dict[str, _Resource] = {name: built_in(version, name) for name, version in _WHERE_GIVEN.items()}
+    others: dict[str, _Resource] = {name: built_in(version, name) for name, version in _SERVED_IF_PRESENT.items()}
     for name, kind in KINDS.items():
         others[name] = kind.resource or _newest(kind.group, kind.plural)
-    yield from ((name, each) for name, each in others.items() if name in objects and name not in required)
+    yield from ((name, resource) for name, resource in others.items() if name in objects and name not in required)
 
 
 def _newest(group: str, plural: str) -> KindVersion:
-    kind = next(each for each in BUILT_IN if (each.group, each.plural) == (group, plural))
+    kind = next(kind for kind in BUILT_IN if (kind.group, kind.plural) == (group, plural))
     found = kind.version(kind.versions[0].name)
     assert found is not None
     return found

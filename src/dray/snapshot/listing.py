@@ -1,7 +1,7 @@
-"""Lists what a cluster has of everything that matters to the scheduler, and notes what could not be read.
+"""Lists the objects of a cluster that the scheduler reads, and notes which kinds could not be read.
 
-Queues that are left to another system are listed too where somebody wants to see them. `fill` gives what was listed to
-a scheduler's core, as the watches of a running scheduler would.
+Queues that another system acts on are listed only if the caller asks for them. `fill` puts the listed objects into a
+scheduler, as the watches of a running scheduler do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REQUIRED: Final = {
 }
 """Kinds that every server has, with their versions."""
 _LAST: Final = ("ResourceClaim", "Pod")
-"""Kinds that are given to a scheduler after all others, in this order."""
+"""Kinds that are put into a scheduler after all others, in this order."""
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",
     "PersistentVolume",
@@ -55,11 +55,13 @@ _DISPENSABLE: Final = (
 
 
 Unreadable = Callable[[str, Object, Exception], None]
-"""Is told of an object that a scheduler cannot read: its kind, the object, and what went wrong."""
+"""Gets an object that a scheduler cannot read: its kind, the object, and the error."""
 
 
 @dataclass(slots=True)
 class Listed:
+    """The listed objects of a cluster, and the kinds that are missing from them."""
+
     objects: dict[str, list[Object]] = field(default_factory=dict)
     """The objects of each kind."""
     unread: dict[str, str] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Listed:
     """Questions about the system that acts on queues which the server did not answer."""
 
     def unread_for(self, pod: Object) -> dict[str, str]:
-        """Of the kinds that the pod names an object of, those that could not be read, with what the server said."""
+        """Returns the kinds that the pod refers to and that could not be read, with the answers of the server."""
         return {kind: self.unread[kind] for kind in _needed_by(pod) if kind in self.unread}
 
     def notes_for(self, pod: Object) -> list[str]:
@@ -79,20 +81,20 @@ class Listed:
         found = dict.fromkeys(self.left[kind] for kind in named if kind in self.left)
         if named and any(kind in self.objects or kind in self.left for kind in named):
             found.update(dict.fromkeys(self.doubts))
-        absent = [kind for kind in named if not any(kind in each for each in (self.objects, self.unread, self.left))]
+        absent = [kind for kind in named if not any(kind in kinds for kinds in (self.objects, self.unread, self.left))]
         if absent:
             found[f"the server has no {' and '.join(absent)}: the queue or group of the pod has no effect"] = None
         return list(found)
 
 
 def _needed_by(pod: Object) -> Iterator[str]:
-    """The kinds that decide on the queue, the group and the class of a pod."""
+    """Yields the kinds on which the queue, the group and the class of a pod depend."""
     for kind in named_kinds(pod):
         yield from kueue.KINDS if kind == "LocalQueue" else (kind,)
 
 
 async def listed(client: ApiClient, *, with_left: bool = False) -> Listed:
-    """`with_left` if kinds are listed too that the scheduler leaves to another system."""
+    """Lists a cluster; `with_left` also lists kinds that the scheduler leaves to another system."""
     from dray.client.errors import ApiError
 
     found = Listed()
@@ -101,7 +103,7 @@ async def listed(client: ApiClient, *, with_left: bool = False) -> Listed:
             with loading():
                 found.objects[name] = (await client.list_all(served)).get("items") or []
         except ApiError as error:
-            # Those who may look at pods and claims are often not allowed to look at these.
+            # Users who may read pods and claims often may not read these kinds.
             if not (error.is_forbidden and name in _DISPENSABLE):
                 raise
             found.unread[name] = str(error)
@@ -109,7 +111,7 @@ async def listed(client: ApiClient, *, with_left: bool = False) -> Listed:
 
 
 async def wanted_kinds(client: ApiClient, found: Listed, *, with_left: bool) -> dict[str, Resource]:
-    """Returns what to list, by the kind under which the scheduler receives the objects; notes in `found` why not."""
+    """Returns the resources to list by kind, and notes in `found` why the scheduler does not act on other kinds."""
     from dray.api.catalogue import built_in
     from dray.client.discovery import serves
     from dray.scheduling.core.options import QueueMode
@@ -140,7 +142,7 @@ async def wanted_kinds(client: ApiClient, found: Listed, *, with_left: bool) -> 
 
 
 async def _webhooks(client: ApiClient, found: Listed) -> list[Object]:
-    """Empty also where they may not be read, which is noted."""
+    """Returns the webhook configurations; notes in `found` if they may not be read, and returns none then."""
     from dray.client.discovery import serves
     from dray.client.errors import ApiError
     from dray.scheduling_loop.kind_owners import WEBHOOKS
@@ -166,23 +168,23 @@ def fill(
     *,
     adopting: bool = False,
 ) -> None:
-    """Gives the objects of each kind to the scheduler; `adopting` if pods of all schedulers count as its own."""
+    """Puts objects into a scheduler; with `adopting` it treats the pods of all schedulers as its own."""
     state = scheduler.state
-    apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | dict(TOPOLOGIES)
+    apis = {kind: front_end.api_group for kind, front_end in FRONT_ENDS.items()} | dict(TOPOLOGIES)
     state.groups.served.update(api for kind, api in apis.items() if kind in objects)
     state.groups.topologies.served.update(api for kind, api in TOPOLOGIES.items() if kind in objects)
     state.volumes.known = "PersistentVolumeClaim" in objects
     state.volumes.volumes_known = "PersistentVolume" in objects and "StorageClass" in objects
     for kind in objects.keys() & state.queues.kinds.keys():
-        # Also where there is no object of it: then a pod waits that names one.
+        # A kind without objects is served too, so that a pod waits which names one.
         state.queues.serve(kind)
     for kind in (
         *sorted(objects.keys() - {"ResourceClaimTemplate", *_LAST}),
-        *(each for each in _LAST if each in objects),
+        *(kind for kind in _LAST if kind in objects),
     ):
         given = objects[kind]
         if adopting and kind == "Pod":
-            given = [{**each, "spec": {**each["spec"], "schedulerName": scheduler.options.name}} for each in given]
+            given = [{**pod, "spec": {**pod["spec"], "schedulerName": scheduler.options.name}} for pod in given]
         with loading():
             put_readable(scheduler, kind, given, now, unreadable)
 
@@ -190,9 +192,9 @@ def fill(
 def put_readable(
     scheduler: Scheduler, kind: str, objects: Iterable[Object], now: float, unreadable: Unreadable
 ) -> None:
-    """Gives objects to a scheduler; an object that it cannot read is left out, as a running scheduler does."""
-    for each in objects:
+    """Puts objects into a scheduler; skips an object that it cannot read, as a running scheduler does."""
+    for obj in objects:
         try:
-            scheduler.put(kind, each, now)
+            scheduler.put(kind, obj, now)
         except Exception as error:
-            unreadable(kind, each, error)
+            unreadable(kind, obj, error)

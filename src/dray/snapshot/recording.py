@@ -1,7 +1,7 @@
-"""Records a live cluster for a time: a snapshot of its start, with all pods and claims that were there in that time.
+"""Records a live cluster for some time: a snapshot of the start, with all pods and claims that existed since then.
 
-The file is a snapshot. A pod that was deleted while it ran is in it as a pod that has succeeded, with the time when it
-was gone, so that a replay knows how long it ran. Pods that ended or were deleted before are not in it.
+The file is a snapshot. A pod that was deleted while it ran is recorded as succeeded at the time of its deletion, so
+that a replay knows how long it ran. Pods that ended or were deleted before the recording are not in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recorder:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.seen: dict[str, dict[str, Object]] = {kind: {} for kind in _KINDS}
-        """The last state of every object that was seen, by kind and uid."""
+        """The last state of every object, by kind and uid."""
 
     def note(self, kind: str, change: Change) -> None:
         document = change.object
@@ -39,7 +39,7 @@ class Recorder:
         if change.type == "DELETED" and kind == "Pod":
             document = ended(document, self.clock())
         elif kind == "ResourceClaim" and known is not None and not status_of(document).get("allocation"):
-            # What a claim had is what its pod needed; it loses it when the pod ends.
+            # A claim loses its allocation when its pod ends, and a replay needs the allocation.
             document = known
         self.seen[kind][uid_of(document)] = document
 
@@ -47,7 +47,7 @@ class Recorder:
 async def record(
     client: ApiClient, namespace: str, recorder: Recorder, seconds: float | None, stop: asyncio.Event
 ) -> Snapshot:
-    """Records for so many seconds, or until `stop` is set. Raises ClientError."""
+    """Records for `seconds`, or until `stop` is set. Raises ClientError."""
     taken, informers = await take(client, recorder.clock(), namespace), Informers(client)
     for kind, version in _KINDS.items():
         informers.of(built_in(version, kind)).add_handler(partial(recorder.note, kind))
@@ -66,7 +66,7 @@ def _with(taken: Snapshot, recorder: Recorder) -> Snapshot:
     for listed in taken.header.kinds:
         version = _KINDS.get(listed.kind)
         if version == listed.api_version and listed.refusal is None:
-            found = [kept(listed.kind, each) for each in recorder.seen[listed.kind].values()]
+            found = [kept(listed.kind, obj) for obj in recorder.seen[listed.kind].values()]
             objects[version, listed.kind] = found
             kinds.append(msgspec.structs.replace(listed, objects=len(found)))
         else:
@@ -76,7 +76,7 @@ def _with(taken: Snapshot, recorder: Recorder) -> Snapshot:
 
 
 def ended(pod: Object, now: float) -> Object:
-    """The pod as one that ran until now; a pod that never ran, or has ended before, stays as it is."""
+    """Returns the pod as if it succeeded now; a pod that never ran or has ended already is returned unchanged."""
     if is_terminal(pod) or not node_of(pod):
         return pod
     finished = {"terminated": {"exitCode": 0, "finishedAt": text_of(now)}}

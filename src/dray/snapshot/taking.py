@@ -1,7 +1,7 @@
-"""Takes a snapshot of a live cluster: the lists that the scheduler and the explanations read, with allowed fields only.
+"""Takes a snapshot of a live cluster: the lists that the scheduler and explanations read, with allowed fields only.
 
-All lists are of one moment where the API server still has it: the first list gives a resource version, and the others
-are asked for at exactly this version. A server that no longer has it gives its newest list, and the header says so.
+All lists have the same resource version if the API server still has it: the first list gives the version, and others
+are requested at exactly this version. If the server no longer has it, its newest list is used, and the header says so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dray.api.objects import Object
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource, discover
 from dray.client.errors import ApiError
+from dray.client.interface import Resource
 from dray.process.memory import loading
 from dray.scheduling_loop.kind_owners import WEBHOOKS
 from dray.snapshot.fields import EVENT_REASONS, kept
@@ -33,13 +34,13 @@ _BESIDE: Final[tuple[_Name, ...]] = (
     ("scheduling.k8s.io", "v1", "priorityclasses"),
     _EVENTS,
 )
-"""What explanations and plans read beside the kinds that the scheduler reads."""
-# The resource version is gone, or unknown to the store of this kind.
+"""Kinds that only explanations and plans read."""
+# The server answers with these codes if the resource version is gone, or unknown to the store of this kind.
 _NOT_THERE: Final = (400, 410, 422, 500, 504)
 
 
 async def take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
-    """Raises ClientError. A kind that may not be read is noted in the header with what the server said."""
+    """Takes a snapshot. The header notes kinds that may not be read. Raises ClientError."""
     with loading():
         return await _take(client, taken_at, namespace)
 
@@ -49,9 +50,9 @@ async def _take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
     objects: dict[tuple[str, str], list[Object]] = {}
     consistent, at = True, ""
     for resource in await _resources(client):
-        name = (resource.group, resource.version, resource.plural)
+        name = _name(resource)
         try:
-            # Events may be in a store of their own, with other versions.
+            # A server may keep events in a separate store with other resource versions.
             wanted = "" if name == _EVENTS else at
             listed, exact = await _list(client, resource, wanted)
         except ApiError as error:
@@ -62,7 +63,7 @@ async def _take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
         version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
         at = at or version
         consistent = consistent and exact
-        found = [kept(resource.kind, each) for each in listed.get("items") or () if _is_wanted(name, each)]
+        found = [kept(resource.kind, obj) for obj in listed.get("items") or () if _is_kept(name, obj)]
         kinds.append(_kind(resource, objects=len(found), resource_version=version))
         objects[resource.api_version, resource.kind] = found
     header = Header(taken_at=taken_at, namespace=namespace, kinds=tuple(kinds), consistent=consistent)
@@ -70,15 +71,19 @@ async def _take(client: ApiClient, taken_at: float, namespace: str) -> Snapshot:
 
 
 async def _resources(client: ApiClient) -> list[ServedResource]:
-    """Returns what to list, pods first."""
-    served = {(each.group, each.version, each.plural): each for each in (await discover(client)).resources}
+    """Returns the resources to list; pods come first."""
+    served = {_name(resource): resource for resource in (await discover(client)).resources}
     wanted = (await wanted_kinds(client, Listed(), with_left=True)).values()
-    names = [_PODS, *((each.group, each.version, each.plural) for each in wanted), *_BESIDE]
+    names = [_PODS, *map(_name, wanted), *_BESIDE]
     return [served[name] for name in dict.fromkeys(names) if name in served]
 
 
+def _name(resource: Resource) -> _Name:
+    return resource.group, resource.version, resource.plural
+
+
 async def _list(client: ApiClient, resource: ServedResource, at: str) -> tuple[Object, bool]:
-    """Returns the list, and whether it is of the wanted resource version."""
+    """Returns the list, and True if it has the wanted resource version."""
     try:
         return await client.list_all(resource, at=at), True
     except ApiError as error:
@@ -87,7 +92,7 @@ async def _list(client: ApiClient, resource: ServedResource, at: str) -> tuple[O
     return await client.list_all(resource), False
 
 
-def _is_wanted(name: _Name, obj: Object) -> bool:
+def _is_kept(name: _Name, obj: Object) -> bool:
     return name != _EVENTS or obj.get("reason") in EVENT_REASONS
 
 

@@ -1,7 +1,7 @@
-"""Answers GET requests from a snapshot as the API server of the cluster would have, so that commands read it unchanged.
+"""SnapshotTransport: answers GET requests from a snapshot as the API server of the cluster would.
 
-Discovery, lists (with namespaces and field selectors) and single objects are there. What the server refused when the
-snapshot was taken is refused in the same words. There are no watches, logs or writes.
+It serves discovery, lists (with namespaces and field selectors) and single objects. If the server refused to list a
+kind for the snapshot, requests for it get the same answer. There are no watches, logs or writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SnapshotTransport:
 
     def __init__(self, snapshot: StoredSnapshot) -> None:
         self._snapshot = snapshot
-        self._kinds = {(each.group, each.version, each.plural): each for each in snapshot.header.kinds}
+        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in snapshot.header.kinds}
 
     async def send(self, request: Request) -> Answer:
         if request.method != "GET":
@@ -55,14 +55,15 @@ class SnapshotTransport:
         pass
 
     def _groups(self, *, core: bool) -> Answer:
-        """Returns what a server says about all that it serves, in one list."""
+        """Returns the aggregated discovery document: all resources in one list."""
         groups: dict[str, dict[str, list[Object]]] = {}
-        for each in self._snapshot.header.kinds:
-            if (each.group == "") == core:
-                scope = "Namespaced" if each.namespaced else "Cluster"
-                found = groups.setdefault(each.group, {}).setdefault(each.version, [])
-                kind = {"group": each.group, "version": each.version, "kind": each.kind}
-                found.append({"resource": each.plural, "responseKind": kind, "scope": scope, "verbs": ["get", "list"]})
+        for listed in self._snapshot.header.kinds:
+            if (listed.group == "") == core:
+                scope = "Namespaced" if listed.namespaced else "Cluster"
+                found = groups.setdefault(listed.group, {}).setdefault(listed.version, [])
+                kind = {"group": listed.group, "version": listed.version, "kind": listed.kind}
+                verbs = ["get", "list"]
+                found.append({"resource": listed.plural, "responseKind": kind, "scope": scope, "verbs": verbs})
         items = [
             {
                 "metadata": {"name": name},
@@ -73,12 +74,12 @@ class SnapshotTransport:
         return _answer(200, {"kind": "APIGroupDiscoveryList", "items": items})
 
     def _resources(self, group: str, version: str) -> Answer:
-        found = [each for each in self._snapshot.header.kinds if (each.group, each.version) == (group, version)]
+        found = [kind for kind in self._snapshot.header.kinds if (kind.group, kind.version) == (group, version)]
         if not found:
             return _status(404, "NotFound", "the server could not find the requested resource")
         resources = [
-            {"name": each.plural, "kind": each.kind, "namespaced": each.namespaced, "verbs": ["get", "list"]}
-            for each in found
+            {"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced, "verbs": ["get", "list"]}
+            for kind in found
         ]
         return _answer(200, {"kind": "APIResourceList", "groupVersion": found[0].api_version, "resources": resources})
 
@@ -88,20 +89,20 @@ class SnapshotTransport:
             return _missing(kind)
         objects = self._objects(kind)
         if namespace:
-            objects = [each for each in objects if each.key[0] == namespace]
+            objects = [obj for obj in objects if obj.key[0] == namespace]
         if selector := query.get("fieldSelector", ""):
             wanted = [part.partition("=") for part in selector.split(",")]
-            objects = [each for each in objects if _matches(each, wanted)]
+            objects = [obj for obj in objects if _matches(obj, wanted)]
         metadata = {"resourceVersion": kind.resource_version}
         head = {"apiVersion": kind.api_version, "kind": f"{kind.kind}List", "metadata": metadata}
-        items = b",".join([each.json for each in objects])
+        items = b",".join([obj.json for obj in objects])
         return Answer(200, _JSON, msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}")
 
     def _get(self, group: str, version: str, plural: str, key: tuple[str, str]) -> Answer:
         kind = self._kinds.get((group, version, plural))
         if kind is None or kind.refusal is not None:
             return _missing(kind)
-        found = next((each for each in self._objects(kind) if each.key == key), None)
+        found = next((obj for obj in self._objects(kind) if obj.key == key), None)
         if found is None:
             qualified = f"{plural}.{group}" if group else plural
             return _status(404, "NotFound", f'{qualified} "{key[1]}" not found')
