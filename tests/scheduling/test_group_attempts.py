@@ -357,6 +357,25 @@ AWAY_FROM_A = {
 }
 
 
+def created(document, seconds):
+    return {**document, "metadata": {**document["metadata"], "creationTimestamp": f"2030-01-01T00:00:{seconds:02}Z"}}
+
+
+def test_of_two_gangs_the_one_whose_pods_came_first_is_tried_first():
+    """The age of the PodGroups does not matter: a gang cannot start without pods."""
+    core = Core(objects.node("n", cpu="2"))
+    core.put(created(gang("early", 2), 1), created(gang("late", 2), 2))
+    for seconds, name in enumerate(("late-0", "early-0", "late-1", "early-1"), 3):
+        core.put(created(member(name, of=name.split("-")[0], cpu="1"), seconds))
+    assert set(bound(core.settle())) == {"late-0", "late-1"}
+
+
+def test_a_pod_that_came_before_those_of_a_gang_is_tried_first():
+    core = Core(objects.node("n", cpu="2"), created(gang("g", 2), 1), created(pod("alone", cpu="1"), 2))
+    core.put(*(created(member(f"g-{number}", cpu="1"), 3) for number in range(2)))
+    assert bound(core.settle()) == {"alone": "n"}
+
+
 def labelled(document, **labels):
     return {**document, "metadata": {**document["metadata"], "labels": labels}}
 

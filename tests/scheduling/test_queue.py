@@ -64,6 +64,43 @@ def test_who_does_not_say_when_it_was_created_is_behind_those_that_came_before()
     assert popped(queue) == ["a", "b", "c", "d"]
 
 
+def in_group(queue, name, group, created):
+    pod = models.pod(name)
+    pod.created, pod.group = created, group
+    queue.activate(queue.add(pod, 0.0), 0.0)
+
+
+def test_a_group_that_its_pods_order_has_the_age_of_the_oldest_pod_of_its_tree():
+    queue = Queue()
+    for group in ("left", "right"):
+        queue.put_group(group, (), "root", by_pods=True)
+    old(queue, "early", "2030-01-01T00:00:05Z")
+    in_group(queue, "l", "left", "2030-01-01T00:00:06Z")
+    old(queue, "late", "2030-01-01T00:00:07Z")
+    in_group(queue, "r", "right", "2030-01-01T00:00:08Z")
+    assert popped(queue) == ["early", "l", "r", "late"]
+
+
+def test_the_oldest_pod_of_a_group_may_be_seen_late():
+    queue = Queue()
+    queue.put_group("group", (), "group", by_pods=True)
+    in_group(queue, "b", "group", "2030-01-01T00:00:07Z")
+    old(queue, "other", "2030-01-01T00:00:06Z")
+    in_group(queue, "a", "group", "2030-01-01T00:00:05Z")
+    assert popped(queue)[0] == "a"
+    queue.put_group("group", ["uid-a", "uid-b"], "group", "2030-01-01T00:00:05Z", by_pods=True)
+    assert queue.get("uid-b").arrival == queue.get("uid-a").arrival
+
+
+def test_a_group_that_its_pods_order_is_put_off_too():
+    queue = Queue()
+    queue.put_group("group", (), "group", by_pods=True)
+    in_group(queue, "g", "group", "2030-01-01T00:00:05Z")
+    old(queue, "other", "2030-01-01T00:00:07Z")
+    queue.postpone("group", ["uid-g"], 0.0, 0.0)
+    assert popped(queue) == ["other", "g"]
+
+
 def test_a_group_has_the_age_of_its_object_until_it_is_put_off():
     queue = Queue()
     for name in ("a", "g", "b"):

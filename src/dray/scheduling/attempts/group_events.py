@@ -73,7 +73,8 @@ class GroupEvents:
         for top in tops.values():
             for leaf in groups.leaves(top) if groups.root(top) is top else [top]:
                 waiting = groups.members(leaf.key).waiting
-                self._context.queue.put_group(leaf.key, waiting, top.key, _created(top, waiting.values()))
+                created = _created(top, waiting.values())
+                self._context.queue.put_group(leaf.key, waiting, top.key, created, by_pods=top.ordered_by_pods)
         for key in concerned:
             self._context.waits.wake(ObjectChanged(reference(key)), now)
 
@@ -93,7 +94,7 @@ class GroupEvents:
 
 
 def _created(group: Group, waiting: Iterable[Pod]) -> str:
-    """Returns when the group was created, or the first of its pods if no object describes the group."""
-    return text(metadata_of(group.document).get("creationTimestamp")) or min(
-        (pod.created for pod in waiting), default=""
-    )
+    """Returns when the group was created, or the first of its pods if these decide its turn, or if no object describes
+    the group; empty if there is no pod yet."""
+    created = "" if group.ordered_by_pods else text(metadata_of(group.document).get("creationTimestamp"))
+    return created or min((pod.created for pod in waiting), default="")

@@ -47,6 +47,7 @@ def _group(document: Object, kind: str) -> Group:
         document,
         parent=GroupKey(API_GROUP, namespace, parent, COMPOSITE) if parent else None,
         min_groups=least if kind == COMPOSITE else 0,
+        ordered_by_pods=True,
     )
 
 

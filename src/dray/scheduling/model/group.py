@@ -93,6 +93,8 @@ class Group:
     """The number of pods that the queue keeps quota for, as long as one of them exists, while others are replaced."""
     unknown: str = ""
     """An object that the group names and that does not exist; the group waits for this object."""
+    ordered_by_pods: bool = False
+    """Whether the group is tried in the order in which its first pod was created, not the object of the group."""
 
 
 def pod_key(key: Key) -> GroupKey:

@@ -74,10 +74,14 @@ class Queue:
         """Returns the place in the order of arrival; the place of the group if it has one."""
         return self._arrivals.of(group, created)
 
-    def put_group(self, group: Hashable, members: Iterable[str], top: Hashable, created: str = "") -> None:
-        """Orders the pods of a group by the creation time of the group, or of the root of its tree. This includes pods
-        that were created before the group."""
-        self._move(members, self._arrivals.put_group(group, top, created))
+    def put_group(
+        self, group: Hashable, members: Iterable[str], top: Hashable, created: str = "", *, by_pods: bool = False
+    ) -> None:
+        """Orders the pods of a group by the creation time of the root of its tree, `top`, which may be later than that
+        of the pods. With `by_pods`, the pod of the tree that was created first decides."""
+        arrival = self._arrivals.put_group(group, top, created, by_pods=by_pods)
+        if arrival is not None:
+            self._move(members, arrival)
 
     def remove_group(self, group: Hashable) -> None:
         self._arrivals.remove_group(group)
@@ -239,7 +243,7 @@ class Queue:
 class Arrivals:
     """The order in which pods of one priority are tried, by creation time, then in the order they were seen.
 
-    All pods of a group have the same place in the order: that of the group, or of the root of its tree.
+    All pods of a group have the same place in the order: that of the root of its tree, or of the first pod of the tree.
     """
 
     def __init__(self) -> None:
@@ -247,13 +251,26 @@ class Arrivals:
         self._latest = 0
         """The creation time of the youngest pod or group that was seen, in seconds."""
         self._groups: dict[Hashable, int] = {}
+        self._by_pods: dict[Hashable, Hashable] = {}
+        """The groups whose first pod decides, each with the root of its tree; their place is that of the root."""
+        self._seen: dict[Hashable, int] = {}
+        """The place for pods of such a tree that do not say when they were created, by root."""
         self._waiting_since: dict[Hashable, float] = {}
         """The time since which a group could not be placed, by group."""
 
     def of(self, group: Hashable = None, created: str = "") -> int:
         """Returns the place of a pod or group; the place of the group if it has one."""
-        known = self._groups.get(group) if group is not None else None
-        return known if known is not None else self._next(seconds_of(created))
+        top = self._by_pods.get(group)
+        known = self._groups.get(group if top is None else top) if group is not None else None
+        seconds = seconds_of(created)
+        if known is not None and (top is None or seconds is None or seconds >= known // _SECOND):
+            return known
+        arrival = self._seen.get(top) if top is not None and seconds is None else None
+        if arrival is None:
+            arrival = self._next(seconds)
+        if top is not None:
+            self._groups[top] = arrival
+        return arrival
 
     def _next(self, seconds: float | None = None) -> int:
         """Returns a place by creation time; a place behind all others if the time is not known."""
@@ -262,13 +279,22 @@ class Arrivals:
         self._number += 1
         return created * _SECOND + self._number
 
-    def put_group(self, group: Hashable, top: Hashable, created: str) -> int:
-        """Sets and returns the place of a group, which is the place of the root of its tree."""
+    def put_group(self, group: Hashable, top: Hashable, created: str, *, by_pods: bool) -> int | None:
+        """Sets and returns the place of a group; None if its first pod will decide. `created` is the time of the root
+        of its tree, or of its first pod."""
+        if by_pods:
+            self._by_pods[group] = top
+            if top not in self._seen:
+                self._seen[top] = self._next()
+            return self.of(group, created) if created else self._groups.get(top)
+        self._by_pods.pop(group, None)
         arrival = self._groups[top] = self._groups[group] = self.of(top, created)
         return arrival
 
     def remove_group(self, group: Hashable) -> None:
         self._groups.pop(group, None)
+        self._by_pods.pop(group, None)
+        self._seen.pop(group, None)
         self._waiting_since.pop(group, None)
 
     def postpone(self, group: Hashable, now: float, patience: float) -> int | None:
@@ -277,7 +303,7 @@ class Arrivals:
         if now < since + patience:
             return None
         del self._waiting_since[group]
-        arrival = self._groups[group] = self._next()
+        arrival = self._groups[self._by_pods.get(group, group)] = self._next()
         return arrival
 
     def clock_set(self, seconds: float) -> None:
