@@ -75,6 +75,28 @@ def test_explain_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray
     assert lines[-1] == f"hint: {REMEDY}"
 
 
+def test_plan_says_that_queues_may_not_be_read_instead_of_an_answer(run: Dray, admin: Path, tmp_path: Path) -> None:
+    started(run, admin).apply(QUEUES + "---" + POD % ("p", "team", "dray"))
+    limited = str(account(run, admin, tmp_path / "limited"))
+    readable = ["", "resource.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "batch"]
+    grant(run, admin, "most", [{"apiGroups": readable, "resources": ["*"], "verbs": ["list"]}])
+    queued = run("plan", "-f", "-", "--kubeconfig", limited, stdin=POD % ("q", "team", "dray"))
+    assert (queued.exit_code, queued.stdout) == (2, "")
+    assert queued.stderr.startswith("error: cannot tell whether the pods fit: may not read ")
+    assert "LocalQueue" in queued.stderr.splitlines()[0]
+    assert queued.stderr.splitlines()[-1] == f"hint: {REMEDY}"
+    free = (POD % ("q", "team", "dray")).replace(", labels: {kueue.x-k8s.io/queue-name: team}", "")
+    planned = run("plan", "-f", "-", "--kubeconfig", limited, stdin=free)
+    assert planned.exit_code == 0
+    assert planned.stdout.splitlines()[0] == "pod default/q: on node a"
+    # Whether the quota of its queue lets it start is not known.
+    assert "default/p waited" not in planned.stdout
+    note = (
+        "note: 2 waiting pods are left out, because their queues or groups may not be read: default/p, default/waiting"
+    )
+    assert note in planned.stdout.splitlines()
+
+
 @pytest.mark.parametrize(
     ("name", "question"), [((), "whether this cluster has queues"), (("team",), "whether queue team exists")]
 )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from dray.allocation.wording import some
 from dray.answers.cluster import Cluster, chosen_machines
 from dray.answers.errors import InvalidInput
+from dray.answers.explaining.unread_kinds import cannot_tell
 from dray.answers.manifests.given import Manifests, read_given
 from dray.answers.manifests.planned import planned_objects
 from dray.answers.manifests.reading import Reading
@@ -17,7 +20,8 @@ from dray.answers.plan_text import plan_lines
 from dray.answers.policies import policy_of
 from dray.answers.source import Source
 from dray.api.catalogue import built_in
-from dray.api.objects import Object
+from dray.api.objects import Object, key_of
+from dray.api.pods import is_terminal, node_of
 from dray.client.errors import ApiError
 from dray.fleet.machine import Machine
 from dray.planning.changes import Change, ChangeError, add_machines, drain, set_quota, without
@@ -29,6 +33,8 @@ from dray.planning.scene import Scene
 from dray.planning.suggestions import Budget, Suggestion
 from dray.scheduling.scheduler import Options
 from dray.snapshot.listing import listed
+
+_MOST_NAMES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,10 @@ class Question:
     seconds: float = 10.0
 
 
+def _nothing(pod: Object) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """The cluster before any change: its objects, its machines, and notes about what could not be read."""
@@ -96,6 +106,27 @@ class Base:
     priority_classes: Sequence[Object] = ()
     machines: Sequence[Machine] = ()
     notes: Sequence[str] = ()
+    unread_for: Callable[[Object], Mapping[str, str]] = _nothing
+    """Returns the kinds of the pod's queue and group that may not be read, with the server's answer for each."""
+
+    def check_readable(self, pods: Iterable[Object]) -> None:
+        """Raises InvalidInput if a pod has a queue or a group that may not be read."""
+        unread = {kind: said for pod in pods for kind, said in self.unread_for(pod).items()}
+        if unread:
+            first, *others = cannot_tell("whether the pods fit", unread)
+            raise InvalidInput([f"error: {first}", *others])
+
+    def readable(self) -> Base:
+        """Returns the cluster without waiting pods whose queue or group may not be read: nobody knows their turn."""
+        pods = self.objects.get("Pod", ())
+        hidden = {key_of(pod) for pod in pods if self.unread_for(pod) and not node_of(pod) and not is_terminal(pod)}
+        if not hidden:
+            return self
+        objects = {**self.objects, "Pod": [pod for pod in pods if key_of(pod) not in hidden]}
+        what = "1 waiting pod is" if len(hidden) == 1 else f"{len(hidden):,} waiting pods are"
+        names = some(sorted(map("/".join, hidden)), _MOST_NAMES)
+        note = f"{what} left out, because their queues or groups may not be read: {names}"
+        return replace(self, objects=objects, notes=[note, *self.notes])
 
 
 def plan(
@@ -128,7 +159,7 @@ async def cluster_base(source: Source) -> Base:
     found, classes = await listed(source.client), await _priority_classes(source)
     notes = [f"not taken into account: {said}" for said in found.unread.values()]
     notes += [*dict.fromkeys(found.left.values()), *found.doubts]
-    return Base(found.objects, source.namespace, source.now(), classes, notes=notes)
+    return Base(found.objects, source.namespace, source.now(), classes, notes=notes, unread_for=found.unread_for)
 
 
 def fleet_base(machines: Sequence[Machine], namespace: str) -> Base:
@@ -153,6 +184,8 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
         problems += map(str, unusable.problems)
     if problems:
         raise InvalidInput(problems)
+    base.check_readable(planned.objects.get("Pod", ()))
+    base = base.readable()
     added = chosen_machines(tuple(map(_as_choice, question.add))) if question.add else ()
     try:
         made = make_plan(
