@@ -50,6 +50,14 @@ async def test_pods_that_end_while_a_cluster_is_recorded_are_in_the_file(client,
     assert len(read(tmp_path / "recording").objects["v1", "Pod"]) == 2
 
 
+async def test_a_recording_that_stops_before_the_watches_start_has_the_pods_of_the_snapshot(client):
+    await client.create(kind_of("Pod"), objects.pod("before"), namespace="default")
+    stop = asyncio.Event()
+    stop.set()
+    taken = await record(client, "default", Recorder(lambda: 100.0), None, stop)
+    assert [key_of(pod) for pod in taken.objects["v1", "Pod"]] == [("default", "before")]
+
+
 def test_a_deleted_pod_ran_until_it_was_gone():
     pod = objects.pod("p", nodeName="a")
     pod["status"] = {"phase": "Running", "startTime": "1970-01-01T00:00:40Z"}

@@ -50,6 +50,8 @@ async def record(
     """Records for `seconds`, or until `stop` is set. Raises ClientError."""
     taken, informers = await take(client, recorder.clock(), namespace), Informers(client)
     for kind, version in _KINDS.items():
+        # Informers list these kinds again, but a short recording may end before they have.
+        recorder.seen[kind] |= {uid_of(obj): obj for obj in taken.objects.get((version, kind), ())}
         informers.of(built_in(version, kind)).add_handler(partial(recorder.note, kind))
     running = asyncio.create_task(informers.run())
     try:
