@@ -13,6 +13,7 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.quota.kueue.policy import KueueQueues
+from tests.scheduling.random_worlds import PREFIX, SYSTEMS, World
 from tests.scheduling_loop.core_walk import CoreWalk
 
 TRIALS = int(os.environ.get("DRAY_TRIALS", "400"))
@@ -175,6 +176,26 @@ class Trials:
             trial.undo()
 
 
+class OtherWorld(World):
+    """A world with groups of Kueue that keep quota for missing pods, and with groups of KAI."""
+
+    @property
+    def state(self):
+        return self.scheduler.state
+
+    def _written_job(self, job, priority):
+        admission = self.chance.choice(("", f"{PREFIX}pod-group-fast-admission", f"{PREFIX}pod-group-serving"))
+        total = str(job.size + self.chance.randrange(2))
+        for document in super()._written_job(job, priority):
+            annotations = document["metadata"].get("annotations") or {}
+            if admission and f"{PREFIX}pod-group-total-count" in annotations:
+                more = {admission: "true", f"{PREFIX}pod-group-total-count": total}
+                document["metadata"]["annotations"] = {**annotations, **more}
+                requests = {"cpu": self.chance.choice(("500m", "1", "2"))}
+                document["spec"]["containers"][0].setdefault("resources", {})["requests"] = requests
+            yield document
+
+
 def _by_name(counts):
     return {node.name: picture(count) for node, count in counts.items() if count}
 
@@ -187,9 +208,23 @@ def test_trials_leave_state_queue_and_waits_as_they_were(seed):
         for _ in range(10):
             walk.step()
         for _ in range(10):
-            # Whatever is worked out when it is asked for has been asked for.
-            walk.state.queues.refresh()
-            before = fingerprint(walk)
-            trials.run()
-            assert fingerprint(walk) == before
+            leave_nothing_behind(trials)
     assert any(node.pods for node in walk.state.nodes.values())
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("seed", range(1, 1 + max(1, TRIALS // 300)))
+def test_trials_in_worlds_with_other_groups(seed, system):
+    trials = Trials(OtherWorld(seed, system), seed)
+    while trials.count < 100:
+        trials.walk.step()
+        for _ in range(6):
+            leave_nothing_behind(trials)
+
+
+def leave_nothing_behind(trials):
+    # Whatever is worked out when it is asked for has been asked for.
+    trials.walk.state.queues.refresh()
+    before = fingerprint(trials.walk)
+    trials.run()
+    assert fingerprint(trials.walk) == before
