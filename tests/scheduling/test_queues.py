@@ -167,6 +167,31 @@ def strict(core, policy):
     return core
 
 
+def lacking_quota_and_place(**spec):
+    """A queue has no GPU left, and its node no cpu: two pods of low priority have one each."""
+    quotas = {GPU: nominal(1), "cpu": nominal(100)}
+    core = Core(objects.node("n", cpu="4"), gpus.slice_of("n", 1), flavor(), local_queue("team", "team"))
+    core.put(cluster_queue("team", ("any", quotas), **spec))
+    core.put(queued("cpus", cpu="3"))
+    training(core, "gpus")
+    assert len(bound(core.settle())) == 2
+    training(core, "high", value=10, cpu="3")
+    return core
+
+
+def test_a_pod_that_lacks_quota_may_evict_pods_that_have_only_its_place():
+    """Quota of GPUs alone is no use. The pod with cpu has no quota of GPUs, but lower priority."""
+    core = lacking_quota_and_place(preemption={"withinClusterQueue": "LowerPriority"})
+    actions = core.settle()
+    assert sorted(victims(actions)) == ["cpus", "gpus"]
+    assert bound(actions) == {"high": "n"}
+
+
+def test_pods_that_have_only_the_place_stay_where_the_queue_evicts_nobody():
+    core = lacking_quota_and_place(preemption={"withinClusterQueue": "Never"})
+    assert victims(core.settle()) == []
+
+
 def test_quota_is_taken_back_when_there_is_a_place_at_last():
     core = Core(objects.node("n", cpu="4"), flavor(), local_queue("team", "team"), local_queue("other", "other"))
     reclaiming = {"reclaimWithinCohort": "Any"}

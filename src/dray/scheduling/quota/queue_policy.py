@@ -113,6 +113,9 @@ class RunningUnit:
 class ReclaimTrial(Protocol):
     """Tries out evictions; the state is restored at the end."""
 
+    lacks_place: bool
+    """Whether the pods that ask fitted on no node although there was quota."""
+
     def units(self, queues: Iterable[str]) -> list[RunningUnit]:
         """Returns the units charged to the queues that could be evicted, without units that are ending already."""
 

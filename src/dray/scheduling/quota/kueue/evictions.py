@@ -208,6 +208,13 @@ class FlavorReclaim:
 
     def _units(self, assets: Mapping[Asset, int]) -> list[RunningUnit] | None:
         preemption = Preemption(self._queues.tree, self._known, self._ask, assets, self._trial)
+        found = self._found_by(preemption)
+        if found is not None or not self._trial.lacks_place or not preemption.may_widen:
+            return found
+        widened = Preemption(self._queues.tree, self._known, self._ask, assets, self._trial, for_place=True)
+        return self._found_by(widened)
+
+    def _found_by(self, preemption: Preemption) -> list[RunningUnit] | None:
         if self._is_fair and not self._root.startswith(_NO_COHORT):
             return FairPreemption(preemption, self._queues.strategies(self._root)).find()
         return preemption.find()

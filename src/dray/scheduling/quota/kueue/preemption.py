@@ -35,7 +35,11 @@ class Preemption:
         ask: Ask,
         assets: Mapping[Asset, int],
         trial: ReclaimTrial,
+        *,
+        for_place: bool = False,
     ) -> None:
+        """With `for_place`, units that use any of the assets may be evicted, for pods that lack quota of some of the
+        assets and fit on no node if only units that use these are evicted."""
         self.tree = tree
         self.queue = queues[ask.queue]
         self.ask = ask
@@ -43,10 +47,15 @@ class Preemption:
         self.trial = trial
         self._lacking = {asset for asset, amount in assets.items() if tree.available(ask.queue, asset) < amount}
         """The assets of which the queue has too little left."""
-        self._contested = self._lacking or set(assets)
+        self._contested = set(assets) if for_place else self._lacking or set(assets)
         """The assets of which units may be evicted: those that the queue lacks, or all if it lacks none."""
         self._borrowers: dict[str, Borrower] = {}
         """The other queues whose units may be evicted, by name."""
+
+    @property
+    def may_widen(self) -> bool:
+        """Whether more units may be evicted with `for_place`."""
+        return self._contested != self.assets.keys()
 
     def find(self) -> list[RunningUnit] | None:
         """Returns the units to evict; an empty list if the pods fit already, None if evictions cannot help."""
