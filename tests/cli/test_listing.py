@@ -18,7 +18,7 @@ from tests.scheduling_loop.test_kind_owners import webhooks
 from tests.server.process import listening
 
 Dray = Callable[..., Result]
-REMEDY = "ask for the role dray:viewer, which may read these kinds"
+REMEDY = "ask for the role dray:viewer, which may read these kinds (on Kubernetes: examples/deploy/viewer.yaml)"
 POD = """
 apiVersion: v1
 kind: Pod
@@ -118,6 +118,17 @@ def test_queue_cannot_tell_whether_there_are_queues_that_it_may_not_read(
     assert f"hint: {REMEDY}" in others
     grant(run, admin, "dray:viewer")
     assert "team" in run("queue", *name, "--kubeconfig", str(limited)).output.splitlines()[1 if name else 2]
+
+
+def test_the_role_that_is_recommended_may_read_everything(run: Dray, admin: Path, tmp_path: Path) -> None:
+    started(run, admin).apply(QUEUES + "---" + POD % ("p", "team", "dray"))
+    limited = account(run, admin, tmp_path / "limited")
+    grant(run, admin, "dray:viewer")
+    taken = run("snapshot", "-o", str(tmp_path / "s"), "--kubeconfig", str(limited))
+    assert (taken.exit_code, taken.stderr) == (0, "")
+    missing = run("explain", "podgroup", "g", "--kubeconfig", str(limited))
+    assert missing.stderr.startswith("error: ")
+    assert "cannot tell" not in missing.stderr
 
 
 def test_queue_names_the_kinds_that_it_may_not_read_beside_the_queues_that_it_shows(

@@ -14,6 +14,7 @@ from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import Sharing
 from dray.server.authorization import User
 from dray.server.inprocess import InProcessTransport
+from dray.server.security.builtin_roles import cluster_roles
 from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.objects import claim_template, node, priority_class
 from tests.controllers.devices import rule
@@ -26,6 +27,12 @@ RBAC = "rbac.authorization.k8s.io/v1"
 
 def manifests(name):
     return list(yaml.safe_load_all((DEPLOY / f"{name}.yaml").read_text()))
+
+
+def test_the_role_of_viewers_is_that_of_our_own_server():
+    [role] = manifests("viewer")
+    [own] = [each for each in cluster_roles() if each["metadata"]["name"] == role["metadata"]["name"]]
+    assert role["rules"] == own["rules"]
 
 
 def without(rules, resource, verb):

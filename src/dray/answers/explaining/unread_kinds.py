@@ -7,7 +7,7 @@ from typing import Final
 
 VIEWER: Final = "dray:viewer"
 """The role that may read everything."""
-REMEDY: Final = f"ask for the role {VIEWER}, which may read these kinds"
+REMEDY: Final = f"ask for the role {VIEWER}, which may read these kinds (on Kubernetes: examples/deploy/viewer.yaml)"
 
 
 def cannot_tell(question: str, unread: Mapping[str, str]) -> list[str]:

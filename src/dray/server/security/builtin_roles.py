@@ -160,9 +160,10 @@ _OTHERS = {
         f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
         for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown")
     },
-    # What the commands top, devices, usage, queue, explain and topology read, beside the kinds of queues and groups.
+    # What the commands top, devices, usage, queue, explain, plan, snapshot and topology read. For other clusters it is
+    # in examples/deploy/viewer.yaml.
     "dray:viewer": """
-        READ | core | namespaces nodes persistentvolumes persistentvolumeclaims pods
+        READ | core | events namespaces nodes persistentvolumes persistentvolumeclaims pods
         get | core | configmaps | dray-usage
         READ | DRA | deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices
         READ | GANGS | compositepodgroups podgroups priorityclasses workloads
@@ -170,7 +171,10 @@ _OTHERS = {
         READ | storage.k8s.io | storageclasses
         READ | kueue.x-k8s.io | *
         READ | scheduling.run.ai scheduling.x-k8s.io kai.scheduler | *
+        READ | apps | daemonsets deployments replicasets statefulsets
+        READ | batch | cronjobs jobs
         READ | cloud.google.com | computeclasses
+        READ | karpenter.sh | nodepools
         READ | apiextensions.k8s.io | customresourcedefinitions
         READ | admissionregistration.k8s.io | validatingwebhookconfigurations
     """,
