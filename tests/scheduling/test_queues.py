@@ -742,3 +742,23 @@ def test_of_pods_that_differ_the_cheapest_take_back_as_many_as_must_start():
     actions = core.settle()
     assert sorted(bound(actions)) == ["g-1", "g-2"]
     assert len(victims(actions)) == 3
+
+
+@pytest.mark.parametrize("group", ["", "gang"])
+def test_a_pod_whose_labels_change_while_it_is_evicted_is_the_only_one_to_go(group):
+    core = Core(objects.node("n1", cpu="1"), objects.node("n2", cpu="1"), flavor(), local_queue("team", "team"))
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(2)}), preemption={"withinClusterQueue": "LowerPriority"}))
+    for name in ("a", "b"):
+        core.put(gang(name, 1), in_queue(member(name, of=name, cpu="1")) if group else queued(name, cpu="1"))
+    assert len(bound(core.settle())) == 2
+    core.put(queued("urgent", cpu="1", value=10))
+    actions = core.later()
+    (victim,) = victims(actions)
+    (other,) = {"a", "b"} - {victim}
+    for name in (victim, other, victim):
+        known = core.get("Pod", name)["metadata"]
+        core.change("Pod", name, metadata={"labels": {**known["labels"], "changed": str(core.now)}})
+        assert victims(core.later()) == []
+    for action in actions:
+        core.do(action)
+    assert list(bound(core.settle())) == ["urgent"]

@@ -683,3 +683,24 @@ def test_a_pod_evicts_another_of_its_queue_once_the_queue_above_has_room():
     done = core.settle()
     assert victims(done) == ["a0"]
     assert bound(done) == {"a1": "n0"}
+
+
+def test_what_a_pod_holds_that_is_evicted_does_not_count_until_it_is_gone():
+    """Whatever changes meanwhile: the pod is deleted with a grace period, its group names another queue."""
+    core = cluster(queue("a", "dept", quota=1), queue("b", "dept"), queue("c", "dept"), gpu_count=2)
+    tell(core, kai_group("g", minMember=2, queue="b"))
+    for n in range(2):
+        core.put(*kai_member(f"g-{n}", "g"))
+    assert len(bound(core.settle())) == 2
+    submit(core, "a", "a0")
+    assert victims(core.later()) == ["g-0", "g-1"]
+    tree = core.state.queues.system(KaiQueues).tree
+    core.change("Pod", "g-0", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert (tree.get("b").held["gpu"], tree.get("b").evicting["gpu"]) == (2, 2)
+    assert victims(core.later()) == []
+    tell(core, kai_group("g", minMember=2, queue="b", priorityClassName="train"))
+    assert tree.get("b").evicting["gpu"] == 2
+    for n in range(2):
+        core.remove_with_claims(f"g-{n}")
+    assert not tree.get("b").evicting
+    assert list(bound(core.settle())) == ["a0"]

@@ -64,7 +64,7 @@ class GroupEvents:
         concerned: dict[GroupKey, None] = {}
         for changed in found:
             self._prioritize(changed, now)
-            self._context.state.regroup(changed)
+            self._charge_again(changed)
             root = groups.root(changed)
             top = root if isinstance(root, Group) else changed
             tops[top.key] = top
@@ -77,6 +77,18 @@ class GroupEvents:
                 self._context.queue.put_group(leaf.key, waiting, top.key, created, by_pods=top.ordered_by_pods)
         for key in concerned:
             self._context.waits.wake(ObjectChanged(reference(key)), now)
+
+    def _charge_again(self, group: Group) -> None:
+        """Charges the pods of a group again, which may name another queue now. Pods that are being evicted stay
+        marked."""
+        state = self._context.state
+        for pod in self._groups.placed(group) if group.queue else ():
+            node, is_evicted = state.node_of(pod), pod.uid in state.queues.evicted
+            assert node is not None
+            state.queues.displace(pod)
+            state.queues.place(pod, node)
+            if is_evicted:
+                state.queues.mark_evicted((pod,))
 
     def _prioritize(self, group: Group, now: float) -> None:
         """Sets the priority of the pods of the group again."""

@@ -77,8 +77,8 @@ class PodEvents:
         fresh.admit(document, known.admitted)
         changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
         if before.name != node or changed:
-            self._state.displace(known, before.name)
-            self._assign(fresh, node, now)
+            self._state.replace(known, fresh, node)
+            self.settle(uid, now)
         else:
             known.update(document)
             known.prioritize(fresh.priority)

@@ -31,7 +31,6 @@ from dray.scheduling.core.what_if import Trial
 from dray.scheduling.groups.groups import Groups
 from dray.scheduling.groups.unknown_kinds import UnknownKinds
 from dray.scheduling.model.faults import Report, ignore
-from dray.scheduling.model.group import Group
 from dray.scheduling.model.journal import Journal
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
@@ -192,12 +191,14 @@ class State:
         self._changed(node, helps=helps)
         self._retire(node)
 
-    def regroup(self, group: Group) -> None:
-        """Charges the pods of a group again after the group changed, which may name another queue now."""
-        if group.queue:
-            for pod in self.groups.placed(group):
-                self.queues.displace(pod)
-                self.queues.place(pod, self._places[pod.uid])
+    def replace(self, known: Pod, pod: Pod, name: str) -> None:
+        """Counts the new version of a pod in place of the known one. A pod that is being evicted stays marked, so that
+        no other pod is evicted in its place."""
+        in_queue, in_group = known.uid in self.queues.evicted, self.groups.is_evicted(known)
+        self.displace(known, self._places[known.uid].name)
+        self.place(pod, name)
+        self.queues.mark_evicted((pod,) if in_queue else ())
+        self.groups.mark_evicted((pod,) if in_group else ())
 
     def what_if(self, own: Iterable[Key] = (), *, for_devices: bool = True) -> Trial:
         """Tries out changes, which are taken back at the end; see `Trial`."""
