@@ -329,6 +329,35 @@ def test_what_the_claim_controller_said_is_shown(server: Server) -> None:
     assert server.explain("pod/p")[1][-1] == "└─ PodResourceClaim t: exceeded quota"
 
 
+def test_what_was_said_before_a_pod_had_a_node_does_not_explain_why_it_has_not_started(
+    server: Server, run: Dray, tmp_path: Path
+) -> None:
+    event = """
+        apiVersion: v1
+        kind: Event
+        metadata: {name: %s, namespace: default}
+        involvedObject: {kind: Pod, namespace: default, name: p}
+        type: Warning
+        reason: %s
+        lastTimestamp: "2026-01-01T00:00:%s"
+        message: "%s"
+        ---
+        """
+    server.node("a", 1)
+    server.apply(claim("one") + pod("p", "resourceClaimName: one", nodeName="a"))
+    earlier = (
+        ("e1", "FailedScheduling", "02Z", "0/1 nodes are available"),
+        ("e2", "FailedResourceClaimCreation", "01Z", "x"),
+    )
+    for each in earlier:
+        server.apply(textwrap.dedent(event % each))
+    assert server.explain("pod/p")[1][0] == "pod default/p: on node a"
+    server.apply(textwrap.dedent(event % ("e3", "Failed", "00Z", "pull access denied")))
+    # Snapshots have no events of kubelets.
+    said = run("explain", "pod/p", "--kubeconfig", str(tmp_path / "kubeconfig")).output
+    assert said.startswith("pod default/p: on node a: pull access denied\n")
+
+
 def test_data(server: Server) -> None:
     server.node("a", 1)
     server.node("b", 1, taints=[{"key": "repair", "effect": "NoSchedule"}])

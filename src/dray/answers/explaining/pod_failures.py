@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import aclosing
 from typing import Final
 
@@ -17,10 +18,17 @@ from dray.client.interface import Selection, item
 _EVENTS: Final = built_in("v1", "Event")
 _PODS: Final = built_in("v1", "Pod")
 _LONGEST_LINE: Final = 200
+_BEFORE_A_NODE: Final = frozenset(("FailedScheduling", "FailedResourceClaimCreation"))
+"""Reasons of events that say nothing about a pod once it has a node."""
 
 
-async def last_warning(cluster: Source, namespace: str, name: str, kind: str = "Pod", reason: str = "") -> str:
-    """Returns the message of the newest Warning event about an object; empty if there is none."""
+async def last_warning(
+    cluster: Source, namespace: str, name: str, kind: str = "Pod", reason: str = "", *, without: Collection[str] = ()
+) -> str:
+    """Returns the message of the newest Warning event about an object, with none of the reasons `without`.
+
+    Returns an empty text if there is none.
+    """
     fields = [f"involvedObject.name={name}", f"involvedObject.kind={kind}", "type=Warning"]
     fields += [f"reason={reason}"] if reason else []
     try:
@@ -28,7 +36,8 @@ async def last_warning(cluster: Source, namespace: str, name: str, kind: str = "
         found = (await cluster.client.list_all(_EVENTS, namespace=namespace, selection=selection)).get("items") or []
     except ApiError:
         return ""
-    newest: Object = max(found, key=_time, default={})
+    told = [event for event in found if event.get("reason") not in without]
+    newest: Object = max(told, key=_time, default={})
     return text(newest.get("message"))
 
 
@@ -45,7 +54,7 @@ async def problem_of(cluster: Source, pod: Object) -> str:
     if is_terminal(pod):
         return termination_cause(pod)
     if node_of(pod) and not has_started(pod):
-        return await last_warning(cluster, *key_of(pod))
+        return await last_warning(cluster, *key_of(pod), without=_BEFORE_A_NODE)
     return ""
 
 
