@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import dray
+from dray.snapshot.files import Refusal
+from dray.snapshot.in_memory import in_memory
 from dray.testing import objects
 from tests import gpus
 from tests.planning.scenes import node, running
@@ -63,6 +66,32 @@ def test_explain_podgroup_asks_the_scheduler_of_its_own_namespace() -> None:
     cluster = dray.Cluster.from_objects([*node("a", 2), *groups, *pods])
     explained = dray.explain("podgroup/gang", cluster)
     assert (explained.outcome, explained.document["group"]["waiting"]) == ("fits", 1)
+
+
+def refusing(kind: str, status: int) -> dray.Cluster:
+    """Returns a cluster with one node that refuses to list a kind."""
+    stored = in_memory({"Node": node("a", 1)[:1], "Pod": []}, 0.0)
+    refusal = Refusal(status, "Refused", f"{kind} refused")
+    header = msgspec.structs.replace(
+        stored.header,
+        kinds=tuple(
+            msgspec.structs.replace(listed, refusal=refusal) if listed.kind == kind else listed
+            for listed in stored.header.kinds
+        ),
+    )
+    return dray.Cluster.from_stored(msgspec.structs.replace(stored, header=header))
+
+
+def test_plan_notes_that_priority_classes_may_not_be_read() -> None:
+    assert dray.plan(POD, refusing("PriorityClass", 403)).notes == ("not taken into account: PriorityClass refused",)
+
+
+def test_errors_of_the_server_are_not_taken_for_missing_rights() -> None:
+    with pytest.raises(dray.ClientError, match="PriorityClass refused"):
+        dray.plan(POD, refusing("PriorityClass", 500))
+    with pytest.raises(dray.ClientError, match="Node refused"):
+        dray.devices(refusing("Node", 500), nodes=["other"])
+    assert not dray.devices(refusing("Node", 403), nodes=["other"]).states
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ async def _check_nodes(cluster: Source, wanted: Iterable[str], known: set[str]) 
             await cluster.client.get(built_in("v1", "Node"), name)
         except NotFound:
             raise NotThere([f"node {name} not found; {suggestion(name, filter(None, known))}"]) from None
-        except ApiError:
-            # The user may not read nodes.
-            continue
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
 
 
 def _check_drivers(wanted: Iterable[str], known: set[str]) -> None:

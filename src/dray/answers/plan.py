@@ -22,7 +22,7 @@ from dray.answers.source import Source
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, key_of
 from dray.api.pods import is_terminal, node_of
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, NotFound
 from dray.fleet.machine import Machine
 from dray.planning.changes import Change, ChangeError, add_machines, drain, set_quota, without
 from dray.planning.fleet_scene import fleet_objects
@@ -51,7 +51,7 @@ class PlanAnswer:
 
     @property
     def fits(self) -> bool:
-        """True if all pods fit without further changes."""
+        """True if every pod has a node, and every evicted pod gets another node."""
         return self.plan.played.fits
 
     @property
@@ -156,8 +156,10 @@ def plan(
 
 async def cluster_base(source: Source) -> Base:
     """Lists the objects of a cluster, with notes about kinds that may not be read."""
-    found, classes = await listed(source.client), await _priority_classes(source)
-    notes = [f"not taken into account: {said}" for said in found.unread.values()]
+    found = await listed(source.client)
+    classes, refusal = await _priority_classes(source)
+    unread = dict.fromkeys([*found.unread.values(), *([refusal] if refusal else [])])
+    notes = [f"not taken into account: {said}" for said in unread]
     notes += [*dict.fromkeys(found.left.values()), *found.doubts]
     return Base(found.objects, source.namespace, source.now(), classes, notes=notes, unread_for=found.unread_for)
 
@@ -167,12 +169,18 @@ def fleet_base(machines: Sequence[Machine], namespace: str) -> Base:
     return Base(fleet_objects(machines), namespace or "default", time.time(), machines=machines)
 
 
-async def _priority_classes(source: Source) -> list[Object]:
+async def _priority_classes(source: Source) -> tuple[list[Object], str]:
+    """Returns the PriorityClasses, or none and the answer of the server if the user may not read them."""
     kind = built_in("scheduling.k8s.io/v1", "PriorityClass")
     try:
-        return list((await source.client.list_all(kind)).get("items") or ())
-    except ApiError:
-        return []
+        return list((await source.client.list_all(kind)).get("items") or ()), ""
+    except NotFound:
+        # Snapshots of earlier versions do not have them.
+        return [], ""
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        return [], str(error)
 
 
 def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
