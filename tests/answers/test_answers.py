@@ -56,6 +56,20 @@ def test_explain_claim_lists_only_pods_of_its_namespace() -> None:
     assert dray.explain("claim/shared", cluster).outcome == "not allocated; no pod uses it"
 
 
+def test_explain_looks_for_manifests_in_the_namespace() -> None:
+    claims = [
+        {**objects.claim("two", objects.request("gpu", deviceClassName="gpu", count=count)), "metadata": metadata}
+        for count, metadata in ((1, {"name": "two", "namespace": "a"}), (2, {"name": "two", "namespace": "b"}))
+    ]
+    explained = [dray.explain("two", lab(), manifests=claims, namespace=namespace).namespace for namespace in "ab"]
+    assert explained == ["a", "b"]
+    with pytest.raises(dray.InvalidInput, match="claim a/two or claim b/two; say which, as in claim/a/two"):
+        dray.explain("claim/two", lab(), manifests=claims)
+    assert dray.explain("claim/a/two", lab(), manifests=claims, namespace="b").namespace == "a"
+    with pytest.raises(dray.InvalidInput, match="no claim or pod two in namespace c of the files needs devices"):
+        dray.explain("two", lab(), manifests=claims, namespace="c")
+
+
 def test_explain_podgroup_asks_the_scheduler_of_its_own_namespace() -> None:
     def member(namespace: str, scheduler: str) -> dict[str, Any]:
         spec = {**POD["spec"], "schedulerName": scheduler, "schedulingGroup": {"podGroupName": "gang"}}

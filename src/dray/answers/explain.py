@@ -47,7 +47,7 @@ def explain(
     if reading.manifests or reading.problems:
         base = cluster.ask(listed_objects) if cluster is not None else {}
         placing = read_cluster(reading, chosen, node, tuple(plugins), base, told.tell)
-        made = explain_wanted(target, placing)
+        made = explain_wanted(target, placing, namespace)
     else:
         kind, name = named_target(target)
         full = f"{namespace}/{name}" if namespace and "/" not in name else name
@@ -74,9 +74,12 @@ def kind_of_word(word: str) -> str:
     return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
 
 
-def explain_wanted(target: str, cluster: ManifestCluster) -> Explanation:
-    """Explains a claim or pod of manifests, after everything before it in the manifests is placed."""
-    wanted = _find(cluster, target)
+def explain_wanted(target: str, cluster: ManifestCluster, namespace: str = "") -> Explanation:
+    """Explains a claim or pod of manifests, after everything before it in the manifests is placed.
+
+    `namespace` is for a target that has none; if it is empty too, the target is looked up in all namespaces.
+    """
+    wanted = _find(cluster, target, namespace)
     for before in cluster.wanted:
         if before is wanted:
             break
@@ -84,16 +87,20 @@ def explain_wanted(target: str, cluster: ManifestCluster) -> Explanation:
     return _explained(wanted, cluster)
 
 
-def _find(cluster: ManifestCluster, target: str) -> Wanted:
-    found = [wanted for wanted in cluster.wanted if wanted.matches(target)]
+def _find(cluster: ManifestCluster, target: str, namespace: str) -> Wanted:
+    _, name = named_target(target)
+    only = "" if "/" in name else namespace
+    found = [wanted for wanted in cluster.wanted if only in ("", wanted.namespace) and wanted.matches(target)]
     if len(found) == 1:
         return found[0]
     if found:
-        candidates = " or ".join(wanted.title for wanted in found)
-        problem = f"{target} may be {candidates}; say which, as in pod/{target}"
+        candidates, first = " or ".join(wanted.title for wanted in found), found[0]
+        example = f"{first.kind}/{first.namespace}/{first.name}"
+        problem = f"{target} may be {candidates}; say which, as in {example}"
     else:
         known = ", ".join(wanted.title for wanted in cluster.wanted) or "none"
-        problem = f"no claim or pod {target} in the files needs devices; there are: {known}"
+        place = f"namespace {only} of the files" if only else "the files"
+        problem = f"no claim or pod {target} in {place} needs devices; there are: {known}"
     raise InvalidInput([f"error: {problem}"])
 
 

@@ -78,10 +78,8 @@ def explain(
         ask(Where(kubeconfig, context, namespace, snapshot), work)
     base = snapshot_objects(snapshot) if snapshot is not None else {}
     reading = read(paths)
-    explanation = asked(
-        lambda: explain_wanted(target, read_cluster(reading, POLICIES[policy], node, plugins, base, warn))
-    )
-    sys.exit(_show(explanation, output))
+    cluster = asked(lambda: read_cluster(reading, POLICIES[policy], node, plugins, base, warn))
+    sys.exit(_show(asked(lambda: explain_wanted(target, cluster, namespace)), output))
 
 
 def _show(explanation: Explanation, output: str) -> int:
