@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation.device_states import device_states
-from dray.answers.views.device_tables import described, lines
+from dray.answers.views.device_tables import lines, state_text
 from dray.testing.objects import claim, pod
 
 DRIVER = "gpu.example.com"
@@ -25,7 +25,7 @@ def held(name: str, *devices: str, **more: Any) -> Any:
 
 
 def states(*arguments: Any) -> dict[str, str]:
-    return {each.place[2]: described(each) for each in device_states(*arguments)}
+    return {each.place[2]: state_text(each) for each in device_states(*arguments)}
 
 
 def test_held_by_claims_and_pods() -> None:

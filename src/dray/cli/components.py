@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from dray.answers.asked_schedulers import with_plugins
+from dray.answers.schedulers import with_plugins
 from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics

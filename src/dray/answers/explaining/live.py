@@ -10,7 +10,6 @@ from typing import Final
 
 from dray.allocation.policies import Policy
 from dray.allocation.text import Tree
-from dray.answers.asked_schedulers import asked_scheduler
 from dray.answers.errors import InvalidInput
 from dray.answers.explaining import remedies
 from dray.answers.explaining.explanation_trees import NodeAnswers, claim_tree, few
@@ -22,6 +21,7 @@ from dray.answers.explaining.unread_kinds import REMEDY, cannot_tell
 from dray.answers.explaining.workload_explanations import WORKLOADS
 from dray.answers.manifests.wanted import wanted_claim
 from dray.answers.readable_objects import telling_unreadable
+from dray.answers.schedulers import make_scheduler
 from dray.answers.source import Source, Tell
 from dray.api.objects import Object, condition_of, is_deleting, key_of
 from dray.api.pods import (
@@ -72,7 +72,7 @@ async def explain_live(
         # A claim of `dray run` has the name of its pod.
         found = ["pod"]
     if len(found) != 1:
-        raise InvalidInput([_not_one_text(kind, objects.namespace, name, found)])
+        raise InvalidInput([_target_error(kind, objects.namespace, name, found)])
     if found == ["pod"]:
         return await _explain_pod(cluster, objects, name, node)
     return objects.explain_claim(name, node)
@@ -119,7 +119,7 @@ def _owns(pod: Object | None, claim: Object | None) -> bool:
     return any(owner.get("uid") == pod["metadata"]["uid"] for owner in owners)
 
 
-def _not_one_text(kind: str, namespace: str, name: str, found: list[str]) -> str:
+def _target_error(kind: str, namespace: str, name: str, found: list[str]) -> str:
     if found:
         return f"{name} may be a pod or a claim; say which, as in pod/{name}"
     return f"{kind or 'pod or claim'} {name} not found in namespace {namespace}; -n chooses another namespace"
@@ -151,7 +151,7 @@ class ListedCluster:
 
     def scheduler(self, name: str, *, adopting: bool = False) -> Scheduler:
         """Returns a scheduler of that name; with `adopting` it treats the pods of all schedulers as its own."""
-        scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins, self._tell)
+        scheduler = make_scheduler(Options(name, policy=self._policy), self._plugins, self._tell)
         fill(scheduler, self._objects, self._now, telling_unreadable(self._tell), adopting=adopting)
         return scheduler
 

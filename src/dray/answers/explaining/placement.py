@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dray.allocation import Policy, Work
-from dray.answers.asked_schedulers import asked_scheduler
 from dray.answers.errors import InvalidInput
 from dray.answers.explaining.explanation_trees import NodeAnswers
 from dray.answers.manifests.reading import Reading
 from dray.answers.manifests.stored import Stored, Unusable, read_objects
 from dray.answers.manifests.wanted import Wanted, Workload, unserved_resources, wanted_claim, wanted_pods
 from dray.answers.readable_objects import telling_unreadable
+from dray.answers.schedulers import make_scheduler
 from dray.answers.source import Tell
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.pods import claims_used, node_of
@@ -126,7 +126,7 @@ def read_cluster(
     `base` has the objects of an existing cluster by kind, to which the manifests are added, without its waiting pods.
     """
     stored = _stored(reading)
-    scheduler = asked_scheduler(Options(policy=policy), plugins, tell)
+    scheduler = make_scheduler(Options(policy=policy), plugins, tell)
     unreadable = telling_unreadable(tell)
     resources, now = scheduler.state.resources, time.time()
     if base:

@@ -27,10 +27,10 @@ def _row(state: DeviceState, pooled: bool, wide: bool) -> tuple[Any, ...]:
     row = (state.node or "-", *((pool,) if pooled else ()), driver, device, kind(state.document))
     use = busy(state.utilization), memory_used(state.utilization)
     further = (*use, *place(state.document), capacity(state.document)) if wide else ()
-    return (*row, described(state), claims, pods, *further)
+    return (*row, state_text(state), claims, pods, *further)
 
 
-def described(state: DeviceState) -> str:
+def state_text(state: DeviceState) -> str:
     """Returns the state of a device, its usage if it is shared, its taints, and for how long it is idle."""
     text = state.state
     if used := state.used():

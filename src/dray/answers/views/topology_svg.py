@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dray.allocation.device_states import STATES, DeviceState
-from dray.answers.views.device_tables import described
+from dray.answers.views.device_tables import state_text
 from dray.answers.views.topology_model import Entry, Spot, kind_text
 from dray.answers.views.topology_text import count_text, holder_texts, name_range, similar_entries
 from dray.drawing import svg
@@ -88,7 +88,7 @@ def _flow(boxes: Sequence[Box], per_row: int) -> Box:
 def _device(state: DeviceState, kind: str, name: str) -> Box:
     fill, edge = _COLOURS[state.state]
     held = ", ".join(holder_texts(state))
-    full = " · ".join(filter(None, (name, kind, described(state), held)))
+    full = " · ".join(filter(None, (name, kind, state_text(state), held)))
     second = kind or state.place[0]
     third = ", ".join(pod for holder in state.holders for pod in holder.pods) or held or state.state
     if used := next(iter(state.used().values()), None):

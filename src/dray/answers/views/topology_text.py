@@ -10,7 +10,7 @@ from typing import Final
 from dray.allocation.device_states import STATES, DeviceState
 from dray.allocation.text import Tree, lines
 from dray.answers.views.device_facts import attribute
-from dray.answers.views.device_tables import described, holder_documents
+from dray.answers.views.device_tables import holder_documents, state_text
 from dray.answers.views.topology_model import Entry, Spot, kind_text
 from dray.api.objects import Object
 from dray.api.printable import printable
@@ -101,7 +101,7 @@ def _device_tree(entry: Entry) -> Tree:
 
 
 def _state(state: DeviceState) -> str:
-    text = described(state)
+    text = state_text(state)
     if not state.holders:
         return text
     return f"{text} by {', '.join(holder_texts(state))}"

@@ -24,7 +24,7 @@ def with_plugins(options: Options, plugins: tuple[str, ...]) -> Options:
     return replace(options, plugins=tuple(loaded.plugins), unloaded_plugins=tuple(loaded.unloaded))
 
 
-def asked_scheduler(options: Options, plugins: tuple[str, ...], tell: Tell) -> Scheduler:
+def make_scheduler(options: Options, plugins: tuple[str, ...], tell: Tell) -> Scheduler:
     """Returns a scheduler that answers questions; `tell` gets a line for each error of a plugin."""
     from dray.scheduling.scheduler import Scheduler
     from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
