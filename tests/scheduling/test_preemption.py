@@ -383,3 +383,27 @@ def test_a_share_that_was_kept_for_one_user_of_a_claim_stays_the_claims_when_ano
     assert bound(core.settle()).keys() == {"a", "b"}
     core.put(objects.claim("d"), pod("late", claims=["d"]))
     assert bound(core.later()) == {}
+
+
+# For gangs
+
+
+def racks(*low):
+    """Two racks with a node each, whose cpu pods of these priorities have."""
+    core = Core(*(objects.node(f"n{number}", labels={"rack": f"r{number}"}) for number in range(len(low))))
+    core.put(*(placed(f"on-{number}", f"n{number}", cpu="7", value=value) for number, value in enumerate(low)))
+    group = objects.pod_group("g", minCount=2, schedulingConstraints={"topology": [{"key": "rack"}]})
+    of_group = {"schedulingGroup": {"podGroupName": "g"}}
+    core.put(group, *(pod(f"p{number}", cpu="1", value=10, **of_group) for number in range(2)))
+    return core
+
+
+@pytest.mark.parametrize(("low", "victim"), [((5, 1), "on-1"), ((1, 5), "on-0"), ((9, 5, 7), "on-1")])
+def test_a_gang_evicts_the_least_important_pods_whichever_rack_they_are_in(low, victim):
+    assert victims(racks(*low).settle()) == [victim]
+
+
+def test_a_gang_evicts_pods_that_no_budget_protects_though_they_are_more_important():
+    core = racks(5, 1)
+    core.put(labelled(core.get("Pod", "on-1"), app="kept"), budget("kept", "kept", 0))
+    assert victims(core.settle()) == ["on-0"]

@@ -1,15 +1,16 @@
 """GroupPreemptor: the pods to evict so that a whole group fits.
 
 All pods that may be evicted are evicted in a trial, with the devices that only they use. If the group can then be
-placed, as many as possible are restored, the most important first: a pod stays where the pods of the group on its node
-still find a place beside it. If more is freed than the group uses, it is also tried in other places, so that more pods
-stay. Groups that are disrupted as a whole are evicted and restored as a whole.
+placed, the most important pods are restored without whose places the group fits too. Then as many others as possible
+are restored, the most important first: a pod stays where the pods of the group on its node still find a place beside
+it. If more is freed than the group uses, it is also tried in other places, so that more pods stay. Groups that are
+disrupted as a whole are evicted and restored as a whole.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -84,14 +85,47 @@ class GroupPreemptor:
         uids = {pod.uid for pod in leaving}
         evicted = candidates.rule.allowed(unit for unit in units if not any(pod.uid in uids for pod in unit))
         removal.evict(pod for unit in evicted for pod in unit)
-        if self._placer.place(group, members, need, trial, anew=True) is not None:
+        asked = partial(self._placer.place, group, members, need, trial, anew=True)
+        if asked() is not None:
             return None
+        if not candidates.rule.reclaims(pod for unit in evicted for pod in unit):
+            evicted = self._least_important(asked, members, trial, removal, evicted)
         victims = self._reprieve(members, trial, removal, evicted)
         spared = self._unneeded(members, removal, evicted, victims)
         if spared:
-            asked = partial(self._placer.place, group, members, need, trial, anew=True)
             victims = self._spare(asked, members, trial, removal, spared, victims)
         return Preemption(tuple(victims), places_of(members), candidates.rule.reclaims(victims))
+
+    def _least_important(
+        self,
+        asked: Callable[[], GroupDiagnosis | None],
+        members: Sequence[Member],
+        trial: GroupTrial,
+        removal: Trial,
+        evicted: list[Unit],
+    ) -> list[Unit]:
+        """Restores the most important units if the group fits without their places; returns the other units.
+
+        Otherwise the group would be placed where it fits best, whichever pods are evicted there."""
+        _, violating = self._preemptor.in_order(evicted)
+        cost = {unit[0].uid: _cost(unit, violating) for unit in evicted}
+        levels = sorted(set(cost.values()))
+        least, most = 0, len(levels) - 1
+        while least < most:
+            level = (least + most) // 2
+            cheap = [unit for unit in evicted if cost[unit[0].uid] <= levels[level]]
+            others = [pod for unit in evicted if cost[unit[0].uid] > levels[level] for pod in unit]
+            before = trial.placements(members)
+            trial.undo()
+            for pod in others:
+                removal.restore(pod)
+            if asked() is None:
+                most, evicted = level, cheap
+            else:
+                least = level + 1
+                removal.evict(others)
+                trial.put_back(before)
+        return evicted
 
     def _reprieve(
         self, members: Sequence[Member], trial: GroupTrial, removal: Trial, evicted: Sequence[Unit]
@@ -168,6 +202,11 @@ class GroupPreemptor:
         removal.evict(victims)
         trial.put_back(before)
         return list(victims)
+
+
+def _cost(unit: Unit, violating: Container[str]) -> tuple[bool, int]:
+    """Returns whether evicting the unit violates a budget, and its highest priority."""
+    return any(pod.uid in violating for pod in unit), max(pod.priority for pod in unit)
 
 
 def _concerned(placed: Iterable[tuple[Member, Placement]], nodes: set[int], *, spread: bool) -> list[Member]:
