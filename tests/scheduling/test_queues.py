@@ -487,6 +487,23 @@ def test_nobody_takes_what_is_kept_for_the_one_that_reclaimed_it():
     assert list(bound(core.settle())) == ["a0"]
 
 
+def test_reserved_quota_is_free_once_in_views_of_the_same_pod():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    training(core, "a0", queue="a")
+    assert len(victims(core.later())) == 1
+    tree, asset = core.state.queues.system(KueueQueues).tree, Asset("any", GPU)
+    (waiting,) = (queued.pod for queued in core.scheduler.queue.all())
+    assert tree.used("a", asset) == 1
+    with core.scheduler.nominations.seen_by(waiting):
+        assert tree.used("a", asset) == 0
+        with core.scheduler.nominations.seen_by(waiting):
+            assert tree.used("a", asset) == 0
+        assert tree.used("a", asset) == 0
+    assert tree.used("a", asset) == 1
+
+
 def test_while_those_go_from_whom_quota_is_reclaimed_nobody_tries_without_end(monkeypatch):
     core = two_teams(reclaimWithinCohort="Any")
     training(core, *(f"b{n}" for n in range(9)), queue="b")

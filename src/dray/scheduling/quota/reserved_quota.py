@@ -66,8 +66,10 @@ class QuotaReservations:
             self.remove(uid)
 
     def free_for(self, pods: Iterable[Pod], trial: Changes) -> None:
-        """Frees the quota that is reserved for the pods, inside the trial."""
+        """Frees the quota that is reserved for the pods, inside the trial, unless an outer trial frees it already."""
         for uid in {pod.uid for pod in pods} & self._known.keys():
+            if self._journal.has(("reserved quota", uid)):
+                continue
             quota = self._known[uid]
             quota.charge(-1)
             trial.record(("reserved quota", uid), partial(quota.charge, 1))
