@@ -42,8 +42,8 @@ class NodeAnswers:
         self.rejections: list[Rejection] = []
         """The rejections of the nodes that lack devices."""
         self._others: list[NodeAnswer] = []
-        self._equipped: list[NodeAnswer] = []
-        """Of the others those that have the devices, if no other node has a suitable one."""
+        self._with_devices: list[NodeAnswer] = []
+        """Nodes with the devices and another obstacle; filled only if no other node has a suitable device."""
         for answer in self.nodes:
             if answer.placement is not None:
                 continue
@@ -56,11 +56,12 @@ class NodeAnswers:
                 self._others.append(answer)
         self._concluded = conclude(self.rejections)
         if isinstance(self._concluded, NothingSuitable):
-            self._equipped = [
-                each for each in self._others if not _mismatches(each) and self._has_devices(explainer, each)
+            self._with_devices = [
+                answer for answer in self._others if not _mismatches(answer) and self._has_devices(explainer, answer)
             ]
 
     def _has_devices(self, explainer: Explainer, answer: NodeAnswer) -> bool:
+        """Returns True if the devices of the node are enough for the pod."""
         cycle = self._explanation.cycle
         assert cycle is not None
         return explainer.rejection(cycle, self._state.nodes[answer.node]) is None
@@ -74,8 +75,8 @@ class NodeAnswers:
         """Returns why no node takes the pod."""
         if self.problem:
             return self.problem
-        if self._equipped:
-            return self._held_up()
+        if self._with_devices:
+            return self._blocked_text()
         others = _by_kind(self._others)
         reasons = _counted(others)
         if self._concluded is not None:
@@ -86,9 +87,9 @@ class NodeAnswers:
             return f"no node fits: {_nearest_text(group)}"
         return f"no node fits: {reasons}" if reasons else "there are no nodes"
 
-    def _held_up(self) -> str:
-        """What stands in the way on the nodes that have the devices."""
-        equipped = next(iter(_by_kind(self._equipped).values()))
+    def _blocked_text(self) -> str:
+        """Returns why the nodes that have the devices do not fit, and how many other nodes do not fit."""
+        equipped = next(iter(_by_kind(self._with_devices).values()))
         count = len(equipped)
         have = f"{count:,} nodes have" if count > 1 else f"node {equipped[0].node} has"
         names = {answer.node for answer in equipped}
@@ -100,10 +101,10 @@ class NodeAnswers:
         """Returns what to do so that a node takes the pod; empty if the conclusion says it, or if it is unknown."""
         if self.problem:
             return remedies.of_text(self.problem)
-        if self._concluded is not None and not self._equipped:
+        if self._concluded is not None and not self._with_devices:
             selects_nodes = any(map(_mismatches, self._explanation.nodes))
             return remedies.of_conclusion(self._concluded, selects_nodes=selects_nodes)
-        others = self._equipped or self._others
+        others = self._with_devices or self._others
         if len({_obstacle_kind(answer) for answer in others}) != 1:
             return ""
         first = others[0]
