@@ -136,3 +136,32 @@ def test_the_whole_view_works_by_keyboard(browser: Browser, cluster: PageCluster
     browser.until_text("Model", ".details")
     keys.active_element.send_keys(Keys.ESCAPE)
     browser.until(lambda: not browser.run("return document.querySelector('.details')"), "closed details")
+
+
+_PINCH = """
+const canvas = document.querySelector("canvas.cluster-map");
+canvas.setPointerCapture = () => {};
+const box = canvas.getBoundingClientRect();
+const send = (type, pointerId, x) => canvas.dispatchEvent(
+  new PointerEvent(type, { pointerId, clientX: box.left + x, clientY: box.top + 150, bubbles: true }));
+send("pointerdown", 1, 150);
+send("pointerdown", 2, 170);
+for (let way = 5; way <= 50; way += 5) {
+  send("pointermove", 1, 150 - way);
+  send("pointermove", 2, 170 + way);
+}
+send("pointerup", 1, 100);
+send("pointerup", 2, 220);
+"""
+
+
+def test_two_fingers_zoom_the_map(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(360, 740)
+    cluster.sign_in(browser, "/cluster")
+    browser.find("canvas.cluster-map")
+    level = "return document.querySelector('.map-buttons [aria-pressed=true]').innerText"
+    browser.until(lambda: browser.run(level) == "Racks", "the whole map")
+    browser.run(_PINCH)
+    browser.until(lambda: browser.run(level) == "Devices", "devices")
+    assert "node=" not in browser.driver.current_url
+    browser.size(1280, 800)

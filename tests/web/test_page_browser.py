@@ -33,7 +33,7 @@ def test_sign_in_with_a_code_shows_the_cluster_live(browser: Browser, cluster: P
     code = cluster.code()
     field.send_keys(code, Keys.ENTER)
     browser.until_text("Live")
-    browser.until_text("5 nodes, 100 devices")
+    browser.until_text("5 nodes, 40 GPUs, 50 network devices, 10 CPU devices")
     assert code not in browser.driver.current_url
     shoot(browser, "cluster")
 
@@ -71,3 +71,29 @@ def test_sign_out_ends_the_session(browser: Browser, cluster: PageCluster) -> No
     browser.until_text("You have signed out.")
     browser.open(cluster.page)
     browser.until_text("Sign-in code or token")
+
+
+_FOLLOW = """
+const done = arguments[0];
+const [timeout, fetched, told] = [window.setTimeout, window.fetch, []];
+window.setTimeout = (task, time) => timeout(task, time / 100);
+window.fetch = async () => new Response(new ReadableStream({
+  start(controller) { controller.enqueue(new TextEncoder().encode('event: snapshot\\ndata: {}\\n\\n')); },
+}));
+import("/ui/static/stream.js").then(async ({ follow }) => {
+  const controller = new AbortController();
+  await follow("any", "", { signal: controller.signal, take() {}, tell(state, text) {
+    told.push(`${state} ${text}`);
+    if (told.length === 3) controller.abort();
+  } });
+  [window.setTimeout, window.fetch] = [timeout, fetched];
+  done(told);
+});
+"""
+
+
+def test_a_server_that_says_nothing_is_not_live(browser: Browser, cluster: PageCluster) -> None:
+    """Time runs a hundred times as fast."""
+    browser.open(cluster.page)
+    told = browser.driver.execute_async_script(_FOLLOW)
+    assert told == ["live ", "waiting Nothing comes from the server.", "live "]

@@ -161,3 +161,35 @@ def test_markup_is_shown_as_text_in_every_view(browser: Browser, cluster: PageCl
         assert browser.run("return document.querySelectorAll('main img, main script').length") == 0, page
         assert browser.run("return window.pwned") is None, page
     assert [text for text in browser.messages() if "Content Security Policy" in text] == []
+
+
+def test_names_of_javascript_are_names_like_others(browser: Browser, cluster: PageCluster) -> None:
+    """Attributes may be called __proto__, and models and classes constructor."""
+    attributes = {"__proto__": "polluted", "constructor": "shown", "productName": "__proto__"}
+    made = [
+        objects.resource_slice("names", objects.device("gpu-0", attributes=attributes), nodeName="dgx-h100-0"),
+        objects.device_class("constructor", 'device.driver == "gpu.example.com"'),
+    ]
+    browser.size(1280, 900)
+    cluster.sign_in(browser, "/devices?q=names&open=gpu.example.com%2Fnames%2Fgpu-0")
+    # It arrives as a change of the open document.
+    cluster.dray("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
+    browser.until_text("polluted", ".details")
+    browser.until_text("__proto__", ".models")
+    browser.messages()
+    for address in (
+        "devices?q=names&class=constructor&selector=true",
+        "devices?model=__proto__",
+        "waiting/constructor",
+        "waiting/__proto__",
+        "queues/constructor/__proto__",
+        "devices/claims?open=__proto__",
+        "cluster?node=constructor&device=__proto__&colour=__proto__&show=toString",
+        "history?hours=constructor&sort=__proto__",
+        "waiting/%E0%A4%A",
+        "try?example=__proto__&of=constructor",
+    ):
+        browser.open(f"{cluster.page}/{address}")
+        browser.until(lambda: browser.run("return document.querySelector('.live-live')"), f"live view {address}")
+        assert browser.run("return Object.keys(Object.prototype).length || ({}).polluted || 0") == 0
+        assert [text for text in browser.messages() if "Error" in text] == [], address

@@ -92,6 +92,8 @@ async def _serve(endpoint: Endpoint, context: str, port: int) -> int:
         given = services(context or endpoint.server)
         page = Page(VIEWS, model, CodesOnly(), services=given, loopback=True)
         try:
+            # Whoever starts it is about to look.
+            page.warm()
             async with recording(model, given.history, given.layouts):
                 await _listen(page, viewer, port)
         finally:

@@ -146,6 +146,12 @@ def _shapes(facts: tuple[_Facts, ...]) -> tuple[tuple[int, ...], tuple[Shape, ..
     )
 
 
+def kind_of(driver: str, device: Object) -> str:
+    """What a device of a slice is, one of KINDS."""
+    values = _values(device)
+    return "part" if "parentUUID" in values else _kind(driver, values)
+
+
 def _kind(driver: str, values: Mapping[str, str]) -> str:
     if driver == _CPU_DRIVER:
         return "cpu"

@@ -7,8 +7,13 @@ const listeners = new Set();
 const tell = () => listeners.forEach((listener) => listener());
 window.addEventListener("popstate", tell);
 
+// Addresses that people cut or mistype are shown as they are.
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 export function currentRoute() {
-  const parts = location.pathname.slice(BASE.length).split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = location.pathname.slice(BASE.length).split("/").filter(Boolean).map(decoded);
   return { view: parts[0] || "", parts: parts.slice(1), params: new URLSearchParams(location.search) };
 }
 
@@ -54,7 +59,7 @@ export function followLinks(root) {
     const anchor = event.target.closest?.("a[href]");
     const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (!anchor || !plain || anchor.origin !== location.origin || anchor.target) return;
-    if (!anchor.pathname.startsWith(BASE)) return;
+    if (anchor.pathname !== BASE && !anchor.pathname.startsWith(`${BASE}/`)) return;
     event.preventDefault();
     navigate(anchor.pathname + anchor.search);
   });

@@ -35,9 +35,10 @@ export function SignIn({ problem, onSignIn }) {
       <button type="submit" class="primary" disabled=${busy}>Sign in</button>
       <p role="alert" class="failure">${failure || problem}</p>
       <div id="credential-help" class="help">
-        <p>Get a code on a machine that has a kubeconfig of this cluster:</p>
+        <p>If <code>dray ui</code> serves this page, it prints codes in its terminal; Enter prints another.</p>
+        <p>If a cluster of <code>dray up</code> serves it, get a code where you have a kubeconfig of the cluster, or use a token:</p>
         <pre>dray ui --code</pre>
-        <p>You see and change what that user may. A token of the kubeconfig works too.</p>
+        <p>You see and change what that user may.</p>
       </div>
     </form>
   </main>`;

@@ -2,9 +2,12 @@
 // header that proves where a request comes from, and cannot tell why it was refused.
 import { Failure, openStream } from "./api.js";
 import { useEffect, useState } from "./html.js";
+import { own } from "./parts/own.js";
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
+// The server sends something at least every 15 seconds. A network that is gone says nothing.
+const LONGEST_SILENCE = 40_000;
 
 // RFC 7396. Parts that did not change stay the same objects, so that components can compare them.
 export function mergePatch(target, patch) {
@@ -13,16 +16,24 @@ export function mergePatch(target, patch) {
   const merged = known ? { ...target } : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name];
-    else merged[name] = mergePatch(merged[name], value);
+    // An assignment would take __proto__, a name like others here, for the prototype.
+    else Object.defineProperty(merged, name, { value: mergePatch(own(merged, name), value), configurable: true, enumerable: true, writable: true });
   }
   return merged;
 }
 
-async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+async function readSoon(reader) {
+  let timer = 0;
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Failure(0, "Nothing comes from the server.")), LONGEST_SILENCE);
+  });
+  try { return await Promise.race([reader.read(), silence]); } finally { clearTimeout(timer); }
+}
+
+async function* events(reader) {
   let pieces = [];
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await readSoon(reader);
     if (done) return;
     pieces.push(value);
     if (!value.includes("\n\n") && !value.startsWith("\n")) continue;
@@ -43,6 +54,7 @@ export async function follow(view, query, { signal, take, tell }) {
   let pause = FIRST_PAUSE;
   let trouble = "";
   while (!signal.aborted) {
+    let reader = null;
     try {
       const response = await openStream(view, query, signal);
       if (response.status === 401) return tell("over", "Your session has ended.");
@@ -50,7 +62,8 @@ export async function follow(view, query, { signal, take, tell }) {
         const answer = await response.json().catch(() => ({}));
         throw new Failure(response.status, answer.error || `The server answered ${response.status}.`);
       }
-      for await (const { event, data } of events(response)) {
+      reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for await (const { event, data } of events(reader)) {
         if (event === "over") return tell("over", "Your session has ended.");
         pause = FIRST_PAUSE;
         if (event === "trouble") trouble = data.text;
@@ -59,6 +72,7 @@ export async function follow(view, query, { signal, take, tell }) {
       }
       throw new Failure(0, "The connection ended.");
     } catch (error) {
+      reader?.cancel().catch(() => {});
       if (signal.aborted) return;
       tell("waiting", error instanceof Failure ? error.message : "The connection was lost.");
       await new Promise((resolve) => {

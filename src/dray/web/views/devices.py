@@ -18,10 +18,13 @@ from dray.api.objects import Object, key_of, mapping, metadata_of, spec_of
 from dray.api.resource_claims import allocation_of, alternatives_of, requests_of, reserved_for, results_of
 from dray.cel import MAX_LENGTH
 from dray.web.actions import calls as actions
+from dray.web.devices.layouts import kind_of
 from dray.web.search import matching, room, rows, timelines
 from dray.web.view import BadCall, Call, Question, View
 
 _MOST_ROWS: Final = 1000
+_ORDER: Final = ("gpu", "tpu", "other", "part", "nic", "cpu")
+"""What people look for comes first."""
 _AT_ONCE: Final = asyncio.Semaphore(2)
 _READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "events")
 
@@ -29,14 +32,16 @@ _READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "
 def derive(question: Question) -> Object:
     states = _states(question)
     shown = _shown(question, states)
+    kinds = _kinds(states)
     document: Object = {
         "models": _models(states, shown),
+        "kinds": kinds,
         "classes": {str(metadata_of(each)["name"]): True for each in question.objects("classes")},
         "seesAllClaims": _sees_all_claims(question),
     }
     if question.query.get("show") == "claims":
         return {**document, **_claims(question)}
-    found = _filtered(question.query, states, shown)
+    found = sorted(_filtered(question.query, states, shown), key=lambda each: _ORDER.index(kinds[rows.model(each)]))
     document["found"] = len(found)
     document["devices"] = {rows.key(each): rows.row(each, shown[rows.key(each)]) for each in found[:_MOST_ROWS]}
     opened = next((each for each in states if rows.key(each) == question.query.get("open")), None)
@@ -74,6 +79,12 @@ def _models(states: list[DeviceState], shown: dict[str, str]) -> Object:
     for each in states:
         models[rows.model(each)][shown[rows.key(each)]] += 1
     return {name: dict(counts) for name, counts in models.items()}
+
+
+def _kinds(states: list[DeviceState]) -> dict[str, str]:
+    """What the devices of each model are."""
+    examples = {rows.model(each): each for each in states}
+    return {name: kind_of(each.place[0], each.document) for name, each in examples.items()}
 
 
 def _rules(question: Question, state: DeviceState) -> Object:

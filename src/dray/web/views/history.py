@@ -60,5 +60,5 @@ def _events(question: Question, history: History) -> Object:
 
 
 VIEW: Final = View(
-    "history", ("slices", "claims", "pods", "taintrules", "events"), derive, parameters=("hours",), interval=5.0
+    "history", ("slices", "claims", "pods", "taintrules", "events"), derive, parameters=("hours",), interval=0.5
 )

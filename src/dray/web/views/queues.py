@@ -17,7 +17,8 @@ _QUEUES: Final = ("clusterqueues", "localqueues", "cohorts", "flavors", "kaiqueu
 
 
 def derive(question: Question) -> Object:
-    """`mark` is another one whenever a queue has changed, or a pod has come, gone or got a node."""
+    """`mark` is another one whenever a queue has changed, or a pod has come, gone or got a node; `queues` says whether
+    there are any, so that the page need not ask for the tree."""
     mark = 0
     for kind in _QUEUES:
         for each in question.objects(kind):
@@ -25,7 +26,7 @@ def derive(question: Question) -> Object:
     for pod in question.objects("pods"):
         if not is_terminal(pod):
             mark ^= _mark("pods", *key_of(pod), node_of(pod))
-    return {"mark": mark}
+    return {"mark": mark, "queues": any(True for kind in _QUEUES for _ in question.objects(kind))}
 
 
 def _mark(*parts: str) -> int:
@@ -38,4 +39,4 @@ async def tree(call: Call) -> Any:
     return await call.desk.ask(call.identity, "queues", chosen)
 
 
-VIEW: Final = View("queues", ("pods", *_QUEUES), derive, calls={"tree": tree}, interval=2.0)
+VIEW: Final = View("queues", ("pods", *_QUEUES), derive, calls={"tree": tree}, interval=0.5)

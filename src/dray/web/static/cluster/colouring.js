@@ -2,7 +2,8 @@
 import { CATEGORIES, sequential } from "../parts/colours.js";
 import { token } from "../theme.js";
 
-const OTHERS = "#8d7b68";
+const OTHERS = "others";
+const FREE_SMALL = "free network and CPU devices";
 export const MODES = [["holder", "Holder"], ["queue", "Queue"], ["model", "Model"], ["health", "Health"], ["utilization", "Utilization"]];
 
 // Gives each name a colour when it is first seen, and keeps it: colours must not change while somebody looks.
@@ -13,7 +14,7 @@ class Categories {
 
   of(name) {
     if (!this.colours.has(name) && this.colours.size < CATEGORIES.length) this.colours.set(name, CATEGORIES[this.colours.size]);
-    return this.colours.get(name) || OTHERS;
+    return this.colours.get(name);
   }
 }
 
@@ -36,6 +37,7 @@ export class Colouring {
     this.free = token("--device-free");
     this.blocked = token("--device-blocked");
     this.unknown = token("--device-unknown");
+    this.others = token("--device-others");
   }
 
   // [colour, text]; the text is what the legend and the tooltip say.
@@ -54,35 +56,36 @@ export class Colouring {
     if (state === "blocked") return [this.blocked, "blocked"];
     if (this.mode === "utilization") {
       const busy = this.store.busy[device];
-      return busy < 0 ? [OTHERS, "held, not reported"] : [sequential(Math.round(busy / 10) / 10), busyText(busy)];
+      return busy < 0 ? [this.others, "held, not reported"] : [sequential(Math.round(busy / 10) / 10), busyText(busy)];
     }
     return this.#category(this.names(this.store, device) || "unknown holder");
   }
 
   // The colour of one holder of a shared device; none where colours say something about the device.
   ofClaim(claim) {
-    if (this.mode === "holder") return this.categories.of(claim?.namespace || "unknown holder");
-    return this.mode === "queue" ? this.categories.of(claim?.queue || "no queue") : "";
+    if (this.mode === "holder") return this.#category(claim?.namespace || "unknown holder")[0];
+    return this.mode === "queue" ? this.#category(claim?.queue || "no queue")[0] : "";
   }
 
   #category(name) {
     const colour = this.categories.of(name);
-    return [colour, colour === OTHERS ? "others" : name];
+    return colour ? [colour, name] : [this.others, OTHERS];
   }
 
-  // [{ colour, title, count }], the most frequent first.
+  // [{ colour, title, count }], the most frequent first. Free network and CPU devices do not hide how many GPUs are free.
   legend() {
     const found = new Map();
     for (let device = 0; device < this.store.size; device += 1) {
       if (!this.store.isShown(device)) continue;
-      const [colour, title] = this.of(device);
+      const [colour, text] = this.of(device);
+      const title = text === "free" && this.store.isSmall(device) ? FREE_SMALL : text;
       const entry = found.get(title) || { colour, title, count: 0 };
       entry.count += 1;
       found.set(title, entry);
     }
     const entries = [...found.values()];
     return this.mode === "utilization" ? entries.sort((first, second) => first.title.localeCompare(second.title, "en", { numeric: true }))
-      : entries.sort((first, second) => second.count - first.count);
+      : entries.sort((first, second) => (first.title === FREE_SMALL) - (second.title === FREE_SMALL) || second.count - first.count);
   }
 }
 

@@ -1,4 +1,6 @@
 // Where things are drawn, in units of the map: racks in rows, nodes in racks, devices in nodes by NUMA node.
+import { SMALL_KINDS } from "./store.js";
+
 const BIG = 12;
 const SMALL = 4;
 const GAP = 2;
@@ -6,6 +8,8 @@ const PAD = 3;
 const NAME = 7;
 const RACK_NAME = 13;
 const ACROSS = 4;
+const BETWEEN = 10;
+const ROW_WIDTHS = 60;
 
 // One node of a layout: rectangles of its devices, and frames of its NUMA nodes and PCIe roots.
 function nodeGeometry(shapes) {
@@ -17,8 +21,8 @@ function nodeGeometry(shapes) {
   let width = 0;
   for (const numa of numas) {
     const own = shapes.map((shape, place) => ({ shape, place })).filter(({ shape }) => shape.numa === numa);
-    const big = own.filter(({ shape }) => shape.parent < 0 && shape.kind !== "nic" && shape.kind !== "cpu");
-    const small = own.filter(({ shape }) => shape.parent < 0 && (shape.kind === "nic" || shape.kind === "cpu"));
+    const big = own.filter(({ shape }) => shape.parent < 0 && !SMALL_KINDS.includes(shape.kind));
+    const small = own.filter(({ shape }) => shape.parent < 0 && SMALL_KINDS.includes(shape.kind));
     const top = y;
     big.forEach(({ place, shape }, at) => {
       rects[place] = { x: PAD + (at % ACROSS) * (BIG + GAP), y: y + PAD + Math.floor(at / ACROSS) * (BIG + GAP), w: BIG, h: BIG };
@@ -72,19 +76,30 @@ export class Geometry {
     return { name: store.racks[number], nodes, across, cellW, cellH, w: across * cellW + PAD, h: down * cellH + RACK_NAME, x: 0, y: 0 };
   }
 
-  // Racks in rows, so wide that the whole has about the shape of the window.
+  // Racks in rows, so wide that the whole can be shown as large as possible in a window of this shape.
   #flow(aspect) {
-    const area = this.racks.reduce((sum, rack) => sum + (rack.w + 10) * (rack.h + 10), 0);
-    const row = Math.max(Math.sqrt(area * aspect), ...this.racks.map((rack) => rack.w + 10));
+    const widths = this.racks.map((rack) => rack.w + BETWEEN);
+    const [least, most] = [widths.reduce((widest, each) => Math.max(widest, each), 0), widths.reduce((sum, each) => sum + each, 0)];
+    let best = { row: least, scale: 0 };
+    for (let step = 0; step <= ROW_WIDTHS; step += 1) {
+      const row = least + (most - least) * (step / ROW_WIDTHS) ** 2;
+      this.#place(row);
+      const scale = Math.min(aspect / this.w, 1 / this.h);
+      if (scale > best.scale) best = { row, scale };
+    }
+    this.#place(best.row);
+  }
+
+  #place(row) {
     let x = 0;
     let y = 0;
     let high = 0;
     this.w = 0;
     for (const rack of this.racks) {
-      if (x && x + rack.w > row) { x = 0; y += high + 10; high = 0; }
+      if (x && x + rack.w > row) { x = 0; y += high + BETWEEN; high = 0; }
       rack.x = x;
       rack.y = y;
-      x += rack.w + 10;
+      x += rack.w + BETWEEN;
       high = Math.max(high, rack.h);
       this.w = Math.max(this.w, x);
     }

@@ -7,6 +7,7 @@ import { LEVEL_SCALES, Painter, levelOf } from "./painter.js";
 
 const STEP = 1.25;
 const CLOSEST = 14;
+const LARGEST = 9;
 const CLICK = 5;
 
 // What is behind the canvas; not a component, so that moving the map renders nothing else.
@@ -26,7 +27,8 @@ class MapView {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     this.geometry = new Geometry(store, width / Math.max(height, 1));
     this.painter = new Painter(this.geometry, colouring);
-    if (!this.view) this.fit();
+    // Who sees everything sees what comes as well.
+    if (!this.view || this.view === this.whole) this.fit();
     this.redraw();
   }
 
@@ -38,9 +40,10 @@ class MapView {
 
   fit() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const scale = Math.min(width / (this.geometry.w + 8), height / (this.geometry.h + 8), 5);
+    const scale = Math.min(width / (this.geometry.w + 8), height / (this.geometry.h + 8), LARGEST);
     this.fitScale = scale;
-    this.view = { scale, x: (this.geometry.w - width / scale) / 2, y: Math.min(-4, (this.geometry.h - height / scale) / 2) };
+    this.whole = { scale, x: (this.geometry.w - width / scale) / 2, y: Math.min(-4, (this.geometry.h - height / scale) / 2) };
+    this.view = this.whole;
     this.redraw();
   }
 
@@ -114,17 +117,35 @@ class MapView {
   }
 }
 
+const middle = (points) => ({
+  clientX: points.reduce((sum, each) => sum + each.clientX, 0) / points.length,
+  clientY: points.reduce((sum, each) => sum + each.clientY, 0) / points.length,
+});
+const spread = ([first, second]) => Math.max(1, Math.hypot(first.clientX - second.clientX, first.clientY - second.clientY));
+
+// The mouse or a finger moves the map, two fingers zoom it as well; without a move it is a click.
 function listen(map, canvas, onChoose, onHover) {
-  let drag = null;
+  const pointers = new Map();
+  let travelled = 0;
+  const place = ({ clientX, clientY }) => ({ clientX, clientY });
   const down = (event) => {
-    drag = { x: event.clientX, y: event.clientY, moved: 0 };
+    travelled = pointers.size ? Infinity : 0;
+    pointers.set(event.pointerId, place(event));
     canvas.setPointerCapture(event.pointerId);
   };
+  const drag = (event) => {
+    const before = [...pointers.values()];
+    pointers.set(event.pointerId, place(event));
+    const after = [...pointers.values()];
+    const [from, to] = [middle(before), middle(after)];
+    const [x, y] = [to.clientX - from.clientX, to.clientY - from.clientY];
+    travelled += Math.abs(x) + Math.abs(y);
+    if (travelled > CLICK) map.move(x, y);
+    if (after.length === 2) map.zoom(spread(after) / spread(before), map.at(to).point);
+  };
   const moved = (event) => {
-    if (drag) {
-      const [x, y] = [event.clientX - drag.x, event.clientY - drag.y];
-      drag = { x: event.clientX, y: event.clientY, moved: drag.moved + Math.abs(x) + Math.abs(y) };
-      if (drag.moved > CLICK) map.move(x, y);
+    if (pointers.has(event.pointerId)) {
+      drag(event);
       return;
     }
     const { point, found } = map.at(event);
@@ -134,10 +155,8 @@ function listen(map, canvas, onChoose, onHover) {
       onHover(found, point);
     }
   };
-  const up = (event) => {
-    if (drag && drag.moved <= CLICK) onChoose(map.at(event).found);
-    drag = null;
-  };
+  const cancel = (event) => pointers.delete(event.pointerId);
+  const up = (event) => { if (cancel(event) && travelled <= CLICK) onChoose(map.at(event).found); };
   const leave = () => { map.hover = { node: -1, device: -1 }; map.redraw(); onHover(map.hover, null); };
   const wheel = (event) => {
     event.preventDefault();
@@ -152,7 +171,7 @@ function listen(map, canvas, onChoose, onHover) {
     event.preventDefault();
     keys[event.key]();
   };
-  const all = { pointerdown: down, pointermove: moved, pointerup: up, pointerleave: leave, wheel, keydown: key };
+  const all = { pointerdown: down, pointermove: moved, pointerup: up, pointercancel: cancel, pointerleave: leave, wheel, keydown: key };
   Object.entries(all).forEach(([name, handler]) => canvas.addEventListener(name, handler, { passive: false }));
   const resized = new ResizeObserver(() => map.redraw());
   resized.observe(canvas);

@@ -7,6 +7,7 @@ const MOST_TILES = 40;
 const FRAME_MILLISECONDS = 8;
 const NAMES_FROM = 1.5;
 const DETAILS_FROM = 4.2;
+const SQUEEZE = 1.15;
 
 export const levelOf = (scale) => (scale < NAMES_FROM ? 0 : scale < DETAILS_FROM ? 1 : 2);
 export const LEVEL_SCALES = [0, 2.2, 5.5];
@@ -15,6 +16,13 @@ export const LEVEL_SCALES = [0, 2.2, 5.5];
 function readable(colour) {
   const [red, green, blue] = colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g).map(Number);
   return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#000" : "#fff";
+}
+
+// A text within a width. Of a long one, the middle is left out: beginnings and ends of names tell nodes and pods apart.
+function write(context, text, x, y, width) {
+  const part = (width * SQUEEZE) / context.measureText(text).width;
+  const half = Math.max(1, Math.floor((text.length * part - 1) / 2));
+  context.fillText(part < 1 ? `${text.slice(0, half)}…${text.slice(-half)}` : text, x, y, width);
 }
 
 export class Painter {
@@ -122,7 +130,7 @@ export class Painter {
     if (12 * scale < 6) return;
     context.fillStyle = this.colours.soft;
     context.font = `600 ${font}px system-ui, sans-serif`;
-    context.fillText(rack.name, rack.x + 3, rack.y + 9.5, rack.w - 6);
+    write(context, rack.name, rack.x + 3, rack.y + 9.5, rack.w - 6);
   }
 
   #node(context, node, box, scale) {
@@ -136,8 +144,8 @@ export class Painter {
     }
     if (this.store.nodeState[node]) {
       context.strokeStyle = this.colours.warn;
-      context.lineWidth = Math.max(1, 1.5 / scale);
-      context.setLineDash([3, 2]);
+      context.lineWidth = 2 / scale;
+      context.setLineDash([6 / scale, 4 / scale]);
       context.strokeRect(box.x, box.y, box.w, box.h);
       context.setLineDash([]);
     }
@@ -193,7 +201,7 @@ export class Painter {
   #wiring(context, node, box, geometry, level, scale) {
     context.fillStyle = this.colours.text;
     context.font = `600 ${Math.min(5, 15 / scale)}px system-ui, sans-serif`;
-    context.fillText(this.store.names[node], box.x + 3, box.y + 5.4, box.w - 6);
+    write(context, this.store.names[node], box.x + 3, box.y + 5.4, box.w - 6);
     context.lineWidth = 1 / scale;
     context.strokeStyle = this.colours.line;
     geometry.frames.forEach((frame) => context.strokeRect(box.x + frame.x, box.y + frame.y, box.w - 2, frame.h));
@@ -207,7 +215,7 @@ export class Painter {
     if (level < 2) return;
     context.font = "1.5px system-ui, sans-serif";
     context.fillStyle = this.colours.soft;
-    geometry.roots.forEach((root) => context.fillText(root.name, box.x + root.x, box.y + root.y + 14.2, root.to - root.x));
+    geometry.roots.forEach((root) => write(context, root.name, box.x + root.x, box.y + root.y + 14.2, root.to - root.x));
     geometry.frames.forEach((frame) => context.fillText(frame.title, box.x + frame.x + 1, box.y + frame.y + 1.6));
     context.strokeStyle = this.colours.accent;
     geometry.links.forEach(({ points }) => {
@@ -221,13 +229,13 @@ export class Painter {
     const shape = this.store.shape(device);
     const claim = this.store.claim(device);
     context.fillStyle = readable(this.colouring.of(device)[0]);
-    const write = (text, line, font) => {
+    const line = (text, down, font) => {
       context.font = font;
-      context.fillText(text, x + 0.6, y + line, width - 1.2);
+      write(context, text, x + 0.6, y + down, width - 1.2);
     };
-    write(shape.name, 2.4, "600 1.9px system-ui, sans-serif");
-    if (claim) write(claim.pods[0] || claim.name, 4.8, "1.6px system-ui, sans-serif");
+    line(shape.name, 2.4, "600 1.9px system-ui, sans-serif");
+    if (claim) line(claim.pods[0] || claim.name, 4.8, "1.6px system-ui, sans-serif");
     const busy = this.store.busy[device];
-    if (busy >= 0) write(`${busy} %`, width - 0.9, "1.6px system-ui, sans-serif");
+    if (busy >= 0) line(`${busy} %`, width - 0.9, "1.6px system-ui, sans-serif");
   }
 }

@@ -1,6 +1,7 @@
 // The devices of the cluster in columns: one typed array for each fact, so that 40,000 devices take two megabytes.
 const STATE_NAMES = { f: "free", a: "allocated", s: "shared", t: "tainted", b: "blocked", u: "unknown" };
 const SHAPE = ["name", "driver", "model", "kind", "numa", "root", "parent", "link", "memory", "shared"];
+export const SMALL_KINDS = ["nic", "cpu"];
 export const NODE_STATES = ["ready", "not ready", "cordoned"];
 
 export class ClusterStore {
@@ -26,7 +27,7 @@ export class ClusterStore {
     this.shares = new Map();
     for (let at = 0; at < snapshot.held.length; at += 3) this.#hold(snapshot.held[at], snapshot.held[at + 1], snapshot.held[at + 2]);
     for (let at = 0; at < snapshot.busy.length; at += 2) this.busy[snapshot.busy[at]] = snapshot.busy[at + 1];
-    this.number = this.names.reduce((sum, _, node) => sum + this.layouts[this.nodeLayout[node]].filter((shape) => this.shapes[shape].parent < 0).length, 0);
+    this.kinds = this.#count();
     this.byName = new Map(this.names.map((name, node) => [name, node]));
   }
 
@@ -48,6 +49,19 @@ export class ClusterStore {
     }
     return touched;
   }
+
+  // How many devices there are of each kind; partitions are parts of others.
+  #count() {
+    const nodes = new Uint32Array(this.layouts.length);
+    this.nodeLayout.forEach((layout) => { nodes[layout] += 1; });
+    const found = new Map();
+    this.layouts.forEach((layout, number) => layout.map((shape) => this.shapes[shape]).filter((shape) => shape.parent < 0)
+      .forEach((shape) => found.set(shape.kind, (found.get(shape.kind) || 0) + nodes[number])));
+    return found;
+  }
+
+  // Network and CPU devices, which are drawn small.
+  isSmall(device) { return SMALL_KINDS.includes(this.shape(device).kind); }
 
   #hold(device, claim, share) {
     if (this.holder[device] < 0) this.holder[device] = claim;

@@ -4,7 +4,7 @@ import { html } from "../html.js";
 // parts: [{ value, colour, title }] of `whole`.
 export function Bar({ parts, whole, label, width = 160, height = 12 }) {
   let at = 0;
-  return html`<svg class="bar-chart" role="img" aria-label=${label} viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height}>
+  return html`<svg class="bar-chart" role="img" aria-label=${label} viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" width=${width} height=${height}>
     <rect class="bar-ground" width=${width} height=${height} rx="2" />
     ${parts.filter((part) => part.value > 0).map((part) => {
       const size = whole ? (width * part.value) / whole : 0;

@@ -67,7 +67,7 @@ export function TimeChart({ title, hint, lines, span, step, most, show, cursor, 
   const label = `${title}: ${lines.map((line) => `${line.name} ${value(line)}`).join(", ")}`;
   return html`<section class="chart" ref=${element}><h2>${title}</h2><p class="soft">${hint}</p>
     <ul class="legend" aria-label=${`Legend of ${title}`}>${lines.map((line) => html`<li key=${line.name}><svg width="16" height="10" aria-hidden="true"><line x1="0"
-      y1="5" x2="16" y2="5" stroke=${line.colour} stroke-width="3" stroke-dasharray=${line.dash} /></svg>${line.name} <b>${value(line)}</b></li>`)}</ul>
+      y1="5" x2="16" y2="5" stroke=${line.colour} stroke-width="3" stroke-dasharray=${line.dash} /></svg>${line.name} <b>${value(line)}</b></li>`)}${!lines.length && html`<li>No value yet</li>`}</ul>
     <svg role="img" aria-label=${label} width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}
         onPointerMove=${(event) => onCursor(Math.round(timeAt(event.offsetX, span, width)))} onPointerLeave=${() => onCursor(0)}>
       ${[0, 0.5, 1].map((part) => html`<g key=${part}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y(part * top)} y2=${y(part * top)} />

@@ -1,13 +1,6 @@
 // Colours that people with any common colour blindness can tell apart, on light and on dark ground. They never carry a
 // meaning alone: legends, labels or patterns say the same. Vermilion (#d55e00) is left out: it is for what is wrong.
-export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b5a800", "#7f6fd1"];
-
-// The same name has the same colour in every view and after every start.
-export function categoryColour(name) {
-  let hash = 7;
-  for (let place = 0; place < name.length; place += 1) hash = (hash * 31 + name.charCodeAt(place)) | 0;
-  return CATEGORIES[Math.abs(hash) % CATEGORIES.length];
-}
+export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#9030f0", "#7a3518"];
 
 // For short lists: colours in order, none twice before all were used.
 export const colourAt = (place) => CATEGORIES[place % CATEGORIES.length];
@@ -16,7 +9,7 @@ export const STATES = {
   free: { colour: "#9db4c0", title: "free" },
   allocated: { colour: "#0072b2", title: "allocated" },
   shared: { colour: "#56b4e9", title: "shared" },
-  blocked: { colour: "#8a8178", title: "blocked" },
+  blocked: { colour: "#5f5750", title: "blocked" },
   tainted: { colour: "#d55e00", title: "tainted" },
   unknown: { colour: "#7d7d86", title: "unknown" },
 };

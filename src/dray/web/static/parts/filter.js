@@ -25,9 +25,15 @@ export function matches(filter, text) {
   return filter.toLowerCase().split(/\s+/).every((word) => low.includes(word));
 }
 
-// One choice of a few, in the address: <${Choice} label="Colour by" param="colour" options=${[["state", "State"]]} />
-export function Choice({ label, param, options }) {
+// One of a few values, in the address. The first stands for whatever else an address has there.
+export function useChoice(param, options) {
   const [value, setValue] = useParam(param, options[0][0]);
+  return [options.some(([name]) => name === value) ? value : options[0][0], setValue];
+}
+
+// <${Choice} label="Colour by" param="colour" options=${[["state", "State"]]} />
+export function Choice({ label, param, options }) {
+  const [value, setValue] = useChoice(param, options);
   return html`<label class="filter"><span>${label}</span>
     <select value=${value} onChange=${(event) => setValue(event.target.value)}>
       ${options.map(([name, title]) => html`<option key=${name} value=${name} selected=${name === value}>${title}</option>`)}

@@ -5,7 +5,8 @@ import { useParam } from "../router.js";
 const compare = (first, second) => (typeof first === "number" && typeof second === "number"
   ? first - second : String(first).localeCompare(String(second), undefined, { numeric: true }));
 
-// columns: [{ name, title, value: (row) => sortable, cell: (row) => what is shown, number: true for figures }]
+// columns: [{ name, title, value: (row) => sortable, cell: (row) => what is shown, number: true for figures,
+// whole: true for short texts on one line }]
 // rows: array of objects with a `key`. onOpen(row) is called by a click or Enter; `current` is the key of the open row.
 // `most` rows are shown; a line says how many are left out. The order is in the address, as ?sort=NAME or -NAME.
 export function Table({ caption, columns, rows, onOpen, current, empty = "Nothing to show.", most = 500, sortParam = "sort" }) {
@@ -33,7 +34,7 @@ export function Table({ caption, columns, rows, onOpen, current, empty = "Nothin
     <tbody>${sorted.slice(0, most).map((row) => html`<tr key=${row.key} class=${row.key === current ? "current" : ""}
         aria-selected=${onOpen ? String(row.key === current) : undefined} tabindex=${onOpen ? 0 : undefined}
         onClick=${onOpen && ((event) => open(event, row))} onKeyDown=${onOpen && ((event) => open(event, row))}>
-      ${columns.map((each) => html`<td key=${each.name} class=${each.number ? "number" : ""}>${each.cell ? each.cell(row) : each.value(row)}</td>`)}
+      ${columns.map((each) => html`<td key=${each.name} class=${each.number ? "number" : each.whole ? "whole" : ""} title=${each.whole ? each.value(row) : undefined}>${each.cell ? each.cell(row) : each.value(row)}</td>`)}
     </tr>`)}</tbody>
   </table>${rows.length > most && html`<p class="more">${rows.length - most} more are not shown; filter to see them.</p>`}</div>`;
 }

@@ -5,7 +5,7 @@ import { ClusterMap } from "../cluster/map.js";
 import { Panel, holderText } from "../cluster/panel.js";
 import { ClusterStore, NODE_STATES } from "../cluster/store.js";
 import { Legend } from "../parts/bars.js";
-import { Choice, FilterBox, matches } from "../parts/filter.js";
+import { Choice, FilterBox, matches, useChoice } from "../parts/filter.js";
 import { count } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
@@ -13,6 +13,7 @@ import { useParam } from "../router.js";
 import { endSession, followVisible } from "../stream.js";
 
 const LEVELS = ["Racks", "Nodes", "Devices"];
+const SHOWN = [["map", "Map"], ["list", "List"]];
 const LEGEND_MILLISECONDS = 1000;
 
 // The store, and a number that grows with every change of it.
@@ -43,9 +44,21 @@ function useStore(map) {
   return shown;
 }
 
+const KINDS = { gpu: "GPU", tpu: "TPU", other: "other device", nic: "network device", cpu: "CPU device" };
+
+// ", 40 GPUs, 10 CPU devices"
+const devicesText = (kinds) => Object.entries(KINDS).filter(([kind]) => kinds.has(kind))
+  .map(([kind, title]) => `, ${count(kinds.get(kind), kinds.size === 1 ? title.replace("other ", "") : title)}`).join("");
+
+function Empty() {
+  return html`<section class="card"><h2>No devices yet</h2>
+    <p>Devices appear here as soon as a driver publishes them in ResourceSlices. If you expected some, look whether drivers run on the nodes, and whether you may list ResourceSlices.</p>
+    <p>Without devices: <code>dray up --fleet dgx-h100=3</code> simulates three machines.</p></section>`;
+}
+
 const COLUMNS = [
   { name: "name", title: "Node", value: (row) => row.key },
-  { name: "rack", title: "Rack", value: (row) => row.rack },
+  { name: "rack", title: "Rack", whole: true, value: (row) => row.rack },
   { name: "models", title: "Devices", value: (row) => row.models },
   { name: "held", title: "Held", number: true, value: (row) => row.held, cell: (row) => `${row.held} of ${row.devices}` },
   { name: "holders", title: "Holders", value: (row) => row.holders },
@@ -86,8 +99,8 @@ function Tip({ store, colouring, tip }) {
 function Cluster({ route }) {
   const map = useRef(null);
   const { store, version, state, problem } = useStore(map);
-  const [mode] = useParam("colour", "holder");
-  const [show] = useParam("show", "map");
+  const [mode] = useChoice("colour", MODES);
+  const [show] = useChoice("show", SHOWN);
   const [filter] = useParam("q");
   const [nodeName, setNode] = useParam("node");
   const [deviceName, setDevice] = useParam("device");
@@ -108,10 +121,10 @@ function Cluster({ route }) {
   return html`<${ViewHead} title="Cluster" state=${state} problem=${problem}>
       <${FilterBox} placeholder="Node, rack, model, pod, queue" />
       <${Choice} label="Colour" param="colour" options=${MODES} />
-      <${Choice} label="Show" param="show" options=${[["map", "Map"], ["list", "List"]]} /><//>
-    ${store && html`<p class="soft">${count(store.names.length, "node")}, ${count(store.number, "device")}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
+      <${Choice} label="Show" param="show" options=${SHOWN} /><//>
+    ${store && html`<p class="soft">${count(store.names.length, "node")}${devicesText(store.kinds)}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
       <${Legend} entries=${legend.slice(0, 12)} />
-      <div class=${node >= 0 ? "split open" : "split"}>
+      ${!store.names.length ? html`<${Empty} />` : html`<div class=${node >= 0 ? "split open" : "split"}>
         <div class="map-frame">
           ${show === "list" ? html`<${Table} caption="Nodes" columns=${COLUMNS} rows=${rows} most=${200} current=${nodeName}
               onOpen=${(row) => choose({ node: row.node, device: -1 })} empty="No node matches." />`
@@ -125,7 +138,7 @@ function Cluster({ route }) {
         </div>
         ${node >= 0 && html`<${Panel} store=${store} node=${node} device=${device} onClose=${() => choose({ node: -1, device: -1 })}
           onDevice=${(each) => setDevice(store.shape(each).name)} />`}
-      </div>`}`;
+      </div>`}`}`;
 }
 
 export const view = { name: "cluster", title: "Cluster", component: Cluster };

@@ -1,5 +1,5 @@
 // Devices and claims: search, selectors and what they match, and the timeline of a claim.
-import { html, useMemo } from "../html.js";
+import { html, useMemo, useState } from "../html.js";
 import { Bar } from "../parts/bars.js";
 import { STATES } from "../parts/colours.js";
 import { Choice, FilterBox } from "../parts/filter.js";
@@ -19,21 +19,29 @@ const listed = (values, show = (value) => value) => values.map((value, place) =>
 
 const COLUMNS = [
   { name: "name", title: "Device", value: (row) => row.name },
-  { name: "node", title: "Node", value: (row) => row.node || row.pool },
-  { name: "model", title: "Model", value: (row) => row.model },
+  { name: "node", title: "Node", whole: true, value: (row) => row.node || row.pool },
+  { name: "model", title: "Model", whole: true, value: (row) => row.model },
   { name: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${State} name=${row.state} />${row.taints.length && row.state !== "tainted" ? html` <span class="soft">tainted</span>` : ""}` },
   { name: "claims", title: "Claim", value: (row) => row.claims.join(), cell: (row) => listed(row.claims, claimLink) },
   { name: "pods", title: "Pods", value: (row) => row.pods.join(", ") },
   { name: "busy", title: "Busy", number: true, value: (row) => row.use?.percent ?? -1, cell: (row) => (row.use?.percent === undefined ? "" : `${row.use.percent} %`) },
 ];
 
-function Models({ models, chosen, onChoose }) {
-  const names = Object.keys(models).sort((first, second) => statesTotal(models[second]) - statesTotal(models[first]));
-  return html`<div class="models" role="group" aria-label="Models">${names.map((name) => html`<button key=${name} type="button"
+const KINDS = ["gpu", "tpu", "other", "part", "nic", "cpu"];
+const MOST_MODELS = 6;
+
+function Models({ models, kinds, chosen, onChoose }) {
+  const [all, setAll] = useState(false);
+  const rank = (name) => KINDS.indexOf(kinds[name]);
+  const names = Object.keys(models).sort((first, second) => rank(first) - rank(second) || statesTotal(models[second]) - statesTotal(models[first]));
+  const shown = all || names.length <= MOST_MODELS + 1 ? names : names.filter((name, place) => place < MOST_MODELS || name === chosen);
+  return html`<div class="models" role="group" aria-label="Models">${shown.map((name) => html`<button key=${name} type="button"
       class="model" aria-pressed=${String(name === chosen)} onClick=${() => onChoose(name === chosen ? "" : name)}>
     <b>${name}</b><span class="soft">${(models[name].free || 0).toLocaleString("en")} free of ${statesTotal(models[name]).toLocaleString("en")}</span>
     <${Bar} parts=${statesParts(models[name])} whole=${statesTotal(models[name])} label=${statesText(models[name])} width=${180} height=${8} />
-  </button>`)}</div>`;
+  </button>`)}
+    ${names.length > MOST_MODELS + 1 && html`<button type="button" class="more-models" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>
+      ${all ? "Fewer models" : `${names.length - shown.length} more models`}</button>`}</div>`;
 }
 
 function Devices() {
@@ -59,12 +67,12 @@ function Devices() {
       <${FilterBox} placeholder="Name, node, numaNode=1 …" /><${Choice} label="State" param="state" options=${states} /><//>
     <${Tabs} current="devices" />
     ${data && !data.seesAllClaims && html`<p class="notice">You may not list all claims: devices that you see no claim of are shown as unknown.</p>`}
-    ${data && html`<${Models} models=${data.models} chosen=${model} onChoose=${setModel} />
+    ${data && html`<${Models} models=${data.models} kinds=${data.kinds} chosen=${model} onChoose=${setModel} />
       <${Selector} match=${match} classes=${classes} selector=${selector} onSelector=${setSelector} />
       <div class=${data.open ? "split open" : "split"}>
         <div><p class="soft" role="status">${count(rows.length, "device")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
         <${Table} caption="Devices" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
-          empty="No device is found by these filters." most=${300} /></div>
+          empty=${Object.keys(data.models).length ? "No device is found by these filters." : "No devices yet: drivers publish them in ResourceSlices."} most=${300} /></div>
         ${data.open && html`<${DeviceDetails} key=${open} device=${data.open} name=${open} onClose=${() => setOpen("")}
           onSelect=${(condition) => setSelector(selector ? `${selector} && ${condition}` : condition)} />`}
       </div>`}`;

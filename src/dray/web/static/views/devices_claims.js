@@ -53,7 +53,7 @@ export function Claims() {
     ${data && html`<div class=${claim ? "split open" : "split"}>
       <div><p class="soft" role="status">${count(rows.length, "claim")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
       <${Table} caption="Claims" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
-        empty="No claim is found by these filters." most=${300} /></div>
+        empty=${q || state ? "No claim is found by these filters." : "No claims yet: submit a pod that asks for a device in Try."} most=${300} /></div>
       ${claim && html`<${Details} key=${open} title=${open} onClose=${() => setOpen("")}>
         ${facts([["State", claim.state], ["Class", claim.classes.join(", ")], ["Reserved for", claim.users.join(", ")]])}
         <${Actions} target="claim" namespace=${open.split("/")[0]} name=${open.split("/")[1]} version=${claim.state} />

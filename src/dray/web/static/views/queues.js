@@ -84,7 +84,8 @@ function Queues({ route }) {
   const [resource] = useParam("resource");
   const [kind = "", ...names] = route.parts;
   const name = names.join("/");
-  const found = useAnswer("queues", "tree", { kind, name }, { keep: true });
+  const none = data?.queues === false;
+  const found = useAnswer("queues", "tree", data?.queues ? { kind, name } : null, { keep: true });
   useFresh(data?.mark, found.again);
   const queues = found.answer?.queues;
   const shown = useMemo(() => kept(queues || [], filter), [queues, filter]);
@@ -96,9 +97,9 @@ function Queues({ route }) {
       ${resources.length > 1 && html`<${Choice} label="Resource" param="resource" options=${[["", "All"], ...resources.map((each) => [each, each])]} />`}
       <${FilterBox} /><//>
     ${found.problem && html`<p role="alert" class="failure">${found.problem}</p>`}
-    ${!queues && found.busy && html`<p class="soft working" role="status">Working out who has what…</p>`}
-    ${queues && queues.length === 0 && html`<${Empty} />`}
-    ${queues && queues.length > 0 && html`
+    ${!queues && !none && !found.problem && html`<p class="soft working" role="status">Working out who has what…</p>`}
+    ${(none || queues?.length === 0) && html`<${Empty} />`}
+    ${!none && queues?.length > 0 && html`
       <${Legend} entries=${[USED, BORROWED, LENT, { colour: "var(--line)", title: "free" }]} />
       <div class=${open ? "split open" : "split"}>
         ${shown.length ? html`<ul class="queues" aria-label="Queues">${shown.map((each) => html`<${Queue} key=${each.name} queue=${each} resource=${resource} open=${open} params=${params} />`)}</ul>`

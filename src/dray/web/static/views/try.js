@@ -3,6 +3,7 @@ import { call } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { useAnswer } from "../parts/answer.js";
 import { Confirm } from "../parts/confirm.js";
+import { useLater } from "../parts/later.js";
 import { ViewHead } from "../parts/status.js";
 import { useParam } from "../router.js";
 import { useView } from "../stream.js";
@@ -19,16 +20,6 @@ function useExamples() {
   const [examples, setExamples] = useState([]);
   useEffect(() => { call("try", "examples").then((found) => setExamples(found.examples), () => {}); }, []);
   return examples;
-}
-
-// The text, once it has not changed for a moment.
-function useSettled(text) {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), PAUSE);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled;
 }
 
 function Editor({ text, onText, onProblem, children }) {
@@ -108,7 +99,7 @@ function Try() {
   const [done, setDone] = useState([]);
   const examples = useExamples();
   const live = useView("try", { of });
-  const settled = useSettled(text);
+  const settled = useLater(text, PAUSE);
   const found = useAnswer("try", "check", settled.trim() ? { manifest: settled, namespace } : null);
   const write = (next) => { draft = next; setText(next); setProblem(""); };
   const choose = (name) => {

@@ -3,6 +3,7 @@ import { html, useMemo } from "../html.js";
 import { Answer, useAnswer } from "../parts/answer.js";
 import { Actions } from "../parts/actions.js";
 import { Details, facts } from "../parts/details.js";
+import { own } from "../parts/own.js";
 import { Choice, FilterBox, matches } from "../parts/filter.js";
 import { age, count, moment, sentence } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
@@ -104,7 +105,7 @@ function Waiting({ route }) {
     ${data && html`<div class=${open ? "split open" : "split"}>
       <div class="waiting"><${Table} caption="What waits" columns=${COLUMNS} rows=${rows} current=${open}
         onOpen=${(row) => show(row.key)} empty=${emptyText(data, filter, shown)} /></div>
-      ${open && html`<${Open} key=${open} name=${open} row=${data.waiting[open]} onClose=${() => show("")} />`}</div>`}`;
+      ${open && html`<${Open} key=${open} name=${open} row=${own(data.waiting, open)} onClose=${() => show("")} />`}</div>`}`;
 }
 
 export const view = { name: "waiting", title: "Waiting", component: Waiting };
