@@ -106,6 +106,17 @@ async def test_wrong_tokens_and_no_credentials_are_refused() -> None:
         assert (await Viewer(made.page).send("POST", "/ui/session", b"{" + b" " * 2_000_000)).status == 413
 
 
+async def test_kinds_that_may_not_be_listed_are_told_at_once() -> None:
+    async with LocalCluster() as cluster:
+        model = Model(cluster.client_of(ANN))
+        try:
+            async with asyncio.timeout(10):
+                await model.need(["nodes", "pods"])
+            assert ["cannot list nodes" in each for each in model.troubles(["nodes"])] == [True]
+        finally:
+            await model.close()
+
+
 async def test_a_code_is_good_once_and_wrong_codes_are_limited() -> None:
     async with stage() as made:
         code = made.page.codes.issue(made.identity("ann-token", ANN))

@@ -127,6 +127,14 @@ async def test_a_viewer_who_may_list_pods_alone_is_told_what_they_may_not_read()
         assert "cannot list" in answer.json["error"]
 
 
+async def test_a_viewer_who_may_not_list_all_pods_is_not_told_that_there_are_none() -> None:
+    async with busy_stage() as made:
+        for token, partial in (("ann-token", True), ("admin-token", False)):
+            async with (await made.signed_in(token)).stream("/ui/stream/waiting") as answer:
+                [(_, found), *_] = await answer.until_event(1)
+                assert found.get("partial", False) is partial
+
+
 async def test_pods_of_a_group_are_one_row() -> None:
     async with LocalCluster() as cluster:
         made = Stage(cluster, views=[waiting.VIEW])

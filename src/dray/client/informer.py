@@ -56,6 +56,7 @@ class Informer:
         """Each with its subscriber."""
         self._listed: list[tuple[str, Callable[[], None]]] = []
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._doing = "list"
         self._trouble = ("", "")
         """What it could not do, and why."""
@@ -68,6 +69,10 @@ class Informer:
 
     async def synced(self) -> None:
         await self._synced.wait()
+
+    async def answered(self) -> None:
+        """Returns when the first list is in the cache, or the server has refused it; then `trouble` says why."""
+        await self._answered.wait()
 
     @property
     def trouble(self) -> str:
@@ -121,6 +126,8 @@ class Informer:
         verb = self._doing
         self._trouble = verb, str(error)
         forbidden = isinstance(error, ApiError) and error.is_forbidden
+        if forbidden:
+            self._answered.set()
         advice = f"; it waits for the right to {verb} {self._kind}" if forbidden else ""
         self._throttled.warning(cause_of(error), "cannot %s %s: %s%s", verb, self._kind, error, advice)
 
@@ -135,6 +142,7 @@ class Informer:
             except Exception:
                 _logger.exception("a handler failed on the list of %s", self._resource.plural)
         self._synced.set()
+        self._answered.set()
         if self._trouble[0] == self._doing:
             self._trouble = ("", "")
         self._doing = "watch"

@@ -93,7 +93,7 @@ class Model:
                 await self._look()
                 for kind in missing:
                     await self._start(kind)
-        waiting = [each.synced() for kind in kinds for each in self._informers.get(kind, ())]
+        waiting = [each.answered() for kind in kinds for each in self._informers.get(kind, ())]
         try:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.gather(*waiting)

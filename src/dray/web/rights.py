@@ -63,6 +63,9 @@ class Sight:
         allowed = self.namespaces.get(kind, frozenset())
         return allowed is None or namespace in allowed
 
+    def sees_all(self, kind: str) -> bool:
+        return self.namespaces.get(kind, frozenset()) is None
+
     def objects(self, kind: str, table: Table) -> Iterator[Object]:
         allowed = self.namespaces.get(kind, frozenset())
         if allowed is None:

@@ -38,7 +38,10 @@ def derive(question: Question) -> Object:
     units = _units(pods)
     order = sorted(units, key=lambda each: (_since(units[each]), each))
     sizes = _sizes(pods, units)
+    # Whether there are other pods is not known.
+    partial = {} if question.sight.sees_all("pods") else {"partial": True}
     return {
+        **partial,
         "waiting": {name: _row(question, units[name], sizes.get(name, 1)) for name in order[:_MOST_ROWS]},
         "left_off": max(0, len(units) - _MOST_ROWS),
         "running": sum(has_started(pod) for pod in pods),

@@ -84,7 +84,8 @@ function Open({ name, row, onClose }) {
 
 function emptyText(data, filter, state) {
   if (filter || state !== "all") return "Nothing that waits matches. Clear the filter to see all.";
-  const running = data.running ? `${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.` : "There are no pods yet: submit one in Try.";
+  const none = data.partial ? "You may list no pods, or there are none in your namespaces." : "There are no pods yet: submit one in Try.";
+  const running = data.running ? `${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.` : none;
   return `Nothing waits. ${running}`;
 }
 
