@@ -385,6 +385,26 @@ def test_a_share_that_was_kept_for_one_user_of_a_claim_stays_the_claims_when_ano
     assert bound(core.later()) == {}
 
 
+@pytest.mark.parametrize("written", [True, False], ids=["written", "failed"])
+def test_nobody_else_goes_before_the_deletion_of_the_first_is_seen(written):
+    """A cheaper victim is found meanwhile. If the eviction failed, that one goes."""
+    core = Core(objects.node("n1", cpu="1"), objects.node("n2", cpu="1"))
+    core.put(pod("a", cpu="1", value=1), pod("b", cpu="1", value=1))
+    assert len(bound(core.settle())) == 2
+    core.put(pod("urgent", cpu="1", value=10))
+    (action,) = core.later()
+    assert len(victims([action])) == 1
+    core.put(objects.node("n3", cpu="1"), placed("cheap", "n3", cpu="1"))
+    assert victims(core.later()) == []
+    if written:
+        core.do(action)
+        assert bound(core.settle()) == {"urgent": action.preemption.places[action.pod.uid].node}
+    else:
+        core.scheduler.refusal_failed(action, core.now)
+        assert victims(core.settle()) == ["cheap"]
+    assert not core.state.queues.evicted
+
+
 # For gangs
 
 

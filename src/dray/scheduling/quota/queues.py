@@ -290,8 +290,8 @@ class Queues:
                 shared |= claims.keys()
                 assets = policy.node_flavors.assets(queue, pod, node, amounts, reserved=True)
                 self.reservations.reserve(ReservedQuota(pod, policy, queue, assets))
-        # Victims in queues are marked, so that they are not evicted for other pods too.
-        self.mark_evicted(victim for victim in victims if self.memberships(victim))
+        # No other pods are evicted as well, for these pods or for others, before the deletion of the victims is seen.
+        self.mark_evicted(victims)
 
     def give_up(self, uid: str) -> None:
         """Frees the quota that is reserved for the pod, and wakes pods that wait for it."""
