@@ -1,7 +1,9 @@
 """`dray replay` on small traces."""
 
+import gzip
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from dray.cli.replay import replay
@@ -89,3 +91,44 @@ def test_nodes_are_needed(tmp_path):
     result = CliRunner().invoke(replay, [str(work)])
     assert result.exit_code == 2
     assert "--nodes, --fleet and --snapshot" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--load", "nan"],
+        ["--load", "inf"],
+        ["--load", "1e30"],
+        ["--load", "0"],
+        ["--load", "many"],
+        ["--seeds", "1000000000"],
+        ["--jobs", "1000000000"],
+    ],
+)
+def test_numbers_without_bounds_are_refused(tmp_path, arguments):
+    result = played(tmp_path, *arguments)
+    assert result.exit_code == 2
+    assert f"invalid value for '{arguments[0]}'" in result.output.lower()
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "x"])
+def test_weights_of_random_partitions_are_above_zero(weight):
+    asked = ["--random-profiles", f"1g.10gb={weight}", "--fleet", "a3-highgpu-1g:mig=1"]
+    result = CliRunner().invoke(replay, asked)
+    assert result.exit_code == 2
+    assert "with a weight above 0" in result.output
+
+
+def test_a_file_without_workloads_is_named(tmp_path):
+    result = played(tmp_path, tasks=TASKS.splitlines()[0] + "\n")
+    assert result.exit_code == 2
+    assert "tasks.csv: no workload is in the file" in result.output
+
+
+def test_a_file_that_is_cut_off_is_an_error(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES)
+    cut = tmp_path / "tasks.csv.gz"
+    cut.write_bytes(gzip.compress(TASKS.encode())[:40])
+    result = CliRunner().invoke(replay, [str(cut), "--nodes", str(tmp_path / "nodes.csv")])
+    assert result.exit_code == 2
+    assert "tasks.csv.gz: the compressed file is cut off" in result.output

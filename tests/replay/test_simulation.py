@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from dray.replay import reports
+from dray.replay.csv_files import TraceError
 from dray.replay.simulation import Simulation
 from dray.replay.trace_objects import trace_workload, trace_world
-from dray.replay.traces import Machine, Task, TraceError, drawn, read_machines, read_tasks
+from dray.replay.traces import Machine, Task, drawn, read_machines, read_tasks
 
 TWO = trace_world([Machine("a", 8000, 32_768, 2, "T4"), Machine("b", 8000, 32_768, 2, "V100")])
 

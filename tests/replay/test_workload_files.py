@@ -4,11 +4,11 @@ import pytest
 
 from dray.cli.fleet_choice import chosen_fleet
 from dray.planning.fleet_scene import fleet_objects
+from dray.replay.csv_files import TraceError
 from dray.replay.device_units import published_devices
 from dray.replay.random_profiles import mix_of, random_workloads
 from dray.replay.recordings import recorded_workloads, run_seconds
 from dray.replay.simulation import Simulation
-from dray.replay.traces import TraceError
 from dray.replay.workload_files import read_workloads
 from dray.replay.workloads import World
 

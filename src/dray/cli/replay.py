@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,7 +19,22 @@ if TYPE_CHECKING:
     from dray.cli.replay_input import Job
     from dray.replay.runs import Run
 
+_MOST_LOAD: Final = 10_000
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Percent(click.ParamType[float]):
+    name = "percent"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = 0.0
+        # Also false for NaN.
+        if not 0 < number <= _MOST_LOAD:
+            self.fail(f"{value!r} is not a number of percent above 0 and up to {_MOST_LOAD}", param, ctx)
+        return number
 
 
 @click.command()
@@ -36,7 +51,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="",
     help="Play random partitions (MIG profiles) in virtual time, instead of a file.",
 )
-@click.option("--tasks", default=2000, show_default=True, type=click.IntRange(1), help="Number of random partitions.")
+@click.option(
+    "--tasks", default=2000, show_default=True, type=click.IntRange(1, 1_000_000), help="Number of random partitions."
+)
 @click.option(
     "--policy",
     "policies",
@@ -44,17 +61,21 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     multiple=True,
     help="Policy to play; repeatable. Default: kubernetes and pack.",
 )
-@click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Runs per policy.")
+@click.option(
+    "--seeds", default=1, show_default=True, type=click.IntRange(1, 1000), metavar="N", help="Runs per policy."
+)
 @click.option(
     "--load",
     default=None,
-    type=click.FloatRange(0, min_open=True),
+    type=Percent(),
     metavar="PERCENT",
     help="Draw tasks until they request this part of all GPUs. Default: 130; 100 for random partitions.",
 )
 @click.option("--time", "timed", is_flag=True, help="Play in virtual time: tasks arrive, wait, run and end.")
 @click.option("--no-wait", is_flag=True, help="In virtual time, refuse what does not fit when it arrives.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Processes to use.")
+@click.option(
+    "--jobs", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="Processes to use."
+)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write plots to this SVG file.")
 @click.option(
     "--record",

@@ -53,11 +53,11 @@ class Job:
 
 def jobs_of(asked: Asked) -> list[Job]:
     """The runs in the order of the report. Ends the command with status 2 if an option or a file is wrong."""
-    from dray.replay.traces import TraceError
+    from dray.replay.csv_files import TraceError
 
     try:
         return _jobs(asked)
-    except (TraceError, OSError, UnicodeDecodeError) as error:
+    except (TraceError, OSError) as error:
         raise click.UsageError(str(error)) from None
 
 
@@ -110,8 +110,11 @@ def _drawing(
     if timed:
         return partial(list, workloads)
     devices = {device.physical for name, device in published.items() if name[0] in world.drivers}
-    if not devices or not any(workload.units for workload in workloads):
-        raise click.UsageError("no task requests GPUs, or no node has any")
+    if not devices:
+        raise click.UsageError("no node has devices: give other nodes with --nodes, --fleet or --snapshot")
+    if not any(workload.units for workload in workloads):
+        what = "requests devices" if workloads else "is in the file"
+        raise click.UsageError(f"{asked.trace}: no workload {what}; all at once, workloads with devices are needed")
     return partial(drawn, workloads, (asked.load or 130.0) / 100 * WHOLE * len(devices), seed)
 
 
@@ -145,11 +148,12 @@ def _world_objects(asked: Asked, recorded: bool) -> dict[str, list[Object]]:
 
 def _is_snapshot(file: Path) -> bool:
     import gzip
+    import zlib
 
     try:
         with gzip.open(file, "rb") as lines:
             return lines.read(1) == b"{"
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return False
 
 
@@ -192,8 +196,9 @@ def _measured(objects: dict[str, list[Object]], published: Mapping[DeviceName, P
 
 
 def _read(file: Path, nodes_of_trace: bool, published: Mapping[DeviceName, PublishedDevice]) -> list[Workload]:
+    from dray.replay.csv_files import TraceError
     from dray.replay.trace_objects import trace_workload
-    from dray.replay.traces import TraceError, read_tasks
+    from dray.replay.traces import read_tasks
     from dray.replay.workload_files import is_workload_file, read_workloads
 
     if is_workload_file(file):

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+from dray.replay.csv_files import TraceError
 from dray.replay.device_units import WHOLE, DeviceName, PublishedDevice
-from dray.replay.traces import TraceError
 from dray.replay.workload_files import Shape, profile_request, workload
 from dray.replay.workloads import Workload
 
 RUN_SECONDS: Final = 3600.0
 """The mean run time."""
+_MOST_WEIGHT: Final = 1e9
 _CLASS: Final = "mig.nvidia.com"
 _EXTRA: Final = "+me"
 """Profiles with media engines: a GPU has one or none of these."""
@@ -33,11 +34,18 @@ def mix_of(text: str, published: Mapping[DeviceName, PublishedDevice]) -> dict[s
     for part in text.split(","):
         profile, _, weight = part.partition("=")
         profile_request(profile, published)
-        try:
-            mix[profile] = float(weight or 1)
-        except ValueError:
-            raise TraceError(f"{part!r}: write PROFILE=WEIGHT, as in 1g.10gb=3") from None
+        mix[profile] = _weight(part, weight)
     return mix
+
+
+def _weight(part: str, text: str) -> float:
+    try:
+        weight = float(text or 1)
+    except ValueError:
+        weight = 0.0
+    if not 0 < weight < _MOST_WEIGHT:
+        raise TraceError(f"{part!r}: write PROFILE=WEIGHT with a weight above 0, as in 1g.10gb=3")
+    return weight
 
 
 def random_workloads(

@@ -2,27 +2,25 @@
 
 Nodes have the columns `sn, cpu_milli, memory_mib, gpu, model`. Tasks have `name, cpu_milli, memory_mib, num_gpu,
 gpu_milli, gpu_spec, creation_time, deletion_time`. `gpu_milli` is the part of each GPU in thousandths, `gpu_spec` are
-models joined by `|`, and times are in seconds. Other columns are ignored; `gpu_spec` and times may be missing. Files
-whose names end in `.gz` are compressed.
+models joined by `|`, and times are in seconds. Other columns are ignored; `gpu_spec` and times may be missing.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TextIO, TypeVar
+from typing import Final
 
+from dray.replay.csv_files import read_rows, seconds, whole
+from dray.replay.device_units import WHOLE
 from dray.replay.workloads import Workload
 
-T = TypeVar("T")
-
-
-class TraceError(ValueError):
-    """A file is not a trace."""
+_MOST: Final = 10**12
+"""Of cpu in thousandths, and of memory in MiB."""
+_MOST_GPUS: Final = 128
+"""A ResourceSlice has at most so many devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,16 @@ class Task:
 
 def read_machines(file: Path) -> list[Machine]:
     """Raises TraceError if the file has not the columns of nodes, OSError if it cannot be read."""
-    return list(read_rows(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _machine))
+    names: set[str] = set()
+
+    def made(row: dict[str, str]) -> Machine:
+        machine = _machine(row)
+        if machine.name in names:
+            raise ValueError(f"sn: there are two nodes {machine.name!r}")
+        names.add(machine.name)
+        return machine
+
+    return list(read_rows(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), made))
 
 
 def read_tasks(file: Path) -> list[Task]:
@@ -68,45 +75,23 @@ def read_tasks(file: Path) -> list[Task]:
 
 
 def _machine(row: dict[str, str]) -> Machine:
-    return Machine(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
+    if not row["sn"]:
+        raise ValueError("sn: the line has no value for it")
+    cpu, memory = whole(row, "cpu_milli", 0, _MOST), whole(row, "memory_mib", 0, _MOST)
+    return Machine(row["sn"], cpu, memory, whole(row, "gpu", 0, _MOST_GPUS), row["model"] or "")
 
 
 def _task(row: dict[str, str]) -> Task:
-    gpus = int(row["num_gpu"])
+    gpus = whole(row, "num_gpu", 0, _MOST_GPUS)
     return Task(
-        int(row["cpu_milli"]),
-        int(row["memory_mib"]),
+        whole(row, "cpu_milli", 0, _MOST),
+        whole(row, "memory_mib", 0, _MOST),
         gpus,
-        int(row["gpu_milli"]) if gpus else 0,
+        whole(row, "gpu_milli", 1, WHOLE) if gpus else 0,
         row.get("gpu_spec") or "",
-        float(row.get("creation_time") or 0),
-        float(row["deletion_time"]) if row.get("deletion_time") else None,
+        seconds(row, "creation_time") or 0.0,
+        seconds(row, "deletion_time"),
     )
-
-
-def column_names(file: Path) -> Sequence[str]:
-    """The column names of a CSV file. Raises OSError."""
-    with _opened(file) as text:
-        return csv.DictReader(text).fieldnames or ()
-
-
-def _opened(file: Path) -> TextIO:
-    return gzip.open(file, "rt") if file.suffix == ".gz" else file.open()
-
-
-def read_rows(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]], T]) -> Iterator[T]:
-    """Yields what is made of each line. Raises TraceError with the line, if a column is missing or a value is wrong."""
-    with _opened(file) as text:
-        reader = csv.DictReader(text)
-        try:
-            if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
-                raise TraceError(f"{file}: column {missing[0]} not found")
-            for row in reader:
-                yield made(row)
-        except (ValueError, TypeError, csv.Error) as error:
-            if isinstance(error, TraceError) and not reader.line_num > 1:
-                raise
-            raise TraceError(f"{file}, line {reader.line_num}: {error}") from None
 
 
 def drawn(tasks: Sequence[Workload], units: float, seed: int) -> list[Workload]:

@@ -15,14 +15,18 @@ from typing import Final
 
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
+from dray.cel import CelError, compile_selector
+from dray.replay.csv_files import TraceError, column_names, read_rows, seconds, whole
 from dray.replay.device_units import WHOLE, DeviceName, PublishedDevice
-from dray.replay.traces import TraceError, column_names, read_rows
 from dray.replay.workloads import Workload
 from dray.scheduling.quota.kueue.kinds import QUEUE_LABEL
 
 COLUMN: Final = "device_class"
 """The column that tells these files from those of a trace."""
 _NAMESPACE: Final = "default"
+_MOST_DEVICES: Final = 32
+"""A claim can have at most so many devices."""
+_MOST_PODS: Final = 10_000
 _PROFILE: Final = 'device.attributes["{}"].?profile.orValue("") == "{}"'
 
 
@@ -50,9 +54,9 @@ def read_workloads(file: Path, published: Mapping[DeviceName, PublishedDevice]) 
 
 
 def _workload(row: Mapping[str, str], published: Mapping[DeviceName, PublishedDevice]) -> Workload:
-    devices = int(row.get("devices") or (1 if row.get(COLUMN) else 0))
-    profile = row.get("profile") or ""
-    units, selector = WHOLE, row.get("selector") or ""
+    devices = whole(row, "devices", 0, _MOST_DEVICES, 1 if row.get(COLUMN) else 0)
+    profile, selector = row.get("profile") or "", _selector(row)
+    units = WHOLE
     if profile:
         units, profile_selector = profile_request(profile, published)
         selector = f"({selector}) && {profile_selector}" if selector else profile_selector
@@ -62,12 +66,21 @@ def _workload(row: Mapping[str, str], published: Mapping[DeviceName, PublishedDe
         selector,
         _quantity(row, "cpu"),
         _quantity(row, "memory"),
-        int(row.get("priority") or 0),
+        whole(row, "priority", -(2**31), 2**31 - 1, 0),
         row.get("queue") or "",
-        max(1, int(row.get("pods") or 1)),
+        whole(row, "pods", 1, _MOST_PODS, 1),
     )
-    arrival, run_time = float(row.get("arrival") or 0), row.get("run_time")
-    return workload(shape, units, profile, arrival, float(run_time) if run_time else None)
+    return workload(shape, units, profile, seconds(row, "arrival") or 0.0, seconds(row, "run_time", 0))
+
+
+def _selector(row: Mapping[str, str]) -> str:
+    selector = row.get("selector") or ""
+    if selector:
+        try:
+            compile_selector(selector)
+        except CelError as error:
+            raise ValueError(f"selector: {error}") from None
+    return selector
 
 
 def workload(shape: Shape, units: int, profile: str, arrival: float, seconds: float | None) -> Workload:
