@@ -313,3 +313,28 @@ class World(Player):
         # It spares the same pods.
         fresh.state.evictions = self.scheduler.state.evictions
         return could_run(fresh, kept_off(self.scheduler))
+
+
+class GracefulWorld(World):
+    """Evicted pods take their time to end, and are created again afterwards."""
+
+    def __init__(self, seed, system):
+        self._ending = []
+        super().__init__(seed, system)
+
+    def _evict_pod(self, victim, eviction=None):
+        self._linger = {victim.key[1]}
+        if not super()._evict_pod(victim, eviction):
+            return False
+        self._ending.append((self.now + self.chance.choice((1, 15, 50)), victim))
+        return True
+
+    def _evict_beside_scheduler(self):
+        due = [victim for when, victim in self._ending if when <= self.now]
+        self._ending = [(when, victim) for when, victim in self._ending if when > self.now]
+        for victim in due:
+            pod = self.stored.get("Pod", *victim.key)
+            if pod is not None and pod["metadata"]["uid"] == victim.uid:
+                self.delete_pod(victim.key[1])
+                self._create_again(pod, ())
+        return [*super()._evict_beside_scheduler(), bool(due), bool(self._ending)]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.scheduling.random_worlds import SYSTEMS, World
+from tests.scheduling.random_worlds import SYSTEMS, GracefulWorld, World
 
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 WORLDS = int(os.environ.get("DRAY_WORLDS", "12"))
@@ -14,7 +14,16 @@ STEPS = int(os.environ.get("DRAY_WORLD_STEPS", "16"))
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + WORLDS))
 def test_random_world(seed, system):
-    world = World(seed, system)
+    go_through(World(seed, system))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, WORLDS // 3)))
+def test_random_world_in_which_evicted_pods_take_their_time(seed, system):
+    go_through(GracefulWorld(seed, system))
+
+
+def go_through(world):
     for number in range(STEPS):
         world.step()
         assert not world.problems, f"after {number + 1} jobs: " + "\n".join(world.problems[:8])

@@ -1,9 +1,15 @@
 """Which pods an event wakes."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.model.status import Diagnosis
 from dray.scheduling.quota.quota_log import QuotaChanges
-from dray.scheduling.waiting.queued_pods import SubQueue, Wait
+from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, Wait
+from dray.scheduling.waiting.quota_waits import Alike, QuotaWaits
+from dray.scheduling.waiting.wait_entries import Timers, WaitEntries
 from dray.scheduling.waiting.wait_index import ObjectChanged, PodBound, PodsReady, QuotaChanged, ReasonsOutdated
 from dray.testing import objects
 from tests.scheduling.core import Core, pod
@@ -79,3 +85,22 @@ def test_a_pod_that_waits_for_a_binding_is_tried_when_a_pod_is_bound():
     core.later(1)
     assert core.decisions == 1
     assert pods["a"].attempts == pods["b"].attempts + 1
+
+
+@pytest.mark.parametrize("end", ["granted", "passed"])
+def test_pods_count_on_the_pod_that_was_woken_before_them_until_it_has_quota_or_is_gone(end):
+    """It is stopped by another limit, as they would be."""
+    entries = WaitEntries(lambda queued: None, lambda queued: queued.arrival, Timers(lambda _: True, lambda: 2))
+    own = Alike("own", "team", "default/team", 0, frozenset({("gpu", 1)}))
+    above = own._replace(root="above")
+    pods = [QueuedPod(SimpleNamespace(uid=uid), number, 0.0) for number, uid in enumerate(("first", "second"))]
+    for queued in pods:
+        queued.entry = entries.add(queued, None, Wait(own), 0.0)
+    waits = QuotaWaits(entries, lambda uid: False)
+    waits.free("own", lambda *_: True)
+    assert waits.pop() == ["first"]
+    entries.pick(pods[0])
+    waits.lack("first", above)
+    assert waits.pop() == []
+    waits.granted("first", above) if end == "granted" else waits.passed("first")
+    assert waits.pop() == ["second"]
