@@ -106,8 +106,7 @@ class KaiQueues:
 
     def name_of(self, pod: Pod) -> str:
         """Returns the queue that admitted the pod, if it is on a node; otherwise the queue of its group, or its own."""
-        admitted = pod.admitted_to(self.label)
-        if admitted and self.tree.path(admitted):
+        if pod.admitted and (admitted := pod.admitted_to(self.label)) and self.tree.path(admitted):
             return admitted
         group = self._groups.of(pod) if pod.group is not None else None
         own = pod.labels.get(QUEUE_LABEL, "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.allocation.usage import ClaimKey
 from dray.scheduling.model.pod import Pod
+from dray.scheduling.quota.fair_share import dominant_share
 from dray.scheduling.quota.kai.queue import RESOURCES
 from dray.scheduling.quota.kai.share_tree import Amounts, ShareNode, ShareTree
 from dray.scheduling.quota.queue_policy import Ask
@@ -34,7 +35,7 @@ class KaiWaiting:
         queues = self._queues
         queue = queues.queue_of(pod)
         if queue is None:
-            self.forget(pod)
+            self._demand.remove(pod.uid)
             return None
         claims = queues.charges.costs.claims_wanted(queue, pod)
         self._demand.add(pod.uid, queue, queues.amounts(queue, pod, ()), claims, job_of(pod))
@@ -63,8 +64,10 @@ class KaiWaiting:
     def _wanted_next(self, pod: Pod) -> Mapping[str, int]:
         """Returns the amounts of the pods that are placed next with the pod: those of its whole job, or of an elastic
         group those up to its minimum."""
-        wanted = self._queues.wanted_next(pod) if pod.group is not None else None
-        return wanted if wanted is not None else self._demand.of(job_of(pod))
+        if pod.group is None:
+            return self._demand.of(pod.uid)
+        wanted = self._queues.wanted_next(pod)
+        return wanted if wanted is not None else self._demand.of(pod.group)
 
     def is_entitled(self, pod: Pod) -> bool:
         """Whether other pods may be evicted for the pod: its queue stays within its share with the pod."""
@@ -126,13 +129,15 @@ class TurnOrder:
 
 def key(node: ShareNode, job: Amounts, capacity: Amounts) -> Key:
     may_have = node.may_have(capacity)
+    used = {name: node.remaining(name) for name in RESOURCES}
+    wanted = {name: amount + job.get(name, 0.0) for name, amount in used.items()}
     return (
-        all(node.remaining(name) > node.fair.get(name, 0.0) for name in RESOURCES),
+        all(used[name] > node.fair.get(name, 0.0) for name in RESOURCES),
         not node.within_quota(job),
         -node.queue.priority,
-        any(not may_have[name] and node.remaining(name) + job.get(name, 0.0) > 0 for name in RESOURCES),
-        node.share(job, capacity),
-        node.share({}, capacity),
+        any(not may_have[name] and wanted[name] > 0 for name in RESOURCES),
+        dominant_share(wanted, may_have),
+        dominant_share(used, may_have),
         # The sum is smaller for a queue that may have less of one resource and not more of any other.
         sum(may_have[name] / capacity[name] for name in RESOURCES if capacity.get(name)),
         node.queue.created,
