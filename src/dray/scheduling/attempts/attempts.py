@@ -188,14 +188,15 @@ class Attempts:
             holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
             queues.reservations.reserve(replace(quota, pod=holder))
             queues.mark_evicted(preemption.victims if preemption is not None else ())
-        if preemption is None and any(queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued):
-            # Others reserved quota of pods that are ending. The pods get their own quota once these have ended.
+        if preemption is None:
+            # If others reserved quota of pods that are ending, the pods get their own quota once these have ended.
+            if not any([queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued]):
+                for queued in attempt.queued:
+                    self._context.nominations.give_up(queued.pod.uid)
             return False
         for queued in attempt.queued:
             if queued.pod not in places:
                 self._context.nominations.give_up(queued.pod.uid)
-        if preemption is None:
-            return False
         self._context.nominations.keep(places, reclaims=preemption.reclaims)
         if outcome.quota is None:
             nodes = self._context.state.nodes

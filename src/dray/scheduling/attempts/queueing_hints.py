@@ -7,7 +7,6 @@ changed. If such a node is feasible now, or pods on it could be preempted, the f
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocation import Work
@@ -63,11 +62,8 @@ class _Changes:
         self._nominations = nominations
         self._seen = seen
         self._bound = bound
+        self.all = self._since(seen)
         self._known: dict[Seen, _Change] = {}
-
-    @cached_property
-    def all(self) -> _Change:
-        return self._since(self._seen)
 
     def unknown_to(self, entry: WaitEntry) -> _Change:
         seen = Seen(max(self._seen.helped, entry.seen.helped), max(self._seen.pods, entry.seen.pods), self._seen.nodes)
@@ -185,12 +181,15 @@ class QueueingHints:
 
     def _move(self, now: float, work: Work) -> None:
         state = self._state
-        if self._seen == self._now_seen() and not self._pod_bound:
+        before, seen, bound = self._seen, self._now_seen(), self._pod_bound
+        if seen == before and not bound:
             return
-        changes = _Changes(state, self._nominations, self._seen, bound=self._pod_bound)
-        before, self._seen, self._pod_bound = self._seen, self._now_seen(), False
+        self._seen, self._pod_bound = seen, False
         if self._nominations:
             self._move_nominated(before.helped, now)
+        if not self._queue.entries:
+            return
+        changes = _Changes(state, self._nominations, before, bound=bound)
         for entry in self._queue.entries:
             if entry.trying is not None:
                 continue

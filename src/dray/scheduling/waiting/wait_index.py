@@ -182,7 +182,7 @@ class WaitIndex:
             self.wake(QuotaChanged(changes), now)
         while ready := self.quota.pop():
             self._retry_all(ready, now)
-        if not self.is_settled:
+        if not self.reclaims.is_checked:
             self._retry_all(self.reclaims.pop(), now)
         for policy in queues.newly_entitled():
             self.wake(SharesChanged(policy), now)
