@@ -219,7 +219,8 @@ class QueueOrder(Protocol):
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
         """Adds a waiting pod; `arrival` is its position among all waiting pods. Returns the turn that it waits for;
-        None if queues do not take turns. The pod may be added again after it changed."""
+        None if queues do not take turns, or the pod is in no queue of the system. The pod may be added again after it
+        changed."""
 
     def forget(self, pod: Pod) -> None:
         """Removes a pod that does not wait any more, or never did."""

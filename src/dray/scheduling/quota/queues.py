@@ -303,15 +303,15 @@ class Queues:
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
         """Adds a waiting pod; returns the turn that it waits for, if queues take turns."""
         turn = None
-        for policy in self.policies if pod.joins else ():
-            if policy.order is not None and policy.member(pod) is not None:
+        for policy in self._served if pod.joins else ():
+            if policy.order is not None:
                 turn = policy.order.wait(pod, arrival) or turn
         return turn
 
     def let_pass(self, pod: Pod) -> None:
         """Notes that the pod waits for something else than its queue."""
-        for policy in self.policies if pod.joins else ():
-            if policy.order is not None and policy.member(pod) is not None:
+        for policy in self._served if pod.joins else ():
+            if policy.order is not None:
                 policy.order.let_pass(pod)
 
     def is_held_up(self, policy: QueuePolicy, ask: Ask) -> bool:

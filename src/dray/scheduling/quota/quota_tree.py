@@ -119,7 +119,8 @@ class QuotaNode:
             used = node.used.get(asset, 0)
             if used + amount <= total:
                 break
-            amount -= max(0, kept - used)
+            if kept > used:
+                amount -= kept - used
             node = node.parent
         return node
 

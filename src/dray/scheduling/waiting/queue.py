@@ -208,10 +208,16 @@ class Queue:
         queued = self._queued.get(entry[2])
         if queued is None or queued.subqueue is not SubQueue.ACTIVE or queued.turn is None or queued.turn.lane != lane:
             return None
-        if (place := self._place_of(queued)) > entry[1] and queued.arrival == entry[1] % _STAGE:
+        pod = queued.pod
+        # Only pods of groups have a stage, which may have changed.
+        if (
+            pod.group is not None
+            and queued.arrival == entry[1] % _STAGE
+            and (place := self._place_of(queued)) > entry[1]
+        ):
             queued.turn.turns.push(lane, (entry[0], place, entry[2]))
             return None
-        return queued.pod
+        return pod
 
     # Time
 

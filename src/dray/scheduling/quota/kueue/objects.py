@@ -96,6 +96,10 @@ class KueueObjects:
         return root in self._fair
 
     def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
+        """Returns the queue that admitted a pod on a node, even if its LocalQueue changed; otherwise the queue of its
+        LocalQueue."""
+        if pod.admitted and (admitted := self._cluster_queues.get(pod.admitted_to(kueue.QUEUE_LABEL))) is not None:
+            return admitted
         local = self._local_queues.get((pod.key[0], pod.labels.get(kueue.QUEUE_LABEL, "")))
         return self._cluster_queues.get(local.cluster_queue) if local is not None else None
 

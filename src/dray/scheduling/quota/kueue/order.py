@@ -65,7 +65,9 @@ class KueueOrder:
     def _level(self, head: Head) -> int:
         highest, node = 0, self._tree.node(head.queue)
         for asset, amount in head.assets.items():
-            highest = max(highest, node.borrows_from(asset, amount).height)
+            height = node.borrows_from(asset, amount).height
+            if height > highest:
+                highest = height
         return highest
 
     def _fairest(self, heads: Iterable[Head]) -> Head:

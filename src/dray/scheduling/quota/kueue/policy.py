@@ -104,12 +104,6 @@ class KueueQueues(KueueObjects):
         known = self._cluster_queues.get(queue)
         return self._classes.excludes(known, class_name) if known is not None else None
 
-    def cluster_queue_of(self, pod: Pod) -> ClusterQueue | None:
-        """Returns the queue that admitted a pod on a node, even if its LocalQueue changed; otherwise by its
-        LocalQueue."""
-        admitted = self._cluster_queues.get(pod.admitted_to(self.label)) if pod.admitted else None
-        return admitted or super().cluster_queue_of(pod)
-
     def member(self, pod: Pod) -> Member | None:
         if kueue.QUEUE_LABEL not in pod.labels:
             return None
@@ -177,7 +171,7 @@ class KueueQueues(KueueObjects):
             return Reason(Code.QUEUE_NAMESPACE, (queue.name, pod.key[0]))
         if uncovered := pod.requirements.requests.keys() - queue.covering.keys():
             return Reason(Code.QUEUE_UNCOVERED, (queue.name, min(uncovered)))
-        if self._classes.limits(queue) and (reason := self.charges.costs.excluded(queue.name, pod)) is not None:
+        if (reason := self.charges.costs.excluded(queue.name, pod)) is not None:
             return reason
         chosen = pod.labels.get(kueue.PRIORITY_LABEL)
         if chosen and chosen not in self._priorities:
@@ -211,6 +205,8 @@ class KueueQueues(KueueObjects):
 
     def pod_sets(self, ask: Ask) -> list[Ask]:
         """Splits what is asked for a gang by kinds of pods: pods with the same requirements use one flavor."""
+        if len(ask.pods) == 1:
+            return [ask]
         kinds: dict[Requirements, list[Pod]] = {}
         for pod in ask.pods:
             kinds.setdefault(pod.requirements, []).append(pod)
