@@ -291,3 +291,21 @@ async def test_what_many_viewers_match_holds_up_nobody_else(monkeypatch: pytest.
         await stage.call(viewer, "devices", "match", selector="true")
         assert threads
         assert threading.main_thread() not in threads
+
+
+async def test_questions_about_pods_of_others_tell_nothing_about_them() -> None:
+    async with view_stage(*world()) as stage:
+        await fill(stage)
+        await stage.grant("ann", ["list"], "pods", "red")
+        viewer = await stage.signed_in("ann")
+        for call in ("explain", "help"):
+            hidden = await stage.refusal(viewer, "waiting", call, name="pod/green/pod-of-green")
+            missing = await stage.refusal(viewer, "waiting", call, name="pod/green/none")
+            assert (hidden.status, hidden.body) == (missing.status, missing.body)
+        # A plan for a namespace of others is made from what the viewer may list, which is too little.
+        manifest = json.dumps(objects.pod("x", namespace="green"))
+        refused = await stage.refusal(viewer, "try", "check", manifest=manifest, namespace="green")
+        assert "cannot list resource" in refused.body.decode()
+        assert "pod-of-green" not in refused.body.decode()
+        dry_run = await stage.call(viewer, "try", "apply", manifest=manifest, namespace="green", dryRun=True)
+        assert "forbidden" in dry_run["objects"][0]["problem"]

@@ -318,3 +318,33 @@ async def test_a_stream_tells_when_the_cluster_cannot_be_read(monkeypatch: pytes
             assert (await answer.until_event(2))[1] == ("trouble", {"text": "cannot watch pods: gone"})
             monkeypatch.setattr(made.model, "troubles", lambda kinds: [])
             assert (await answer.until_event(3))[2] == ("trouble", {"text": ""})
+
+
+async def test_the_document_of_the_first_view_is_made_when_a_code_is_asked_for() -> None:
+    async with stage() as made:
+        feeds = made.page._streaming._feeds
+        shown = {**OWN, "authorization": "Bearer ann-token"}
+        code = (await Viewer(made.page).send("POST", "/ui/code", {}, headers=shown)).json["code"]
+        warming = made.page._streaming._warming
+        assert warming is not None
+        await warming
+        assert len(feeds) == 1
+        viewer = Viewer(made.page)
+        await viewer.sign_in(code=code)
+        async with viewer.stream("/ui/stream/pods") as answer:
+            # Who asks for the code sees what they may see, and no more.
+            assert (await answer.until_event(1))[0] == ("snapshot", {"pods": {}})
+            assert len(feeds) == 1
+
+
+async def test_a_view_that_cannot_be_made_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as made:
+        monkeypatch.setattr(Question, "objects", lambda *_: 1 / 0)
+        viewer = await made.signed_in()
+        warming = made.page._streaming._warming
+        assert warming is not None
+        await asyncio.wait([warming])
+        assert isinstance(warming.exception(), ZeroDivisionError)
+        while len(made.page._streaming._feeds):
+            await asyncio.sleep(0.01)
+        assert (await viewer.send("GET", "/ui/session")).status == 200

@@ -154,10 +154,11 @@ async def test_pods_of_a_group_are_one_row() -> None:
 
 async def test_a_process_answers_and_one_that_takes_too_long_is_ended() -> None:
     asked = {"name": "pod/default/waits"}
-    async with busy_stage() as made:
+    # To start a process takes long on a machine with too much to do.
+    async with busy_stage(limits=PageLimits(desk=DeskLimits(seconds=600.0))) as made:
         viewer = await made.signed_in()
         answer = await viewer.send("POST", "/ui/call/waiting/explain", asked)
-        assert (answer.status, answer.json["fits"]) == (200, False)
+        assert (answer.status, answer.json.get("fits")) == (200, False), answer.body
     async with busy_stage(limits=PageLimits(desk=DeskLimits(seconds=0.0))) as made:
         answer = await (await made.signed_in()).send("POST", "/ui/call/waiting/explain", asked)
         assert answer.status == 400

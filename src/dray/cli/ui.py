@@ -93,7 +93,7 @@ async def _serve(endpoint: Endpoint, context: str, port: int) -> int:
         page = Page(VIEWS, model, CodesOnly(), services=given, loopback=True)
         try:
             # Whoever starts it is about to look.
-            page.warm()
+            page.warm(viewer)
             async with recording(model, given.history, given.layouts):
                 await _listen(page, viewer, port)
         finally:

@@ -141,7 +141,7 @@ class Page:
         exchange.check_origin()
         if exchange.method == "POST":
             identity = self._identity(exchange, await exchange.body())
-            self.warm()
+            self.warm(identity)
             made = self._sessions.begin(identity)
             answer = {**self._about(identity), "key": made.key}
             await exchange.answer(200, answer, [_cookie(exchange, made.cookie)])
@@ -152,9 +152,9 @@ class Page:
         else:
             await exchange.answer(200, self._about(self._signed_in(exchange).identity))
 
-    def warm(self) -> None:
+    def warm(self, identity: Identity) -> None:
         """Starts reading the cluster: a viewer is about to open the page, most likely at its first view."""
-        self._streaming.warm(next(iter(self._views.values())))
+        self._streaming.warm(next(iter(self._views.values())), identity)
 
     def _about(self, identity: Identity) -> dict[str, Any]:
         return {"user": identity.name, "cluster": self._services.cluster_name, "views": list(self._views)}
@@ -185,7 +185,7 @@ class Page:
         identity = self._access.identify(exchange.scope, token.strip() if scheme.lower() == "bearer" else "")
         if identity is None:
             raise Refusal(401, "show a token or a client certificate of this cluster")
-        self.warm()
+        self.warm(identity)
         await exchange.answer(200, {"code": self.codes.issue(identity)})
 
     def _signed_in(self, exchange: Exchange) -> Session:

@@ -16,6 +16,7 @@ import msgspec
 
 from dray.client.errors import ClientError
 from dray.process.tasks import end_tasks
+from dray.web.access import Identity
 from dray.web.exchanges import Exchange, Refusal
 from dray.web.feeds import DerivedSource, Feed, Feeds, Source
 from dray.web.model import Model
@@ -81,17 +82,25 @@ class Streaming:
         if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
 
-    def warm(self, view: View) -> None:
-        """Reads the cluster for a view that is about to be opened: to list thousands of nodes takes seconds."""
-        if not self._tasks and (self._warming is None or self._warming.done()):
-            self._keep_model()
-            self._close_later()
-            self._warming = asyncio.create_task(self._need(view), name="page: read the cluster")
+    def warm(self, view: View, identity: Identity) -> None:
+        """Reads the cluster and makes the document of a view that is about to be opened: with thousands of nodes that
+        takes as long as the browser needs to load the page."""
+        if self._warming is None or self._warming.done():
+            if not self._tasks:
+                self._keep_model()
+                self._close_later()
+            self._warming = asyncio.create_task(self._make(view, identity), name="page: read the cluster")
 
-    async def _need(self, view: View) -> None:
+    async def _make(self, view: View, identity: Identity) -> None:
         # The stream that follows says what is wrong.
         with suppress(ClientError):
             await self._model.need(view.reads)
+            sight = await self._rights.sight(identity, view.reads)
+            key = _key(view, {}, sight)
+            try:
+                await self._feeds.open(key, lambda: self._feed(view, {}, sight))
+            finally:
+                self._feeds.close(key)
 
     def end(self) -> None:
         for task in self._tasks:
@@ -121,7 +130,7 @@ class Streaming:
         self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str], sight: Sight
     ) -> Sight:
         """Sends frames while session and rights are the same; returns the new rights."""
-        key: Hashable = (view.name, tuple(query.items()), sight.fingerprint)
+        key = _key(view, query, sight)
         version: int | None = None
         quiet, told = 0, ""
         try:
@@ -172,3 +181,8 @@ class Streaming:
     async def _rest(self) -> None:
         await self._feeds.end()
         await self._model.close()
+
+
+def _key(view: View, query: Mapping[str, str], sight: Sight) -> Hashable:
+    """Viewers with the same key share a document."""
+    return view.name, tuple(query.items()), sight.fingerprint
