@@ -17,7 +17,7 @@ SHOTS = os.environ.get("DRAY_SCREENSHOTS", "")
 
 def shoot(browser: Browser, name: str) -> None:
     if SHOTS:
-        browser.screenshot(Path(SHOTS) / f"{name}.png")
+        browser.screenshot(Path(SHOTS) / f"{name}.webp")
 
 
 def test_sign_in_with_a_code_shows_the_cluster_live(browser: Browser, cluster: PageCluster) -> None:

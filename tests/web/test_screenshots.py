@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -60,26 +62,75 @@ def manifests() -> str:
     return "---\n".join(made)
 
 
-def shoot(browser: Browser, cluster: PageCluster, path: str, name: str, level: int | None = None) -> None:
+SELECTOR = 'device.attributes["gpu.nvidia.com"].productName.contains("H100")'
+HISTORY_SECONDS = 120
+
+
+def shoot_map(browser: Browser, cluster: PageCluster, path: str, name: str, level: int | None = None) -> None:
     browser.open(cluster.page + path)
     browser.until(lambda: browser.run("return document.querySelector('canvas')?.dataset.firstPicture"), "map")
     if level is not None:
         browser.run("document.querySelectorAll('.map-buttons button')[arguments[0]].click()", level)
     # Fonts, legend and the last tiles.
     time.sleep(1.5)
-    browser.screenshot(Path(FOLDER) / f"{name}.png")
+    browser.screenshot(Path(FOLDER) / name)
+
+
+def shoot(browser: Browser, name: str) -> None:
+    time.sleep(1)
+    browser.screenshot(Path(FOLDER) / f"{name}.webp")
+
+
+def shoot_maps(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 800)
+    shoot_map(browser, cluster, "/cluster", "cluster.png")
+    shoot_map(browser, cluster, "/cluster?node=mig-0", "devices.webp", level=2)
+    browser.theme("dark")
+    shoot_map(browser, cluster, "/cluster?colour=utilization&node=l4-0", "dark.webp")
+    browser.size(360, 740)
+    browser.theme("light")
+    shoot_map(browser, cluster, "/cluster", "phone.webp")
+    browser.size(1280, 900)
+
+
+def shoot_devices(browser: Browser, cluster: PageCluster) -> None:
+    browser.open(f"{cluster.page}/devices?class=gpu.nvidia.com&selector={quote(SELECTOR)}")
+    browser.until_text("do not match")
+    shoot(browser, "selector")
+    claims = json.loads(cluster.dray("get", "resourceclaims", "--namespace", "vision", "-o", "json"))["items"]
+    name = next(each["metadata"]["name"] for each in claims if each["metadata"]["name"].startswith("vision-0"))
+    browser.open(f"{cluster.page}/devices/claims?q=vision&open=vision%2F{name}")
+    browser.until_text("prepared no later than", ".timeline")
+    shoot(browser, "claim")
+    browser.open(f"{cluster.page}/devices?q=hopper-a-3+H100&open=gpu.nvidia.com%2Fhopper-a-3%2Fgpu-2")
+    browser.until_text("Taint device…", ".details")
+    browser.run(
+        "[...document.querySelectorAll('.actions button')].find((e) => e.innerText === 'Taint device…').click()"
+    )
+    browser.until_text("Dry run:", "dialog")
+    shoot(browser, "action")
+
+
+def shoot_history(browser: Browser, cluster: PageCluster) -> None:
+    """Jobs come and go for a while, so that there is something to see."""
+    end, number = time.monotonic() + HISTORY_SECONDS, 0
+    while time.monotonic() < end:
+        gpus = str((8, 8, 2, 4, 8, 1)[number % 6])
+        cluster.dray("run", "--gpu", gpus, "--detach", "--name", f"job-{number}", "--", "sleep", "600")
+        if number % 3 == 2:
+            cluster.dray("delete", "pod", f"job-{number - 1}", "--no-wait")
+        number += 1
+        time.sleep(10)
+    browser.open(f"{cluster.page}/history")
+    browser.until_text("Allocation", "main")
+    shoot(browser, "history")
 
 
 def test_pictures_of_the_documentation(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET)
     with page_cluster(tmp_path, "--fleet", "fleet.yaml") as cluster, browsing() as browser:
         cluster.dray("apply", "-f", "-", stdin=manifests())
-        browser.size(1280, 800)
         cluster.sign_in(browser, "/cluster")
-        shoot(browser, cluster, "/cluster", "cluster")
-        shoot(browser, cluster, "/cluster?node=mig-0", "devices", level=2)
-        browser.theme("dark")
-        shoot(browser, cluster, "/cluster?colour=utilization&node=l4-0", "dark")
-        browser.size(360, 740)
-        browser.theme("light")
-        shoot(browser, cluster, "/cluster", "phone")
+        shoot_maps(browser, cluster)
+        shoot_devices(browser, cluster)
+        shoot_history(browser, cluster)
