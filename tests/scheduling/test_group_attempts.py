@@ -201,6 +201,17 @@ def test_a_gang_of_many_pods_on_one_node_evicts_as_many_as_it_needs():
     assert len(bound(actions)) == 80
 
 
+def test_devices_of_all_nodes_do_not_make_a_gang_evict_more_than_it_needs():
+    """Nobody uses them, so that only the pods of the gang on the same node are placed again for each pod there."""
+    core = Core(objects.resource_slice("net", gpus.gpu("net-0", kind="net")))
+    core.put(*nodes(**{f"n{number}": 8 for number in range(20)}))
+    for number in range(160):
+        core.put(objects.claim(f"old-{number}"), pod(f"old-{number}", claims=[f"old-{number}"]))
+    assert len(bound(core.settle())) == 160
+    core.put(*training("new", 60, value=10, request=objects.request(count=2)))
+    assert len(victims(core.later())) == 120
+
+
 @pytest.mark.parametrize("work", [0, 2_000, 10_000, 30_000, 60_000, 100_000])
 def test_a_gang_that_evicts_others_keeps_its_places_whatever_the_work_budget(monkeypatch, work):
     """If the budget is spent before it is known which pods may stay, more of them are evicted."""

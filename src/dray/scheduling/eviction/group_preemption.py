@@ -131,14 +131,20 @@ class GroupPreemptor:
         self, members: Sequence[Member], trial: GroupTrial, removal: Trial, evicted: Sequence[Unit]
     ) -> list[Pod]:
         """Restores as many units as possible and returns the pods of the others."""
-        # Devices that several nodes see may belong to a unit, or to pods of the group anywhere.
-        spread = self._state.inventory.is_spread
 
         def fits(unit: Unit) -> bool:
-            nodes = {removal.node_of(pod).number for pod in unit}
-            return trial.renew(_concerned(trial.placements(members), nodes, spread=spread))
+            nodes, is_anywhere = self._reached(unit, removal)
+            return trial.renew(_concerned(trial.placements(members), nodes, is_anywhere=is_anywhere))
 
         return reprieve(self._state.groups, self._preemptor.in_order(evicted)[0], removal, fits)
+
+    def _reached(self, unit: Unit, removal: Trial) -> tuple[set[str], bool]:
+        """Returns the names of the nodes of the pods, and of nodes that see their devices; and whether any node may see
+        one of the devices."""
+        nodes = {removal.node_of(pod).name for pod in unit}
+        viewers = [self._state.inventory.viewers(device) for pod in unit for device in self._devices(pod)]
+        nodes.update(name for names in viewers for name in names or ())
+        return nodes, None in viewers
 
     def _unneeded(
         self, members: Sequence[Member], removal: Trial, evicted: Sequence[Unit], victims: Sequence[Pod]
@@ -209,20 +215,21 @@ def _cost(unit: Unit, violating: Container[str]) -> tuple[bool, int]:
     return any(pod.uid in violating for pod in unit), max(pod.priority for pod in unit)
 
 
-def _concerned(placed: Iterable[tuple[Member, Placement]], nodes: set[int], *, spread: bool) -> list[Member]:
-    """Returns the members to place again after pods were restored on nodes. If `spread`, several nodes see a device.
+def _concerned(placed: Iterable[tuple[Member, Placement]], nodes: set[str], *, is_anywhere: bool) -> list[Member]:
+    """Returns the members to place again after pods were restored on some nodes. If `is_anywhere`, any node may see
+    devices of these pods, which concerns members with devices everywhere.
 
     Interchangeable members without devices fit beside the pods on their node if one of them does: the other members
     are on the node when it is placed again. Otherwise the work would grow with the square of the pods on a node.
     """
     found: list[Member] = []
-    seen = set[tuple[Hashable, int]]()
+    seen = set[tuple[Hashable, str]]()
     for member, placement in placed:
-        number, has_devices = placement.node.number, bool(member.cycle.claims.demand)
-        if number not in nodes and not (spread and has_devices):
+        name, has_devices = placement.node.name, bool(member.cycle.claims.demand)
+        if name not in nodes and not (is_anywhere and has_devices):
             continue
-        if has_devices or (member.kind, number) not in seen:
-            seen.add((member.kind, number))
+        if has_devices or (member.kind, name) not in seen:
+            seen.add((member.kind, name))
             found.append(member)
     return found
 
