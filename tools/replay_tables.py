@@ -12,7 +12,9 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -37,6 +39,7 @@ AS_REQUESTS_ARRIVE = {
 MIG_FLEETS = {"A100": "p4de.24xlarge:mig=4", "H100": "p5.48xlarge:mig=4"}
 MIG_MIXES = {"all profiles": "all", "small and large": "1g.10gb=1,4g.40gb=1"}
 LOADS = (85, 100, 110)
+TASKS = 1500
 ALLOCATIONS = (10, 20, 30, 40, 50, 60, 69)
 DOCS = Path("docs")
 
@@ -118,26 +121,66 @@ def watts_at(run: dict[str, Any], percent: float) -> float:
     raise SystemExit(f"{run['policy']} never allocates {percent} %")
 
 
+def movable(fleet: str, mix: str, load: float, seeds: int) -> float:
+    """How many percent would be accepted if the running partitions could be moved at any time, without other limits
+    than the memory of all GPUs and the number of partitions of one profile that they can have."""
+    from dray.cli.fleet_choice import chosen_fleet
+    from dray.drivers.devices.names import CPU, NIC
+    from dray.planning.fleet_scene import fleet_objects
+    from dray.replay.device_units import WHOLE, published_devices
+    from dray.replay.random_profiles import mix_of, random_workloads
+
+    published = published_devices(fleet_objects(chosen_fleet((fleet,), None).machines)["ResourceSlice"])
+    drivers = frozenset(name[0] for name in published) - {CPU, NIC}
+    room = WHOLE * len({device.physical for name, device in published.items() if name[0] in drivers})
+    places = Counter((device.physical, device.attributes.get("profile", "")) for device in published.values())
+    most: Counter[str] = Counter()
+    for (_, profile), number in places.items():
+        most[profile] += number
+    accepted = []
+    for seed in range(1, seeds + 1):
+        workloads = random_workloads(mix_of(mix, published), published, drivers, number=TASKS, load=load, seed=seed)
+        ends: list[tuple[float, str, int]] = []
+        used, running, placed = 0, Counter[str](), 0
+        for each in workloads:
+            while ends and ends[0][0] <= each.created:
+                _, profile, units = heappop(ends)
+                used, running[profile] = used - units, running[profile] - 1
+            if used + each.units <= room and running[each.size] < most[each.size]:
+                used, running[each.size], placed = used + each.units, running[each.size] + 1, placed + 1
+                heappush(ends, (each.created + (each.seconds or 0), each.size, each.units))
+        accepted.append(100 * placed / len(workloads))
+    return mean(accepted)
+
+
 def mig(results: Path, seeds: int) -> Iterator[str]:
-    yield "| GPUs | Profiles | Load | first-fit | `pack` | More accepted | Whole GPUs free | Fragmented |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| GPUs | Profiles | Load | first-fit | `pack` | Movable | More accepted | Whole GPUs free | Fragmented |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for title, mix in MIG_MIXES.items():
         for model, fleet in MIG_FLEETS.items():
             for load in LOADS:
                 name = f"mig-{model}-{title.replace(' ', '-')}-{load}"
                 policies = ["--policy", "first-fit", "--policy", "pack"]
-                drawn = ["--random-profiles", mix, "--load", str(load), "--tasks", "1500", "--seeds", str(seeds)]
+                drawn = ["--random-profiles", mix, "--load", str(load), "--tasks", str(TASKS), "--seeds", str(seeds)]
                 jobs = ["--jobs", str(os.cpu_count() or 1)]
                 runs = played(results, name, ["--fleet", fleet, *drawn, *policies, *jobs])
-                yield _mig_row(model, title, load, of_policy(runs, "first-fit"), of_policy(runs, "pack"))
+                limit = movable(fleet, mix, load, seeds)
+                yield _mig_row(model, title, load, of_policy(runs, "first-fit"), of_policy(runs, "pack"), limit)
 
 
-def _mig_row(model: str, title: str, load: int, first: Sequence[dict[str, Any]], pack: Sequence[dict[str, Any]]) -> str:
+def _mig_row(
+    model: str,
+    title: str,
+    load: int,
+    first: Sequence[dict[str, Any]],
+    pack: Sequence[dict[str, Any]],
+    limit: float,
+) -> str:
     accepted = [mean(100 * run["placed"] / (run["placed"] + run["refused"]) for run in runs) for runs in (first, pack)]
     whole = [mean(run["wholeFree"] for run in runs) for runs in (first, pack)]
     fragmented = [mean(run["fragmentedPercent"] for run in runs) for runs in (first, pack)]
     return (
-        f"| {model} | {title} | {load} % | {accepted[0]:.1f} % | {accepted[1]:.1f} % | "
+        f"| {model} | {title} | {load} % | {accepted[0]:.1f} % | {accepted[1]:.1f} % | {limit:.1f} % | "
         f"{100 * (accepted[1] / accepted[0] - 1):+.1f} % | {whole[0]:.2f} → {whole[1]:.2f} "
         f"({100 * (whole[1] / whole[0] - 1):+.0f} %) | {fragmented[0]:.0f} % → {fragmented[1]:.0f} % |"
     )
