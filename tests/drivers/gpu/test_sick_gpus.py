@@ -442,7 +442,12 @@ async def test_many_gpus_that_hang_do_not_hold_up_one_that_works(gpu_machine):
             assert machine.daemons()
             machine.hang("nvmlDeviceSetComputeMode", 60, number=1)
             await trials[0].end("pod-0")
-            assert machine.read("compute_mode", 0) == "0"
+
+            async def is_clean():
+                return machine.read("compute_mode", 0) == "0"
+
+            # On a busy machine a call may take longer than half a second; then the clean-up goes on in the background.
+            await world.kubelet.eventually(is_clean, "the GPU that works is clean", 30)
             assert machine.read("compute_mode", 1) == "3"
         machine.mend()
 
