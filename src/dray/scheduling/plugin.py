@@ -73,6 +73,9 @@ class Plugin:
     weight: int = 1
     lazy: bool = False
     """Whether `filter` is expensive: all nodes get `precheck`, and only nodes that would be chosen get `filter`."""
+    skip_is_final: bool = False
+    """Whether `SKIP` of `prefilter` depends on the pod alone. Otherwise `prefilter` is called again in a trial that
+    places or removes other pods."""
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     """Used only for plugins of users; the scheduler's own plugins are never switched off."""
 

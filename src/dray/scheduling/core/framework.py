@@ -86,7 +86,9 @@ class Framework:
         A plugin that was skipped may concern the pod now: another pod of its group was placed, and has terms.
         """
         for plugin in self._refreshed:
-            if plugin.prefilter(cycle) is None and plugin.name in cycle.skipped:
+            if plugin.name not in cycle.skipped:
+                plugin.prefilter(cycle)
+            elif not plugin.skip_is_final and plugin.prefilter(cycle) is None:
                 cycle.skipped.discard(plugin.name)
                 cycle.own_filters = None
 

@@ -115,6 +115,7 @@ class GuardedPlugin(Plugin):
     ) -> None:
         self.name, self.depends_on, self.weight = plugin.name, plugin.depends_on, plugin.weight
         self.lazy, self.failure_policy = plugin.lazy, plugin.failure_policy
+        self.skip_is_final = plugin.skip_is_final
         self.off = ""
         """Why the plugin is switched off; empty if it is not."""
         plugin.cluster = state

@@ -21,6 +21,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 class PodTopologySpread(Plugin):
     weight = 2
+    skip_is_final = True
 
     def __init__(self, state: State) -> None:
         self._state = state

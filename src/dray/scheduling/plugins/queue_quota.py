@@ -47,6 +47,7 @@ def held_up(queue: str) -> Status:
 class QueueQuota(Plugin):
     weight = 100_000
     """The weight exceeds all other scores, so that flavors are used in the order of the queue."""
+    skip_is_final = True
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -23,6 +23,8 @@ from dray.scheduling.plugin import SKIP, Plugin, Skip
 
 
 class VolumeBinding(Plugin):
+    skip_is_final = True
+
     def __init__(self, state: State) -> None:
         self._volumes = state.volumes
 

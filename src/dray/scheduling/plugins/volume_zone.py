@@ -16,6 +16,8 @@ from dray.scheduling.plugins.volume_binding import VolumeBinding
 
 
 class VolumeZone(Plugin):
+    skip_is_final = True
+
     def prefilter(self, cycle: Cycle) -> Skip | None:
         volumes: PodVolumes | None = cycle.data.get(VolumeBinding.name)
         return None if volumes is not None and volumes.bound else SKIP
