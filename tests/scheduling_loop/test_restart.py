@@ -69,11 +69,11 @@ async def test_gangs_and_pods_go_by_their_age(world, is_older):
     assert await restart(world) == (["single"] if is_older else [f"a-{number}" for number in range(4)])
 
 
-async def test_a_gang_is_as_old_as_its_group(world):
-    await create(world, objects.pod_group("z", minCount=4))
-    await create_gang(world, "a")
-    group = {"podGroupName": "z"}
-    await create(world, *(waiting(f"z-{number}", schedulingGroup=group) for number in range(4)))
+async def test_a_gang_is_as_old_as_its_first_pod(world):
+    await create(world, objects.pod_group("a", minCount=4))
+    await create_gang(world, "z")
+    group = {"podGroupName": "a"}
+    await create(world, *(waiting(f"a-{number}", schedulingGroup=group) for number in range(4)))
     assert await restart(world) == [f"z-{number}" for number in range(4)]
 
 

@@ -72,7 +72,7 @@ class Percent(click.ParamType[float]):
     help="Draw tasks until they request this part of all GPUs. Default: 130; 100 for random partitions.",
 )
 @click.option("--time", "timed", is_flag=True, help="Play in virtual time: tasks arrive, wait, run and end.")
-@click.option("--no-wait", is_flag=True, help="In virtual time, refuse what does not fit when it arrives.")
+@click.option("--no-wait", is_flag=True, help="Refuse what does not fit when it arrives, in virtual time.")
 @click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="Processes to use."
 )

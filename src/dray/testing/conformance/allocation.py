@@ -23,11 +23,11 @@ def run(case: Case) -> Outcome:
 
 
 def run_hard(case: Case) -> Outcome:
-    """Right, and in time; a run that a busy machine slowed down is given two more."""
+    """Checks the answer and the CPU time that it took; a run that took too long is repeated twice."""
     for _ in range(_RUNS):
-        started = time.perf_counter()
+        started = time.thread_time()
         difference = _difference(case)
-        seconds = time.perf_counter() - started
+        seconds = time.thread_time() - started
         if difference is not None or seconds <= TIME_LIMIT:
             return Outcome(case["name"], difference)
     return Outcome(case["name"], f"took {seconds * 1000:.1f} ms, the limit is {TIME_LIMIT * 1000:.0f} ms")
