@@ -184,14 +184,15 @@ class Scheduler:
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
             self.waits.attempted(queued)
-            if action is not None:
+            if isinstance(action, Refuse):
                 self._note_evictions(action, now)
+            if action is not None:
                 return action
             # Attempts that wake each other end when the budget is spent.
             spent += work.spent + _TRIED
 
-    def _note_evictions(self, action: Action, now: float) -> None:
-        if isinstance(action, Refuse) and action.preemption is not None:
+    def _note_evictions(self, action: Refuse, now: float) -> None:
+        if action.preemption is not None:
             self.state.evictions.note(action.pod, action.preemption.victims, now)
             self.state.groups.mark_evicted(action.preemption.victims)
 

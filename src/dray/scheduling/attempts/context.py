@@ -96,13 +96,13 @@ class Context:
                 self.state.queues.forget(pod)
                 self.waits.forget_quota(pod.uid)
                 return
-            self.gate_reports.remove(pod.uid)
             resolved = self.state.claims.resolve(pod.document)
             assert not isinstance(resolved, Status)
             self.waits.objects.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
         except Exception:
             # The attempt reports the error.
             pass
+        self.gate_reports.remove(pod.uid)
         if pod.joins:
             self.state.groups.ready(pod, is_ready=True)
             self.queue.take_turn(queued, self.state.queues.wait(pod, queued.arrival))

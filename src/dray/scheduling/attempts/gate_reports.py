@@ -36,8 +36,7 @@ class GateReports:
 
     def pop(self, now: float) -> tuple[str, Status] | None:
         """Returns the next pod to report, with its status; None if none is due."""
-        due = self.due()
-        if due is None or now < due:
+        if not self._gated or (due := self.due()) is None or now < due:
             return None
         self._not_before = now + _PACE
         uid = next(iter(self._gated))

@@ -72,17 +72,18 @@ class PodEvents:
             return
         before = self._state.node_of(known)
         assert before is not None
-        document = _as_admitted(document, known)
+        document = _as_admitted(document, known) if known.joins else document
         fresh = self._read(document, known)
-        fresh.admit(document, known.admitted)
         changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
         if before.name != node or changed:
+            fresh.admit(document, known.admitted)
             self._state.replace(known, fresh, node)
             self.settle(uid, now)
         else:
             known.update(document)
             known.prioritize(fresh.priority)
-            self._state.queues.admit(known)
+            if known.joins:
+                self._state.queues.admit(known)
             if document["metadata"].get("deletionTimestamp"):
                 self._state.queues.mark_ending(uid)
             self.settle(uid, now)
@@ -100,13 +101,14 @@ class PodEvents:
 
     def forget(self, uid: str, now: float) -> None:
         """Removes a pod that does not wait any more."""
-        self._context.waits.objects.remove(uid)
-        self._context.reasons.forget(uid)
-        self._context.gate_reports.remove(uid)
-        self._state.unknown_kinds.forget(uid)
         queued = self._queue.remove(uid, now)
         if queued is None:
             return
+        self._context.waits.objects.remove(uid)
+        if queued.reported is not None:
+            self._context.reasons.forget(uid)
+        if queued.subqueue is SubQueue.GATED:
+            self._context.gate_reports.remove(uid)
         self._reservations.pod_removed(queued.pod)
         if queued.pod.joins:
             short = self._state.groups.forget(queued.pod)
@@ -144,6 +146,7 @@ class PodEvents:
     def _remove(self, uid: str, now: float) -> None:
         # A binding in flight is kept until its end is known: its devices may be written already.
         self.forget(uid, now)
+        self._state.unknown_kinds.forget(uid)
         self._nominations.drop(uid)
         placed = self._state.placed(uid)
         if placed is not None:
@@ -164,7 +167,6 @@ class PodEvents:
         if context.reservations.waiting:
             context.reservations.note_placed(queued)
         context.state.queues.decided(queued.pod)
-        context.waits.reclaims.remove(queued.pod.uid)
         context.queue.start_binding(queued, cycle.now)
         return Bind(
             queued.pod,

@@ -232,10 +232,10 @@ class QueueingHints:
             self._queue.entries.let_ahead(entry)
         self._queue.entries.move_to_active(entry, now)
 
-    def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried. Changes that the attempt caused do not retry the pod, which would never end."""
-        if queued.entry is not None:
-            self._queue.entries.note_seen(queued.entry, self._now_seen())
+    def attempted(self, entry: WaitEntry) -> None:
+        """Notes that a pod of the entry was tried. Changes that the attempt caused do not retry the pod, which would
+        never end."""
+        self._queue.entries.note_seen(entry, self._now_seen())
 
     def _now_seen(self) -> Seen:
         state = self._state

@@ -64,7 +64,7 @@ class Queue:
 
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
-        if queued is not None:
+        if queued is not None and queued.entry is not None:
             self.entries.remove(queued, now)
         return queued
 
@@ -160,7 +160,8 @@ class Queue:
     def start_binding(self, queued: QueuedPod, now: float) -> None:
         """Notes that a node was found for the pod, which is being bound."""
         queued.subqueue = SubQueue.IN_FLIGHT
-        self.entries.placed(queued, now)
+        if queued.entry is not None:
+            self.entries.placed(queued, now)
 
     def retry(self, queued: QueuedPod, now: float) -> None:
         """Retries a pod whose binding failed, after a backoff."""
@@ -182,7 +183,8 @@ class Queue:
             entry = heappop(self._active)
             queued = self._queued.get(entry[2])
             if queued is not None and queued.subqueue is SubQueue.ACTIVE and queued.arrival == entry[1] % _STAGE:
-                if (place := self._place_of(queued)) > entry[1]:
+                # Only pods of groups have a stage, which may have changed.
+                if queued.pod.group is not None and (place := self._place_of(queued)) > entry[1]:
                     heappush(self._active, (entry[0], place, entry[2]))
                     continue
                 if queued.turn is not None:

@@ -3,14 +3,15 @@
 | A pod waits for | Where it is | Events |
 |---|---|---|
 | objects, its group too | `objects` | ObjectChanged |
-| room on nodes, devices, a binding | `entries` of the queue, judged by hints | NodesChanged, PodBound, SearchEnded |
+| room on nodes, devices, a binding | `entries` of the queue, judged by hints | PodBound, SearchEnded |
 | quota for some nodes, a share of it | `entries` of the queue | QuotaChanged, SharesChanged |
 | quota | `entries` of the queue, by what they lack (`quota`) | QuotaChanged |
 | quota that it may reclaim once others take it | `reclaims` | QuotaChanged |
 | its turn, or quota that is reserved for it | queue systems choose the next pod | PodsReady |
 | a time | timers of the queue | - |
 
-Pods are tried again in the order of the queue. Nothing is woken by what happens inside a trial.
+Changes of nodes and of nominations are no events: the logs of the state tell `wake_changed` about them. Pods are tried
+again in the order of the queue. Nothing is woken by what happens inside a trial.
 """
 
 from __future__ import annotations
@@ -77,17 +78,7 @@ class PodBound:
     """A pod was bound, so that it may be evicted from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodesChanged:
-    """Nodes, or nominations of pods, may have changed; the logs of the state tell which nodes."""
-
-    work: Work
-    """The work budget for finding the pods that the change may help."""
-
-
-Event = (
-    ObjectChanged | PodsReady | ReasonsOutdated | QuotaChanged | SharesChanged | SearchEnded | PodBound | NodesChanged
-)
+Event = ObjectChanged | PodsReady | ReasonsOutdated | QuotaChanged | SharesChanged | SearchEnded | PodBound
 
 
 class ObjectWaits:
@@ -105,7 +96,7 @@ class ObjectWaits:
 
     def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
         """Notes that the pod waits for these objects and no others."""
-        if self.objects(uid) == objects:
+        if self._objects.get(uid, ()) == objects:
             return
         self.remove(uid)
         if objects:
@@ -113,9 +104,13 @@ class ObjectWaits:
         for waited_for in objects:
             self._pods.setdefault(waited_for, set()).add(uid)
 
-    def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
-        known = self.objects(uid)
-        self.set(uid, (*known, *(waited_for for waited_for in objects if waited_for not in known)))
+    def add(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
+        if not objects:
+            return
+        known = self._objects.get(uid, ())
+        self._objects[uid] = (*known, *[waited_for for waited_for in objects if waited_for not in known])
+        for waited_for in objects:
+            self._pods.setdefault(waited_for, set()).add(uid)
 
     def remove(self, uid: str) -> None:
         for waited_for in self._objects.pop(uid, ()):
@@ -135,8 +130,8 @@ class Hints(Protocol):
     def note_bound(self) -> None:
         """Notes that a pod was bound since entries were last moved."""
 
-    def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried with all changes until now."""
+    def attempted(self, entry: WaitEntry) -> None:
+        """Notes that a pod of the entry was tried with all changes until now."""
 
 
 class WaitIndex:
@@ -160,8 +155,6 @@ class WaitIndex:
                 self._retry_all(self.objects.pods(changed), now)
             case PodsReady(uids):
                 self._retry_all(uids, now)
-            case NodesChanged(work):
-                self._hints.move(now, work)
             case PodBound():
                 self._hints.note_bound()
             case QuotaChanged(changes):
@@ -174,7 +167,8 @@ class WaitIndex:
                 self._search_ended(demand, now)
 
     def wake_changed(self, now: float, work: Work) -> None:
-        """Tries the pods again that changes of quota and nodes since the last time may help."""
+        """Tries the pods again that changes of quota and nodes since the last time may help. `work` is the work budget
+        for finding the pods that changes of nodes may help."""
         queues = self._state.queues
         if self._seen_queues != queues.revision or self._queue.has_moved:
             self._take_turns()
@@ -187,7 +181,7 @@ class WaitIndex:
         for policy in queues.newly_entitled():
             self.wake(SharesChanged(policy), now)
         queues.sample(now)
-        self.wake(NodesChanged(work), now)
+        self._hints.move(now, work)
 
     @property
     def is_settled(self) -> bool:
@@ -201,7 +195,8 @@ class WaitIndex:
 
     def attempted(self, queued: QueuedPod) -> None:
         """Notes that the pod was tried, so that changes which it caused do not wake it."""
-        self._hints.attempted(queued)
+        if queued.entry is not None:
+            self._hints.attempted(queued.entry)
 
     def waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
         """Yields the entries of pods with this demand of devices."""
