@@ -33,8 +33,8 @@ class Attempts:
 
     def attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         """Tries the pod, with all pods of its group. `work` is the work budget for a single pod."""
-        context, group, flaw = self._context, self._group_of(queued.pod), None
-        if group is not None:
+        context, group, flaw = self._context, None, None
+        if queued.pod.group is not None and (group := self._group_of(queued.pod)) is not None:
             flaw = flaw_of(context.state.groups, group)
         # Pods of an invalid group are tried, so that the problem is reported.
         if flaw is None and not self._is_ready(queued, group):
@@ -91,7 +91,8 @@ class Attempts:
     # Outcomes
 
     def _apply(self, attempt: Attempt, outcome: Outcome) -> Action | None:
-        self._register_quota(attempt, outcome)
+        if self._context.state.queues.served:
+            self._register_quota(attempt, outcome)
         if outcome.remedy is Remedy.PLACE:
             return self._bind(attempt, outcome)
         if outcome.remedy is Remedy.GATE:
@@ -102,14 +103,14 @@ class Attempts:
 
     def _register_quota(self, attempt: Attempt, outcome: Outcome) -> None:
         """Registers what the attempt found out about quota, before quota changes."""
-        waits = self._context.waits
+        waits, queues = self._context.waits, self._context.state.queues
         for queued in attempt.queued:
             waits.reclaims.remove(queued.pod.uid)
             if attempt.group is not None:
                 # The pods are woken together, not one after the other.
                 waits.quota.passed(queued.pod.uid)
         for cycle, status in attempt.prefiltered:
-            queue_quota.register(self._context.state.queues, waits.quota, cycle, status)
+            queue_quota.register(queues, waits.quota, cycle, status)
         if outcome.unmet is not None:
             unmet = outcome.unmet
             waits.reclaims.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
@@ -175,7 +176,7 @@ class Attempts:
     def _keep_places(self, attempt: Attempt, outcome: Outcome) -> bool:
         """Keeps places and quota for pods for which others are evicted, and drops those of the other pods. Returns
         whether the status of a pod does not name its nominated node yet."""
-        preemption, queues = outcome.preemption, self._context.state.queues
+        preemption, nominations, queues = outcome.preemption, self._context.nominations, self._context.state.queues
         if outcome.remedy is Remedy.RELEASE:
             return False
         found = preemption.places if preemption is not None else {}
@@ -190,14 +191,16 @@ class Attempts:
             queues.mark_evicted(preemption.victims if preemption is not None else ())
         if preemption is None:
             # If others reserved quota of pods that are ending, the pods get their own quota once these have ended.
-            if not any([queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued]):
+            if (nominations or queues.reservations) and not any(
+                queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued
+            ):
                 for queued in attempt.queued:
-                    self._context.nominations.give_up(queued.pod.uid)
+                    nominations.give_up(queued.pod.uid)
             return False
         for queued in attempt.queued:
             if queued.pod not in places:
-                self._context.nominations.give_up(queued.pod.uid)
-        self._context.nominations.keep(places, reclaims=preemption.reclaims)
+                nominations.give_up(queued.pod.uid)
+        nominations.keep(places, reclaims=preemption.reclaims)
         if outcome.quota is None:
             nodes = self._context.state.nodes
             queues.make_room([(pod, nodes[place.node]) for pod, place in places.items()], preemption.victims)

@@ -84,7 +84,8 @@ class PodAttempt(Attempt):
     def _place(self) -> Outcome | Diagnosis:
         context, cycle, queued = self._context, self.cycle, self.queued[0]
         self._is_alone = bool(context.framework.own_filters(cycle)) or cycle.nodes is not None
-        entry = None if self._is_alone else context.queue.entries.known(self._wait_key(), queued)
+        entries = context.queue.entries
+        entry = entries.known(self._wait_key(), queued) if entries and not self._is_alone else None
         known = entry.diagnosis if entry is not None else None
         answer = context.algorithm.schedule(cycle, known)
         # Places that are reserved for groups count as in use. Pods that end in time may use them all the same.
@@ -94,7 +95,7 @@ class PodAttempt(Attempt):
             self._is_known = answer is known
             return answer
         # The number of consumers of a shared claim is checked last, since only a pod that fits needs it.
-        if (full := context.devices.full_claim(cycle)) is not None:
+        if cycle.claims.claims and (full := context.devices.full_claim(cycle)) is not None:
             return self._rejected(full)
         return Outcome(Remedy.PLACE, placements=((queued, answer),))
 

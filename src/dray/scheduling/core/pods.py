@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.objects import Object, is_deleting, key_of, labels_of, mapping, mappings
+from dray.api.objects import Object, key_of, labels_of, mapping, mappings
 from dray.api.pod_requests import amounts, container_requests, is_sidecar
 from dray.scheduling.cluster.affinity_index import AffinityIndex
 from dray.scheduling.core import node_allocatable
@@ -115,7 +115,9 @@ def claims_of(document: Object) -> object:
 
 def outward(pod: Pod) -> object:
     """Returns the fields of a pod that affect other pods: affinity terms, and the pod that it makes room for."""
-    return pod.labels, is_deleting(pod.document), pod.annotations.get(MAKES_ROOM)
+    metadata = pod.document["metadata"]
+    annotations = metadata.get("annotations") or {}
+    return metadata.get("labels") or {}, bool(metadata.get("deletionTimestamp")), annotations.get(MAKES_ROOM)
 
 
 def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:

@@ -15,7 +15,7 @@ class KindDiscovery(Plugin):
         self._kinds = state.unknown_kinds
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        missing = self._kinds.waits(pod)
+        missing = self._kinds.waits(pod) if self._kinds.wanted is not None else ()
         if not missing:
             return None
         return Status(self.name, (Reason(Code.KIND_UNKNOWN, (", ".join(missing),)),), waits_for=(ANSWER,))

@@ -55,7 +55,7 @@ class QueueQuota(Plugin):
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
         pod = cycle.pod
-        memberships = self._queues.memberships(pod)
+        memberships = self._queues.memberships(pod) if self._queues.served else ()
         if not memberships:
             return SKIP
         policy, (queue, priority) = memberships[0]

@@ -26,8 +26,8 @@ class TaintToleration(Plugin):
 
     def sign(self, document: Object) -> Hashable:
         """Returns namespace and queues of the pod, since flavors of a queue may add tolerations to its pods."""
-        tolerant = self._state.queues.tolerant
-        if not tolerant:
+        queues = self._state.queues
+        if not queues.served or not (tolerant := queues.tolerant):
             return None
         labels = labels_of(document)
         names = tuple(name for label in tolerant if (name := labels.get(label)))

@@ -61,7 +61,7 @@ class Queues:
         self.kinds: Mapping[str, QueuePolicy] = {kind: policy for policy in self.policies for kind in policy.stores}
         self.labels: frozenset[str] = frozenset(policy.label for policy in self.policies)
         """The pod labels that name queues."""
-        self._served: list[QueuePolicy] = []
+        self.served: list[QueuePolicy] = []
         """The systems whose kinds the server has. Queues of other systems are ignored if a pod names them."""
         self._asked = True
         """Whether the queues are asked; otherwise no pod counts as being in a queue."""
@@ -80,11 +80,11 @@ class Queues:
 
     def serve(self, kind: str) -> None:
         """Notes that there can be queues of the system that reads the kind."""
-        if (policy := self.kinds[kind]) not in self._served:
-            self._served = [known for known in self.policies if known is policy or known in self._served]
+        if (policy := self.kinds[kind]) not in self.served:
+            self.served = [known for known in self.policies if known is policy or known in self.served]
 
     def is_served(self, kind: str) -> bool:
-        return self.kinds[kind] in self._served
+        return self.kinds[kind] in self.served
 
     def put(self, kind: str, document: Object) -> None:
         self.log.change_queues(kind)
@@ -102,7 +102,7 @@ class Queues:
 
     def outdate(self) -> None:
         """Notes that the amounts that pods hold or want may be counted differently than before."""
-        for policy in self._served:
+        for policy in self.served:
             self.revision += 1
             policy.charges.outdate()
 
@@ -118,7 +118,7 @@ class Queues:
 
     def sample(self, now: float) -> None:
         """Samples the usage of queues, if past usage counts."""
-        for policy in self._served:
+        for policy in self.served:
             if policy.order is not None:
                 policy.order.sample(now)
 
@@ -126,19 +126,19 @@ class Queues:
 
     def namespace_changed(self) -> None:
         """Notes that a namespace changed, whose pods queues may select now."""
-        if self._served:
+        if self.served:
             self.log.free_all()
 
     def memberships(self, pod: Pod) -> list[tuple[QueuePolicy, Member]]:
         """Returns the systems of which the pod names a queue, existing or not. Several are a contradiction."""
         if not (pod.joins and self._asked):
             return []
-        return [(policy, member) for policy in self._served if (member := policy.member(pod)) is not None]
+        return [(policy, member) for policy in self.served if (member := policy.member(pod)) is not None]
 
     def member(self, pod: Pod) -> QueueMember | None:
         """Returns the queue of a pod; None if the pod names no queue, or a queue that does not exist."""
         if pod.joins and self._asked:
-            for policy in self._served:
+            for policy in self.served:
                 if (found := policy.member(pod)) is not None:
                     return QueueMember(policy, found.queue, found.priority) if found.queue else None
         return None
@@ -162,11 +162,11 @@ class Queues:
     @property
     def tolerant(self) -> tuple[str, ...]:
         """The labels of systems whose queues add tolerations to pods."""
-        return tuple([policy.label for policy in self._served if policy.node_flavors.is_tolerant])
+        return tuple([policy.label for policy in self.served if policy.node_flavors.is_tolerant])
 
     def tolerates(self, pod: Pod, node: Node, taint: Object) -> bool:
         """Whether the queue of the pod adds a toleration for the taint on the node."""
-        for policy in self._served if pod.joins else ():
+        for policy in self.served if pod.joins else ():
             if policy.node_flavors.is_tolerant and (member := policy.member(pod)) is not None and member.queue:
                 return policy.node_flavors.tolerates(member.queue, node, taint)
         return False
@@ -199,7 +199,7 @@ class Queues:
 
     def cannot_evict(self, pod: Pod) -> bool:
         """Whether no pods are evicted for the pod; a cheap check, of which True is certain."""
-        for policy in self._served:
+        for policy in self.served:
             if policy.order is not None and (member := policy.member(pod)) is not None:
                 is_entitled = policy.order.is_entitled(pod)
                 return not is_entitled and not policy.charges.has_below(member.queue, member.priority)
@@ -208,7 +208,7 @@ class Queues:
     def newly_entitled(self) -> list[QueuePolicy]:
         """Returns the systems for whose pods other pods may be evicted that could not be at the last call."""
         found = []
-        for policy in self._served:
+        for policy in self.served:
             if policy.order is not None and (revision := policy.order.revision) != self._revisions.get(policy.label, 0):
                 self._revisions[policy.label] = revision
                 found.append(policy)
@@ -271,7 +271,7 @@ class Queues:
             policy.charges.renew(pod)
 
     def claim_changed(self, claim: Object) -> None:
-        for policy in self._served:
+        for policy in self.served:
             policy.charges.claim_changed(claim)
 
     # Reserved quota
@@ -303,14 +303,14 @@ class Queues:
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
         """Adds a waiting pod; returns the turn that it waits for, if queues take turns."""
         turn = None
-        for policy in self._served if pod.joins else ():
+        for policy in self.served if pod.joins else ():
             if policy.order is not None:
                 turn = policy.order.wait(pod, arrival) or turn
         return turn
 
     def let_pass(self, pod: Pod) -> None:
         """Notes that the pod waits for something else than its queue."""
-        for policy in self._served if pod.joins else ():
+        for policy in self.served if pod.joins else ():
             if policy.order is not None:
                 policy.order.let_pass(pod)
 

@@ -178,9 +178,10 @@ class WaitIndex:
             self._retry_all(ready, now)
         if not self.reclaims.is_checked:
             self._retry_all(self.reclaims.pop(), now)
-        for policy in queues.newly_entitled():
-            self.wake(SharesChanged(policy), now)
-        queues.sample(now)
+        if queues.served:
+            for policy in queues.newly_entitled():
+                self.wake(SharesChanged(policy), now)
+            queues.sample(now)
         self._hints.move(now, work)
 
     @property
