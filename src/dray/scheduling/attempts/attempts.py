@@ -254,8 +254,7 @@ class Attempts:
         pods, preemption = tuple(queued.pod for queued in attempt.queued), outcome.preemption
         if outcome.remedy is Remedy.DISCARD:
             return Refuse(pods, diagnosis, attempt.group, news=False, discard=outcome.claims)
-        # The reason of every pod is noted, so this must not be a generator.
-        news = any([self._context.reasons.report(queued, diagnosis) for queued in attempt.queued])
+        news = self._context.reasons.report_all(attempt.queued, diagnosis)
         evicts = preemption is not None and bool(preemption.victims)
         if not (news or is_nominated or evicts or outcome.claims):
             return None

@@ -204,8 +204,9 @@ class Groups(GroupMembers):
     def stage(self, pod: Pod) -> int:
         """Returns a sort key for waiting pods of elastic groups: 0 if the group has not started, 1 if it has started
         with its minimum, 2 if it has pods beyond the minimum."""
-        group = self.of(pod) if pod.group is not None else None
-        root = self.root(group) if group is not None and self.is_elastic(group) else None
+        api = APIS.get(pod.group.api) if pod.group is not None else None
+        group = self.of(pod) if api is not None and api.is_elastic else None
+        root = self.root(group) if group is not None else None
         if not isinstance(root, Group) or not self.is_started(root):
             return 0
         leaves = self.leaves(root)

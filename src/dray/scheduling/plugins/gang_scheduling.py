@@ -64,7 +64,7 @@ class GangScheduling(Plugin):
         if group is not None and group.api == CONTRADICTION:
             return Status.of(self.name, Code.GANG_CONTRADICTION, group.name, resolvable=False)
         pod = cycle.pod
-        if pod.joins and (problem := self._topology_problem(pod)):
+        if pod.joins and self._groups.topologies.served and (problem := self._topology_problem(pod)):
             reason = Reason(Code.TOPOLOGY_INVALID, (problem,))
             return Status(self.name, (reason,), resolvable=False, waits_for=(ANY_TOPOLOGY,))
         return SKIP

@@ -53,12 +53,18 @@ class ReportedReasons:
 
     def report(self, queued: QueuedPod, diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
         """Notes the reported diagnosis of a pod, or None. Returns whether it differs from the last one."""
-        is_new = queued.report(diagnosis)
-        rejection, known = _nearest(diagnosis), self._by_pod.get(queued.pod.uid)
-        if rejection is not (known.rejection if known is not None else None):
-            self.forget(queued.pod.uid)
-            if rejection is not None:
-                self._add(queued.pod.uid, rejection)
+        return self.report_all((queued,), diagnosis)
+
+    def report_all(self, pods: Iterable[QueuedPod], diagnosis: Diagnosis | GroupDiagnosis | None) -> bool:
+        """Notes the reported diagnosis of pods that are placed together. Returns whether it is new for any of them."""
+        is_new, rejection = False, _nearest(diagnosis)
+        for queued in pods:
+            is_new = queued.report(diagnosis) or is_new
+            known = self._by_pod.get(queued.pod.uid)
+            if rejection is not (known.rejection if known is not None else None):
+                self.forget(queued.pod.uid)
+                if rejection is not None:
+                    self._add(queued.pod.uid, rejection)
         return is_new
 
     def _add(self, uid: str, rejection: Rejection) -> None:
