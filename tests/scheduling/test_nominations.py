@@ -176,7 +176,7 @@ def test_what_pods_caused_when_they_were_tried_is_no_reason_to_try_them_again() 
     core.later()
     core.decisions = 0
     core.state.vacated("n", ())
-    core.scheduler.waits.attempted(high)
+    core.scheduler.waits.attempted(high.entry)
     core.later()
     assert core.decisions == 1, "low is tried, as its place is there"
     core.scheduler.nominations.keep({low.pod: NominatedPlace("n")})

@@ -155,7 +155,7 @@ class Scheduler:
             self.reservations.expire(now)
             if uid := self.reservations.due_pod(now):
                 self.waits.wake(PodsReady((uid,)), now)
-        if (report := self._gate_report(now)) is not None:
+        if self._gate_reports.gated and (report := self._gate_report(now)) is not None:
             return report
         if outdated := self.reasons.pop(now):
             self.waits.wake(ReasonsOutdated(outdated), now)
@@ -172,8 +172,7 @@ class Scheduler:
             if spent > ATTEMPT // 2:
                 self.interrupted = True
                 return None
-            queued = self.queue.pop(now)
-            if queued is None:
+            if (queued := self.queue.pop(now)) is None:
                 if self.waits.is_settled:
                     return None
                 spent += _TRIED
@@ -183,7 +182,8 @@ class Scheduler:
                 action = self.attempts.attempt(queued, now, work)
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
-            self.waits.attempted(queued)
+            if queued.entry is not None:
+                self.waits.attempted(queued.entry)
             if isinstance(action, Refuse):
                 self._note_evictions(action, now)
             if action is not None:

@@ -19,33 +19,34 @@ _PACE: Final = 0.01
 
 class GateReports:
     def __init__(self) -> None:
-        self._gated: dict[str, tuple[float, Status]] = {}
+        self.gated: dict[str, tuple[float, Status]] = {}
         """The time to report a status, and the status, by pod uid. The entries are in the order of time."""
         self._not_before = 0.0
 
     def put(self, uid: str, status: Status, now: float) -> None:
         """Records that the pod is gated. Gates of the spec are skipped: the API server itself reports them."""
         if status.plugin == SchedulingGates.name:
-            self._gated.pop(uid, None)
+            self.gated.pop(uid, None)
             return
-        known = self._gated.get(uid)
-        self._gated[uid] = (known[0] if known is not None else now + PATIENCE), status
+        known = self.gated.get(uid)
+        self.gated[uid] = (known[0] if known is not None else now + PATIENCE), status
 
     def remove(self, uid: str) -> None:
-        self._gated.pop(uid, None)
+        self.gated.pop(uid, None)
 
     def pop(self, now: float) -> tuple[str, Status] | None:
         """Returns the next pod to report, with its status; None if none is due."""
-        if not self._gated or (due := self.due()) is None or now < due:
+        due = self.due()
+        if due is None or now < due:
             return None
         self._not_before = now + _PACE
-        uid = next(iter(self._gated))
-        return uid, self._gated.pop(uid)[1]
+        uid = next(iter(self.gated))
+        return uid, self.gated.pop(uid)[1]
 
     def due(self) -> float | None:
-        first = next(iter(self._gated.values()), None)
+        first = next(iter(self.gated.values()), None)
         return max(first[0], self._not_before) if first is not None else None
 
     def clock_set(self, seconds: float) -> None:
         self._not_before += seconds
-        self._gated = {uid: (when + seconds, status) for uid, (when, status) in self._gated.items()}
+        self.gated = {uid: (when + seconds, status) for uid, (when, status) in self.gated.items()}

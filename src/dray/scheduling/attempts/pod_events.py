@@ -81,7 +81,8 @@ class PodEvents:
             self.settle(uid, now)
         else:
             known.update(document)
-            known.prioritize(fresh.priority)
+            if fresh.priority != known.priority:
+                known.prioritize(fresh.priority)
             if known.joins:
                 self._state.queues.admit(known)
             if document["metadata"].get("deletionTimestamp"):
@@ -166,7 +167,8 @@ class PodEvents:
         context.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
         if context.reservations.waiting:
             context.reservations.note_placed(queued)
-        context.state.queues.decided(queued.pod)
+        if queued.pod.joins:
+            context.state.queues.decided(queued.pod)
         context.queue.start_binding(queued, cycle.now)
         return Bind(
             queued.pod,

@@ -139,9 +139,8 @@ class QueueingHints:
     def move(self, now: float, work: Work) -> None:
         """Moves the entries to the active queue that a change since the last time may help."""
         self._move(now, work)
-        turned = self._queue.entries.pop_turned()
-        if self._in_turn or turned:
-            self._take_turns(turned, now, work)
+        if self._in_turn or self._queue.entries.turned:
+            self._take_turns(self._queue.entries.pop_turned(), now, work)
 
     def _take_turns(self, turned: Iterable[WaitEntry], now: float, work: Work) -> None:
         """Tries the entries of queues that take turns one after the other, as long as the changed nodes may help

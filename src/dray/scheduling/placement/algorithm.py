@@ -107,7 +107,8 @@ class SchedulingAlgorithm:
             self._state.displace(cycle.pod, node.name)
             raise
         # The charge of the queue depends on the alternatives that were allocated.
-        self._state.queues.renew(cycle.pod)
+        if cycle.pod.joins:
+            self._state.queues.renew(cycle.pod)
 
     def take_back(self, placement: Placement) -> None:
         """Undoes `assume`: resources and devices of the pod are free again."""

@@ -36,7 +36,8 @@ class Queue:
         self._arrivals = Arrivals()
         self._timers = Timers(self._matters, lambda: len(self._queued) + len(self.entries))
         self.entries = WaitEntries(self._push, self._place_of, self._timers)
-        self._moved: list[QueuedPod] = []
+        self.moved: list[QueuedPod] = []
+        """Pods whose arrival changed, and their queue systems do not know yet."""
 
     def __len__(self) -> int:
         return len(self._queued)
@@ -97,18 +98,13 @@ class Queue:
             queued = self._queued.get(uid)
             if queued is not None and queued.arrival != arrival:
                 queued.arrival = arrival
-                self._moved.append(queued)
+                self.moved.append(queued)
                 if queued.subqueue is SubQueue.ACTIVE:
                     self._push(queued)
 
-    @property
-    def has_moved(self) -> bool:
-        """Whether the arrival of pods changed, and their queue systems do not know yet."""
-        return bool(self._moved)
-
     def pop_moved(self) -> list[QueuedPod]:
         """Returns the pods whose arrival changed since the last call."""
-        moved, self._moved = self._moved, []
+        moved, self.moved = self.moved, []
         return moved
 
     # Single pods
@@ -179,7 +175,8 @@ class Queue:
     def pop(self, now: float) -> QueuedPod | None:
         self._run_timers(now)
         while self._active:
-            self.entries.activate_ahead(-self._active[0][0])
+            if self.entries.ahead:
+                self.entries.activate_ahead(-self._active[0][0])
             entry = heappop(self._active)
             queued = self._queued.get(entry[2])
             if queued is not None and queued.subqueue is SubQueue.ACTIVE and queued.arrival == entry[1] % _STAGE:

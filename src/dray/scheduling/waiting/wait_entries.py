@@ -35,9 +35,9 @@ class WaitEntries:
         self._place_of = place_of
         self._timers = timers
         self._entries: dict[Hashable, WaitEntry] = {}
-        self._ahead: dict[Hashable, WaitEntry] = {}
+        self.ahead: dict[Hashable, WaitEntry] = {}
         """Entries whose pods seem to fit now, although their backoff is not over."""
-        self._turned: list[WaitEntry] = []
+        self.turned: list[WaitEntry] = []
         """Entries of queues that take turns, after one of their pods was tried: pods of other queues may be next."""
 
     def __len__(self) -> int:
@@ -116,19 +116,19 @@ class WaitEntries:
     def let_ahead(self, entry: WaitEntry) -> None:
         """Lets the entry be tried before the end of its backoff if the next active pod has a lower priority."""
         if entry.trying is None and entry.members:
-            self._ahead[entry.wait.key] = entry
+            self.ahead[entry.wait.key] = entry
 
     def activate_ahead(self, priority: int) -> None:
         """Tries the entries of `let_ahead` whose first pod has a higher priority than `priority`."""
-        for entry in list(self._ahead.values()) if self._ahead else ():
+        for entry in list(self.ahead.values()):
             first = entry.first() if entry.trying is None else None
             if first is None:
-                del self._ahead[entry.wait.key]
+                del self.ahead[entry.wait.key]
             elif first.pod.priority > priority:
                 self._try_first(entry)
 
     def _try_first(self, entry: WaitEntry) -> None:
-        self._ahead.pop(entry.wait.key, None)
+        self.ahead.pop(entry.wait.key, None)
         first = entry.first()
         if first is None:
             return
@@ -155,7 +155,7 @@ class WaitEntries:
         was_tried = entry.trying is queued
         self._take(queued, entry)
         if was_tried and entry.members and queued.turn is not None:
-            self._turned.append(entry)
+            self.turned.append(entry)
         elif was_tried and entry.members:
             self.move_to_active(entry, now)
 
@@ -174,7 +174,7 @@ class WaitEntries:
 
     def pop_turned(self) -> list[WaitEntry]:
         """Returns the entries of which a pod was tried in its turn since the last call."""
-        turned, self._turned = self._turned, []
+        turned, self.turned = self.turned, []
         return turned
 
     def clock_set(self, seconds: float) -> None:

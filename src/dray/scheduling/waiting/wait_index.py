@@ -25,6 +25,7 @@ from dray.scheduling.cluster.device_demand import DeviceDemand
 from dray.scheduling.core.state import State
 from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.quota.queue_policy import QueuePolicy
+from dray.scheduling.quota.queues import Queues
 from dray.scheduling.quota.quota_log import QuotaChanges
 from dray.scheduling.waiting.queue import Queue
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
@@ -170,19 +171,22 @@ class WaitIndex:
         """Tries the pods again that changes of quota and nodes since the last time may help. `work` is the work budget
         for finding the pods that changes of nodes may help."""
         queues = self._state.queues
-        if self._seen_queues != queues.revision or self._queue.has_moved:
+        if self._seen_queues != queues.revision or self._queue.moved:
             self._take_turns()
+        if queues.served:
+            self._wake_for_quota(queues, now)
+        self._hints.move(now, work)
+
+    def _wake_for_quota(self, queues: Queues, now: float) -> None:
         while (changes := queues.log.pop()) is not None:
             self.wake(QuotaChanged(changes), now)
         while ready := self.quota.pop():
             self._retry_all(ready, now)
         if not self.reclaims.is_checked:
             self._retry_all(self.reclaims.pop(), now)
-        if queues.served:
-            for policy in queues.newly_entitled():
-                self.wake(SharesChanged(policy), now)
-            queues.sample(now)
-        self._hints.move(now, work)
+        for policy in queues.newly_entitled():
+            self.wake(SharesChanged(policy), now)
+        queues.sample(now)
 
     @property
     def is_settled(self) -> bool:
@@ -194,10 +198,9 @@ class WaitIndex:
         self.quota.passed(uid)
         self.reclaims.remove(uid)
 
-    def attempted(self, queued: QueuedPod) -> None:
-        """Notes that the pod was tried, so that changes which it caused do not wake it."""
-        if queued.entry is not None:
-            self._hints.attempted(queued.entry)
+    def attempted(self, entry: WaitEntry) -> None:
+        """Notes that a pod of the entry was tried, so that changes which it caused do not wake it."""
+        self._hints.attempted(entry)
 
     def waiting_for(self, demand: DeviceDemand) -> Iterator[WaitEntry]:
         """Yields the entries of pods with this demand of devices."""
