@@ -77,6 +77,8 @@ class PodClaimReader:
 
         `joining` are consumers for whom claims will be reserved at the same time.
         """
+        if not joining and all([len(reserved_for(claim)) < MAX_CONSUMERS for claim in cycle.claims.claims]):
+            return None
         claims = {key_of(claim): claim for claim in cycle.claims.claims}
         for key, consumer in self.new_consumers(cycle):
             number = len(reserved_for(claims[key])) + len(joining.get(key, _NOTHING) - {consumer})
