@@ -105,7 +105,8 @@ class PodEvents:
         queued = self._queue.remove(uid, now)
         if queued is None:
             return
-        self._context.waits.objects.remove(uid)
+        if queued.subqueue is not SubQueue.IN_FLIGHT:
+            self._context.waits.objects.remove(uid)
         if queued.reported is not None:
             self._context.reasons.forget(uid)
         if queued.subqueue is SubQueue.GATED:
@@ -169,6 +170,8 @@ class PodEvents:
             context.reservations.note_placed(queued)
         if queued.pod.joins:
             context.state.queues.decided(queued.pod)
+        # The pod waits for nothing while it is being bound, not for its own claims either.
+        context.waits.objects.remove(queued.pod.uid)
         context.queue.start_binding(queued, cycle.now)
         return Bind(
             queued.pod,

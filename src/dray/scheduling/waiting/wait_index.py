@@ -153,7 +153,8 @@ class WaitIndex:
         """Tries the pods again that the event may help."""
         match event:
             case ObjectChanged(changed):
-                self._retry_all(self.objects.pods(changed), now)
+                if uids := self.objects.pods(changed):
+                    self._retry_all(uids, now)
             case PodsReady(uids):
                 self._retry_all(uids, now)
             case PodBound():
