@@ -202,7 +202,7 @@ def test_a_gang_of_many_pods_on_one_node_evicts_as_many_as_it_needs():
 
 
 def test_devices_of_all_nodes_do_not_make_a_gang_evict_more_than_it_needs():
-    """Nobody uses them, so that only the pods of the gang on the same node are placed again for each pod there."""
+    """No pod uses these devices, so only the pods of the gang on the same node are placed again for each pod there."""
     core = Core(objects.resource_slice("net", gpus.gpu("net-0", kind="net")))
     core.put(*nodes(**{f"n{number}": 8 for number in range(20)}))
     for number in range(160):
@@ -214,7 +214,7 @@ def test_devices_of_all_nodes_do_not_make_a_gang_evict_more_than_it_needs():
 
 @pytest.mark.parametrize("work", [0, 2_000, 10_000, 30_000, 60_000, 100_000])
 def test_a_gang_that_evicts_others_keeps_its_places_whatever_the_work_budget(monkeypatch, work):
-    """If the budget is spent before it is known which pods may stay, more of them are evicted."""
+    """More pods are evicted if the budget is spent before it is known which pods may stay."""
     monkeypatch.setattr(group_attempt, "_GROUP", work)
     core = Core(*nodes(n=14))
     for number in range(14):
@@ -231,7 +231,7 @@ def test_a_gang_that_evicts_others_keeps_its_places_whatever_the_work_budget(mon
 
 
 def test_the_places_of_a_gang_are_those_found_first_if_no_others_are_found(monkeypatch):
-    """It is tried in other places, so that pods may stay."""
+    """The gang is tried in other places, so that pods may stay."""
     core = Core(*(objects.node(name, cpu="1") for name in "abcd"))
     core.put(gang("old", 3, **WHOLE))
     for name, node in zip(("old-0", "alone", "old-1", "old-2"), "abcd", strict=True):

@@ -89,7 +89,7 @@ def test_a_pod_that_waits_for_a_binding_is_tried_when_a_pod_is_bound():
 
 @pytest.mark.parametrize("end", ["granted", "passed"])
 def test_pods_count_on_the_pod_that_was_woken_before_them_until_it_has_quota_or_is_gone(end):
-    """It is stopped by another limit, as they would be."""
+    """The woken pod is stopped by another limit, which would stop the other pods too."""
     entries = WaitEntries(lambda queued: None, lambda queued: queued.arrival, Timers(lambda _: True, lambda: 2))
     own = Alike("own", "team", "default/team", 0, frozenset({("gpu", 1)}))
     above = own._replace(root="above")

@@ -18,7 +18,7 @@ from dray.replay.device_units import WHOLE
 from dray.replay.workloads import Workload
 
 _MOST: Final = 10**12
-"""Of cpu in thousandths, and of memory in MiB."""
+"""The maximum amount of cpu in thousandths of a core, and of memory in MiB."""
 _MOST_GPUS: Final = 128
 """A ResourceSlice has at most so many devices."""
 

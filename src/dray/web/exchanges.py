@@ -21,7 +21,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _COOKIE: Final = "dray_session"
 _MOST_COOKIES: Final = 16
-"""Of one name: pages at other ports and paths of the host can add some."""
+"""The maximum number of cookies of one name: pages at other ports and paths of the host can add some."""
 _MOST_BODY: Final = 1024 * 1024
 _BODY_SECONDS: Final = 30.0
 _POLICY: Final = (
@@ -66,7 +66,7 @@ class Exchange:
 
     @property
     def address(self) -> str:
-        """Of the client."""
+        """The network address of the client."""
         return str((self.scope.get("client") or ("",))[0])
 
     @property

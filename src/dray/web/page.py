@@ -227,7 +227,7 @@ class Page:
 
 
 def _secrets(exchange: Exchange) -> list[Secrets]:
-    """What the request shows for a session; of several cookies, the key tells which is that of the page."""
+    """Returns the secrets of a session that the request shows. The key tells which of several cookies is the page's."""
     key = exchange.header("x-dray-key") or ""
     return [Secrets(cookie, key) for cookie in exchange.cookies]
 

@@ -21,4 +21,4 @@ class Services:
     history: History = field(default_factory=History)
     """The last hours, if they are recorded."""
     layouts: KnownLayouts = field(default_factory=KnownLayouts)
-    """Of nodes, for the cluster view of all viewers."""
+    """The layouts of nodes, which the cluster views of all viewers share."""

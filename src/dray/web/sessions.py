@@ -49,7 +49,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What the browser of a viewer gets."""
+    """The two secrets that the browser of a viewer gets for a session."""
 
     cookie: str
     key: str

@@ -147,7 +147,7 @@ def _shapes(facts: tuple[_Facts, ...]) -> tuple[tuple[int, ...], tuple[Shape, ..
 
 
 def kind_of(driver: str, device: Object) -> str:
-    """What a device of a slice is, one of KINDS."""
+    """Returns the kind of a device of a slice, one of KINDS."""
     values = _values(device)
     return "part" if "parentUUID" in values else _kind(driver, values)
 

@@ -24,7 +24,7 @@ from dray.web.view import BadCall, Call, Question, View
 
 _MOST_ROWS: Final = 1000
 _ORDER: Final = ("gpu", "tpu", "other", "part", "nic", "cpu")
-"""What people look for comes first."""
+"""The order of the kinds of devices; those that people look for most come first."""
 _AT_ONCE: Final = asyncio.Semaphore(2)
 _READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "events")
 
@@ -82,9 +82,9 @@ def _models(states: list[DeviceState], shown: dict[str, str]) -> Object:
 
 
 def _kinds(states: list[DeviceState]) -> dict[str, str]:
-    """What the devices of each model are."""
-    examples = {rows.model(each): each for each in states}
-    return {name: kind_of(each.place[0], each.document) for name, each in examples.items()}
+    """Returns the kind of the devices of each model."""
+    examples = {rows.model(state): state for state in states}
+    return {name: kind_of(state.place[0], state.document) for name, state in examples.items()}
 
 
 def _rules(question: Question, state: DeviceState) -> Object:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Candidate(NamedTuple):
-    """What is known of a waiting pod until its LocalQueue, its arrival or the queues change."""
+    """The queue of a waiting pod and the quota it asks for; kept until its LocalQueue, arrival or the queues change."""
 
     queue: ClusterQueue
     ways: Sequence[Mapping[Asset, int]]
