@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ needs_browser = pytest.mark.skipif(
 )
 PATIENCE = 240.0
 """Seconds for one thing to happen: machines may have much to do."""
+_SCRIPT_PATIENCE = 100.0
+"""Selenium itself gives up after 120 seconds, and then every later command fails too."""
 AXE = Path(__file__).parent / "vendor/axe.min.js"
 _FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -114,7 +117,7 @@ def browsing() -> Iterator[Browser]:
         for flag in (*_FLAGS.split(), f"--user-data-dir={profile}"):
             options.add_argument(flag)
         driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-        driver.set_script_timeout(PATIENCE)
+        driver.set_script_timeout(_SCRIPT_PATIENCE)
         try:
             yield Browser(driver)
         finally:
@@ -132,8 +135,15 @@ class PageCluster:
 
     def dray(self, *arguments: str, stdin: str = "") -> str:
         """Runs a command against the cluster, and returns what it printed."""
-        command = [*DRAY, *arguments, "--kubeconfig", str(self.kubeconfig)]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            [*DRAY, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -117,6 +117,7 @@ def test_a_change_is_on_the_screen_within_a_second(browser: Browser, cluster: Pa
 
 
 def test_the_whole_view_works_by_keyboard(browser: Browser, cluster: PageCluster) -> None:
+    browser.size(1280, 900)
     cluster.sign_in(browser, "/cluster?show=list")
     browser.until_text("dgx-h100-2", "table")
     keys = browser.driver.switch_to
@@ -128,6 +129,8 @@ def test_the_whole_view_works_by_keyboard(browser: Browser, cluster: PageCluster
         keys.active_element.send_keys(Keys.TAB)
         if browser.run("return document.activeElement.tagName") == "TR":
             break
+    focused = browser.run("return document.activeElement.outerHTML.slice(0, 300)")
+    assert focused.startswith("<tr"), focused
     keys.active_element.send_keys(Keys.ENTER)
     browser.until(lambda: browser.run("return document.activeElement.className") == "details", "focus in the details")
     keys.active_element.send_keys(Keys.TAB, Keys.TAB)

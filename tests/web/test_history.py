@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 from dray.api.objects import Object
 from dray.testing import objects
 from dray.web.devices.known_layouts import KnownLayouts
 from dray.web.history.measures import measure
-from dray.web.history.recorder import _MOST_EVENTS, History, Recorder
+from dray.web.history.recorder import _MOST_EVENTS, History, Recorder, recording
 from dray.web.history.samples import MOST_NAMES, RINGS, Samples
 from dray.web.model import Model
 from tests.web.stages import view_stage
@@ -110,6 +111,24 @@ def test_events_are_bounded_and_repeated_ones_count_once() -> None:
     assert len({mark.uid for mark in history.marks}) == _MOST_EVENTS
     history.note({"metadata": {"uid": "x", "namespace": "default"}, "reason": "without a time"})
     assert history.marks[-1].about == f"Pod default/p{3 * _MOST_EVENTS - 1}"
+
+
+async def test_events_that_a_viewer_brings_into_the_model_before_the_first_sample_are_kept() -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "early"}
+    early: Object = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "early", "namespace": "default"},
+        "involvedObject": about,
+        "lastTimestamp": "2026-01-01T10:00:00Z",
+    }
+    async with view_stage(*world(), early) as stage:
+        model, history = Model(stage.cluster.client), History()
+        async with recording(model, history, KnownLayouts()):
+            await asyncio.sleep(0)
+            await model.need(("events",))
+        await model.close()
+        assert [mark.about for mark in history.marks] == ["Pod default/early"]
 
 
 async def test_numbers_of_the_whole_cluster_are_for_those_who_may_list_it() -> None:

@@ -28,7 +28,6 @@ from dray.web.merge_patch import difference
 from dray.web.model import Model
 
 _KEPT_FRAMES: Final = 32
-_LONGEST_QUIET: Final = 30.0
 _UNSEEN_SECONDS: Final = 60.0
 _MOST_UNSEEN: Final = 8
 _AT_ONCE: Final = 2
@@ -93,6 +92,7 @@ class Feed:
         model: Model,
         reads: Sequence[str],
         interval: float,
+        longest_quiet: float,
         turns: asyncio.Semaphore,
     ) -> Feed:
         missed: list[tuple[str, Change]] = []
@@ -110,7 +110,7 @@ class Feed:
                 made, whole = await asyncio.to_thread(prepare)
         finally:
             model.forget(note)
-        feed = cls(made, whole, model, reads, interval, turns)
+        feed = cls(made, whole, model, reads, interval, longest_quiet, turns)
         for kind, change in missed:
             feed._take(kind, change)
         return feed
@@ -122,6 +122,7 @@ class Feed:
         model: Model,
         reads: Sequence[str],
         interval: float,
+        longest_quiet: float,
         turns: asyncio.Semaphore,
     ) -> None:
         self._source = source
@@ -129,6 +130,7 @@ class Feed:
         self._model = model
         self._reads = frozenset(reads)
         self._interval = interval
+        self._longest_quiet = longest_quiet
         self._changed = asyncio.Event()
         self._news = asyncio.Event()
         self._version = 0
@@ -162,10 +164,10 @@ class Feed:
     async def _run(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(_LONGEST_QUIET):
+                async with asyncio.timeout(self._longest_quiet):
                     await self._changed.wait()
             except TimeoutError:
-                # Documents may show the time.
+                # Documents may show the time or measures.
                 pass
             self._changed.clear()
             if self._source.is_waiting:

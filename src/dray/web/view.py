@@ -79,3 +79,5 @@ class View:
     parameters: tuple[str, ...] = ()
     """Names of the query parameters that streams of this view may have."""
     interval: float = 0.25
+    longest_quiet: float = 30.0
+    """The document is made again after so many seconds without a change, because it may show the time or measures."""

@@ -26,7 +26,8 @@ from dray.web.history.samples import Samples
 from dray.web.model import Model
 
 _FIRST: Final = 5.0
-_STEP: Final = 10.0
+STEP: Final = 10.0
+"""Seconds between two samples, if they do not take long."""
 _SHARE: Final = 100
 _LONGEST_STEP: Final = 300.0
 _MOST_EVENTS: Final = 500
@@ -107,10 +108,11 @@ class Recorder:
             self._history.note(change.object)
 
     async def run(self) -> None:
-        # A server that starts has enough to do.
-        await asyncio.sleep(_FIRST)
+        # An event that a viewer's visit brings into the model before the first sample counts too.
         self._model.listen(self.take)
         try:
+            # A server that starts has enough to do.
+            await asyncio.sleep(_FIRST)
             while True:
                 spent = 0.0
                 try:
@@ -119,7 +121,7 @@ class Recorder:
                     _logger.debug("no sample for the history of the page: %s", error)
                 except Exception:
                     _logger.exception("no sample for the history of the page")
-                await asyncio.sleep(min(max(_STEP, _SHARE * spent), _LONGEST_STEP))
+                await asyncio.sleep(min(max(STEP, _SHARE * spent), _LONGEST_STEP))
         finally:
             self._model.forget(self.take)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.objects import Object
-from dray.web.history.recorder import History
+from dray.web.history.recorder import STEP, History
 from dray.web.history.samples import RINGS
 from dray.web.view import Question, View
 
@@ -60,5 +60,10 @@ def _events(question: Question, history: History) -> Object:
 
 
 VIEW: Final = View(
-    "history", ("slices", "claims", "pods", "taintrules", "events"), derive, parameters=("hours",), interval=0.5
+    "history",
+    ("slices", "claims", "pods", "taintrules", "events"),
+    derive,
+    parameters=("hours",),
+    interval=0.5,
+    longest_quiet=STEP,
 )
