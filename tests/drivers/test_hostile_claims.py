@@ -157,4 +157,6 @@ async def test_hostile_allocations_fail_alone_and_good_claims_are_served(tmp_pat
             assert here.cdi_files() == []
         assert claimed_cpus(await here.pod("good", cpus(2)))
     traces = [record.getMessage() for record in caplog.records if record.exc_info and record.levelno >= logging.ERROR]
+    # gRPC's poller is one per process, and still calls the closed event loops of earlier tests.
+    traces = [trace for trace in traces if "PollerCompletionQueue" not in trace]
     assert traces == []
