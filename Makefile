@@ -19,6 +19,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 0 tests/test_structure.py
 
 conformance: $(READY)
 	$(BIN)/python -m dray.testing.conformance allocation tests/conformance/allocation.jsonl.gz
