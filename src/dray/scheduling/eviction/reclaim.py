@@ -224,11 +224,13 @@ class QuotaTrial:
                     )
                 elif (unit := self._unit(charge)) is not None:
                     found[unit[0]] = unit[1]
+        if not self._state.evictions:
+            return list(found.values())
         return [unit for unit in found.values() if not self._is_spared(unit)]
 
     def _is_spared(self, unit: RunningUnit) -> bool:
         evictions, ask = self._state.evictions, self._ask
-        return bool(evictions) and any(evictions.spares(ask.pod, pod, ask.now) for pod in unit.pods)
+        return any(evictions.spares(ask.pod, pod, ask.now) for pod in unit.pods)
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
         """Returns the unit of a pod with its name; None if some of its pods cannot be evicted."""

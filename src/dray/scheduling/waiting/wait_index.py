@@ -17,8 +17,7 @@ again in the order of the queue. Nothing is woken by what happens inside a trial
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dray.allocation import Work
 from dray.scheduling.cluster.device_demand import DeviceDemand
@@ -32,50 +31,43 @@ from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue, WaitEntry
 from dray.scheduling.waiting.quota_waits import QUOTA, QuotaWaits, ReclaimWaits
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChanged:
+class ObjectChanged(NamedTuple):
     """An object was created, changed or deleted, or pods that wait for it may use it now."""
 
     changed: ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
-class PodsReady:
+class PodsReady(NamedTuple):
     """Pods need not wait any more: it is their turn, or the quota that they lacked may be free."""
 
     uids: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonsOutdated:
+class ReasonsOutdated(NamedTuple):
     """Reported reasons of pods are outdated: they name claims that hold no devices any more."""
 
     pods: Sequence[QueuedPod]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaChanged:
+class QuotaChanged(NamedTuple):
     """Quota was freed or taken, or queues changed."""
 
     changes: QuotaChanges
 
 
-@dataclass(frozen=True, slots=True)
-class SharesChanged:
+class SharesChanged(NamedTuple):
     """Shares changed, so that other pods may be evicted for pods of a queue system."""
 
     policy: QueuePolicy
 
 
-@dataclass(frozen=True, slots=True)
-class SearchEnded:
+class SearchEnded(NamedTuple):
     """A search for devices in the background found devices, or was the last search for the demand."""
 
     demand: DeviceDemand
 
 
-@dataclass(frozen=True, slots=True)
-class PodBound:
+class PodBound(NamedTuple):
     """A pod was bound, so that it may be evicted from now on."""
 
 
