@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+from dray.api.catalogue import built_in
 from dray.api.objects import Object
 from dray.testing import objects
 from dray.web.devices.known_layouts import KnownLayouts
@@ -129,6 +130,45 @@ async def test_events_that_a_viewer_brings_into_the_model_before_the_first_sampl
             await model.need(("events",))
         await model.close()
         assert [mark.about for mark in history.marks] == ["Pod default/early"]
+
+
+async def test_a_sample_is_the_same_whether_somebody_looks_or_not() -> None:
+    use = {"percent": 3, "observedAt": "2026-01-01T11:59:00Z", "idleSince": "2026-01-01T11:00:00Z"}
+    async with view_stage(*world()) as stage:
+        held = await hold(stage, "train", "gpu-0", pool="a")
+        report = {"driver": objects.DRIVER, "pool": "a", "device": "gpu-0", "data": {"utilization": use}}
+        reporting = {**held, "status": {**held["status"], "devices": [report]}}
+        await stage.cluster.client.update_status(built_in("resource.k8s.io/v1", "ResourceClaim"), reporting)
+        await stage.cluster.create(objects.pod("waits", namespace="default"))
+        watched, unwatched = History(), History()
+        model, looked_at = Model(stage.cluster.client), Model(stage.cluster.client)
+        await looked_at.need(("slices",))
+        for history, each in ((watched, looked_at), (unwatched, model)):
+            await Recorder(each, history, KnownLayouts(), clock=lambda: NOW).sample()
+        assert (looked_at.is_watched, model.is_watched) == (True, False)
+        assert watched.samples.points(1) == unwatched.samples.points(1) != {}
+        assert watched.idle == unwatched.idle != ()
+        await looked_at.close()
+
+
+async def test_events_are_listed_while_nobody_looks() -> None:
+    names = [f"e{number}" for number in range(250)]
+    events = [
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": name},
+            "lastTimestamp": f"2026-01-01T10:{number // 60:02}:{number % 60:02}Z",
+        }
+        for number, name in enumerate(names)
+    ]
+    async with view_stage(*events) as stage:
+        history = History()
+        recorder = Recorder(Model(stage.cluster.client), history, KnownLayouts())
+        for _ in range(2):
+            await recorder.sample()
+        assert [mark.about for mark in history.marks] == [f"Pod default/{name}" for name in names]
 
 
 async def test_numbers_of_the_whole_cluster_are_for_those_who_may_list_it() -> None:

@@ -1,7 +1,8 @@
 """The objects of a cluster that views are made from, kept current by informers and shared by all viewers.
 
 A kind is watched once a view needs it, and until the model is closed. A kind that the server does not have is empty,
-and is looked for again later. `Reach` says where a kind can be listed: everywhere, or in some namespaces.
+and is looked for again later. `read` lists a kind without watching it. `Reach` says where a kind can be listed:
+everywhere, or in some namespaces.
 Kinds of resource.k8s.io are given as v1, whatever version the server has.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +48,8 @@ KINDS: Final = {
 """Names that views use for kinds, and what they stand for."""
 _LOOK_AGAIN: Final = 30.0
 _PATIENCE: Final = 20.0
+_PAGE: Final = 100
+"""Objects in a page of `read`: a page is decoded in one go, while the event loop waits."""
 
 
 async def everywhere(resource: ServedResource) -> Sequence[str]:
@@ -85,6 +88,29 @@ class Model:
     def table(self, kind: str) -> Table:
         """The objects of a kind of KINDS; empty unless it was needed before and the server has it."""
         return self._tables.get(kind) or Table(None, {}, Counter())
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether kinds are watched, because somebody looked not long ago."""
+        return bool(self._tables)
+
+    async def read(self, kind: str) -> AsyncIterator[Object]:
+        """Lists the objects of a kind page by page, for callers that keep little of them; nothing is watched."""
+        async with self._starting:
+            await self._look()
+        resource = self._served.get(KINDS[kind])
+        if resource is None:
+            return
+        for namespace in await self._reach(resource):
+            token, is_complete = "", False
+            while not is_complete:
+                page = await self._client.list(resource, namespace=namespace, limit=_PAGE, continue_token=token)
+                for each in page.get("items") or ():
+                    yield _newest_version(each, resource)
+                token = page["metadata"].get("continue") or ""
+                is_complete = not token
+                # Other requests have their turn between two pages.
+                await asyncio.sleep(0)
 
     async def need(self, kinds: Sequence[str]) -> None:
         """Returns when the first list of each kind is there, or cannot be had."""
@@ -136,8 +162,6 @@ class Model:
             self._tasks.append(asyncio.create_task(informer.run(), name=f"page: informer of {kind}"))
 
     def _taking(self, kind: str, table: Table, resource: ServedResource) -> Callable[[Change], None]:
-        old = resource.version if resource.group == "resource.k8s.io" and resource.version != "v1" else ""
-
         def take(change: Change) -> None:
             if change.type == "DELETED":
                 previous = table.objects.pop(change.key, None)
@@ -145,10 +169,7 @@ class Model:
                     table.namespaces[change.key[0]] -= 1
                 change = Change(change.type, change.key, previous or change.object, previous)
             else:
-                value = change.object
-                if old:
-                    named = {**value, "apiVersion": resource.api_version, "kind": resource.kind}
-                    value = convert(named, "v1")
+                value = _newest_version(change.object, resource)
                 change = Change(change.type, change.key, value, table.objects.get(change.key))
                 if change.previous is None:
                     table.namespaces[change.key[0]] += 1
@@ -157,3 +178,9 @@ class Model:
                 listener(kind, change)
 
         return take
+
+
+def _newest_version(document: Object, resource: ServedResource) -> Object:
+    if resource.group != "resource.k8s.io" or resource.version == "v1":
+        return document
+    return convert({**document, "apiVersion": resource.api_version, "kind": resource.kind}, "v1")

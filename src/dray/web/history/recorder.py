@@ -1,8 +1,9 @@
 """Takes samples of the model for as long as the process runs, also while nobody looks.
 
 A sample is made in a thread, every ten seconds, or less often where it takes long: at most a hundredth of the time is
-spent on it. The thread renews the layouts of nodes as well, so that the first viewer does not wait for them. Events are
-noted as they come, the last so many of them.
+spent on it. While somebody looks, the objects are those of the model, and events are noted as they come. Otherwise the
+cluster is listed for each sample, so that a page at which nobody looks costs the server no memory and no work for each
+change.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, text, uid_of
@@ -21,6 +23,7 @@ from dray.client.cache import Change
 from dray.client.errors import ClientError
 from dray.process.tasks import end_tasks
 from dray.web.devices.known_layouts import KnownLayouts
+from dray.web.history.excerpts import EXCERPTS
 from dray.web.history.measures import KINDS, Idle, Measured, measure
 from dray.web.history.samples import Samples
 from dray.web.model import Model
@@ -68,6 +71,12 @@ class History:
         self.since = self.since or now
         self.samples.add(now, measured.sample)
         self.idle = measured.idle
+
+    def merge(self, marks: Iterable[Mark]) -> None:
+        """Takes the newest of events that were listed in any order."""
+        known = {mark.uid: mark for mark in (*self.marks, *marks)}
+        newest = nlargest(_MOST_EVENTS, known.values(), key=lambda mark: mark.time)
+        self.marks = deque(reversed(newest), maxlen=_MOST_EVENTS)
 
     def note(self, event: Object) -> None:
         """An event that happens again counts once, with its newest time."""
@@ -126,19 +135,29 @@ class Recorder:
             self._model.forget(self.take)
 
     async def sample(self) -> float:
-        """Returns how many seconds of a processor it took to make."""
-        # Nobody may have looked for a while: then the model watches nothing.
-        await self._model.need((*KINDS, "events"))
-        objects = {kind: list(self._model.table(kind)) for kind in KINDS}
+        """Returns about how many seconds of a processor it took to make."""
+        if self._model.is_watched:
+            reading = 0.0
+            await self._model.need((*KINDS, "events"))
+            objects = {kind: list(self._model.table(kind)) for kind in KINDS}
+        else:
+            began = time.monotonic()
+            objects = {kind: [cut(each) async for each in self._model.read(kind)] for kind, cut in EXCERPTS.items()}
+            self._history.merge([mark async for each in self._model.read("events") if (mark := mark_of(each))])
+            reading = time.monotonic() - began
         now = self._clock()
-        measured, spent = await asyncio.to_thread(self._measure, objects, now)
+        # Excerpts have no attributes to lay out devices by; layouts without a viewer would only take memory.
+        laid_out = () if reading else objects["slices"]
+        measured, spent = await asyncio.to_thread(self._measure, objects, laid_out, now)
         self._history.take(measured, now)
-        return spent
+        return reading + spent
 
-    def _measure(self, objects: Mapping[str, Sequence[Object]], now: float) -> tuple[Measured, float]:
+    def _measure(
+        self, objects: Mapping[str, Sequence[Object]], laid_out: Iterable[Object], now: float
+    ) -> tuple[Measured, float]:
         began = time.thread_time()
         found = measure(objects, now)
-        self._layouts.renew(objects["slices"])
+        self._layouts.renew(laid_out)
         return found, time.thread_time() - began
 
 

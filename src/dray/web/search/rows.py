@@ -21,12 +21,16 @@ def key(state: DeviceState) -> str:
 
 def model(state: DeviceState) -> str:
     """What people call this kind of device; that of its driver, if it does not say."""
-    published = mapping(state.document.get("attributes"))
+    return model_of(state.document, state.place[0])
+
+
+def model_of(device: Object, driver: str) -> str:
+    published = mapping(device.get("attributes"))
     for name in _MODELS:
         if isinstance(value := mapping(published.get(name)).get("string"), str):
             return value
-    cpus = mapping(mapping(state.document.get("capacity")).get(_CPUS)).get("value")
-    return f"{cpus} CPUs" if cpus else f"device of {state.place[0]}"
+    cpus = mapping(mapping(device.get("capacity")).get(_CPUS)).get("value")
+    return f"{cpus} CPUs" if cpus else f"device of {driver}"
 
 
 def shown_state(state: DeviceState, *, sees_all_claims: bool) -> str:
