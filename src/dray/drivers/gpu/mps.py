@@ -39,6 +39,10 @@ _STARTED: Final = "startup.log"
 # Seconds between looks whether the daemon answers.
 _PAUSES: Final = (0.0, 1.0, 2.0, 4.0, 8.0)
 _END_PATIENCE: Final = 5.0
+# Looks at an environment that cannot be read, since its process executes a program, a hundredth of a second apart.
+_ENVIRONMENT_LOOKS: Final = 100
+# An environment without bytes in so many looks, one after the other, is empty.
+_EMPTY_LOOKS: Final = 3
 _NOSUID_NODEV, _NO_LINKS = 0x2 | 0x4, 0x8 | 0x100
 # What containers write into, with the flags of their mounts besides, and their limits.
 _SHARED: Final = {"shm": (0, "mode=1777"), "pipe": (_NO_LINKS, "size=16m,nr_inodes=4k,mode=777")}
@@ -225,13 +229,34 @@ def _remove(directory: Path) -> None:
 
 
 def _variables(process: str) -> list[bytes]:
-    """None of processes in containers, which may claim to belong to anybody."""
+    """Reads the environment of a process; empty for processes in containers, which may claim to belong to anybody."""
     try:
         if os.readlink(_PROCESSES / process / "ns/pid") != os.readlink(_PROCESSES / "self/ns/pid"):
             return []
-        return beneath.read_start(_PROCESSES / process / "environ", beneath.PROCESS_BYTES).split(b"\0")
+        empty = 0
+        for _ in range(_ENVIRONMENT_LOOKS):
+            if text := beneath.read_start(_PROCESSES / process / "environ", beneath.PROCESS_BYTES):
+                return text.split(b"\0")
+            empty = empty + 1 if _seems_empty(process) else 0
+            if empty == _EMPTY_LOOKS:
+                break
+            time.sleep(0.01)
     except OSError:
-        return []
+        pass
+    return []
+
+
+def _seems_empty(process: str) -> bool:
+    """Whether the environment of a process has no bytes. Raises OSError for a process without a program.
+
+    While a process executes a program, its environment begins nowhere at first, and has no bytes for some instructions.
+    """
+    # Threads of the kernel and processes that have ended have no program.
+    os.readlink(_PROCESSES / process / "exe")
+    stat = beneath.read_start(_PROCESSES / process / "stat", beneath.PROCESS_BYTES)
+    # Where the environment begins and ends are the fields 50 and 51; the second field is a name in parentheses.
+    begin, end = stat.rpartition(b")")[2].split()[47:49]
+    return begin == end != b"0"
 
 
 def _waited(holds: Callable[[], bool], seconds: float) -> bool:
