@@ -5,7 +5,14 @@ import pytest
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.nvml import facts, uuid_of
 from dray.drivers.gpu.nvml_calls import NvmlError, call, optional
-from dray.drivers.gpu.nvml_mig import is_mig_on, parts, profiles
+from dray.drivers.gpu.nvml_mig import (
+    Instance,
+    create_compute_instance,
+    destroy_instance,
+    is_mig_on,
+    parts,
+    profiles,
+)
 from dray.drivers.gpu.nvml_session import Nvml
 
 from .machines import FEW_SYMBOLS, compile_library
@@ -15,7 +22,8 @@ typedef struct {
     unsigned int id, p2p, slices, count, processors, copy, decoders, encoders, jpeg, ofa;
     unsigned long long memory;
 } profile_t;
-static int device;
+typedef struct { unsigned int id, slices, count, processors, copy, decoders, encoders, jpeg, ofa; } compute_t;
+static int device, has_compute;
 int nvmlInit(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount(unsigned int *count) { *count = 1; return 0; }
@@ -35,6 +43,27 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(
     if (places) { places[0] = 0; places[1] = 4; places[2] = 4; places[3] = 4; }
     return 0;
 }
+int nvmlGpuInstanceGetComputeInstanceProfileInfo(
+    void *instance, unsigned int index, unsigned int engines, compute_t *found
+) {
+    (void)instance;
+    if (index != 2 || engines) return 3;
+    *found = (compute_t){2, 3, 1, 60, 3, 3, 0, 3, 0};
+    return 0;
+}
+int nvmlGpuInstanceCreateComputeInstance(void *instance, unsigned int id, void **made) {
+    if (id != 2) return 2;
+    *made = instance;
+    has_compute = 1;
+    return 0;
+}
+int nvmlGpuInstanceGetComputeInstances(void *instance, unsigned int id, void **found, unsigned int *count) {
+    *count = has_compute && id == 2;
+    *found = instance;
+    return 0;
+}
+int nvmlComputeInstanceDestroy(void *compute) { (void)compute; has_compute = 0; return 0; }
+int nvmlGpuInstanceDestroy(void *instance) { (void)instance; return has_compute ? 19 : 0; }
 """
 
 
@@ -87,3 +116,15 @@ def test_the_first_versions_of_functions(tmp_path):
         (profile,) = profiles(old.device(0))
         assert (profile.profile, profile.id, profile.memory) == ("3g.40gb", 9, "40448Mi")
         assert (profile.placements, profile.size) == ((0, 4), 4)
+
+
+def test_partitions_with_the_first_versions_of_functions(tmp_path):
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources/old.c").write_text(OLD)
+    old = compiled(tmp_path, tmp_path / "sources")
+    with old.opened():
+        gpu = old.device(0)
+        instance = Instance(gpu, id=1, profile_id=9, start=0, size=4)
+        create_compute_instance(gpu, instance)
+        # A GPU instance with a compute instance is in use.
+        destroy_instance(instance)

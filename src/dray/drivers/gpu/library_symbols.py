@@ -72,6 +72,26 @@ def _memory(library: NvmlLibrary) -> Function:
     return memory
 
 
+def _compute_profile(library: NvmlLibrary) -> Function:
+    """nvmlGpuInstanceGetComputeInstanceProfileInfoV by its first version, which has no name."""
+    older, pynvml = library.nvmlGpuInstanceGetComputeInstanceProfileInfo, importlib.import_module("pynvml")
+
+    def profile(handle: object, index: object, engines: object, wanted: Any) -> int:
+        found = pynvml.c_nvmlComputeInstanceProfileInfo_t()
+        status = int(older(handle, index, engines, ctypes.byref(found)))
+        if status == _SUCCESS:
+            _copy(found, wanted._obj)
+        return status
+
+    return profile
+
+
+def _copy(found: Any, told: Any) -> None:
+    """Copies the members of a structure into a newer version of it."""
+    for name, *_ in found._fields_:
+        setattr(told, name, getattr(found, name))
+
+
 def _profile(library: NvmlLibrary) -> Function:
     """nvmlDeviceGetGpuInstanceProfileInfoV by its first version, which has no name: that is made of the sizes."""
     older, pynvml = library.nvmlDeviceGetGpuInstanceProfileInfo, importlib.import_module("pynvml")
@@ -81,8 +101,7 @@ def _profile(library: NvmlLibrary) -> Function:
         status = int(older(handle, index, ctypes.byref(found)))
         if status == _SUCCESS:
             told = wanted._obj
-            for name, *_ in found._fields_:
-                setattr(told, name, getattr(found, name))
+            _copy(found, told)
             told.name = f"MIG {found.sliceCount}g.{-(-found.memorySizeMB // 1024)}gb".encode()
         return status
 
@@ -93,4 +112,5 @@ _WRAPPED: Final[dict[str, Callable[[NvmlLibrary], Function]]] = {
     "nvmlInitWithFlags": _init,
     "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetGpuInstanceProfileInfoV": _profile,
+    "nvmlGpuInstanceGetComputeInstanceProfileInfoV": _compute_profile,
 }
