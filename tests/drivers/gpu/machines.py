@@ -84,7 +84,7 @@ class GpuMachine:
         self.gpus = gpus
         self.state = root / "state"
         self.driver_root = root / "driver"
-        for name in ("gpus", "fail", "hang", "called", "events", "slices"):
+        for name in ("gpus", "fail", "hang", "told", "called", "events", "slices"):
             (self.state / name).mkdir(parents=True)
         (self.state / "driver").write_text(f"{DRIVER_VERSION} 13000")
         (self.state / "calls").touch()
@@ -218,9 +218,14 @@ class GpuMachine:
         beside.write_text(str(how) if number is None else f"{how} {number}")
         beside.rename(self.state / kind / function)
 
+    def tell(self, function, number):
+        """A function of NVML that counts something tells this number."""
+        self._order("told", function, number, None)
+
     def mend(self):
-        for each in (*(self.state / "fail").iterdir(), *(self.state / "hang").iterdir()):
-            each.unlink()
+        for name in ("fail", "hang", "told"):
+            for each in (self.state / name).iterdir():
+                each.unlink()
 
     def called(self):
         """Functions of NVML that were called since this was last asked."""

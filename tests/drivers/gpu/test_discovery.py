@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dray.cli import main
-from dray.driver import DriverContext
+from dray.driver import DriverContext, DriverError
 from dray.drivers.registry import load
 from dray.fleet.choice import choose
 from dray.fleet.pools import declared
@@ -450,3 +450,36 @@ def test_settings_that_make_no_sense_are_refused(setting, problem):
 def test_the_driver_is_imported_without_the_vendors_library():
     script = "import dray.drivers.gpu.driver, pynvml; assert pynvml.nvmlLib is None"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+COUNTED = (
+    "nvmlDeviceGetGpuInstancePossiblePlacements_v2",
+    "nvmlDeviceGetGpuInstances",
+    "nvmlDeviceGetMaxMigDeviceCount",
+)
+
+
+@pytest.mark.parametrize("function", COUNTED)
+def test_a_gpu_that_tells_an_impossible_number_is_left_out(gpu_machine, function):
+    machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    machine.tell(function, 2_000_000_000)
+    _, devices, left_out = published(machine)
+    assert devices == {}
+    assert "the answer cannot be right: 2000000000 of them" in left_out[0]
+
+
+def test_an_impossible_number_of_gpus_is_an_error(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.tell("nvmlDeviceGetCount_v2", 2_000_000_000)
+    with pytest.raises(DriverError, match="count GPUs: the answer cannot be right"):
+        published(machine)
+
+
+def test_a_profile_has_the_places_that_are_told_and_no_others(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    expected = published(machine, DynamicMIG=True)[1]
+    # More than there are, or with an error as functions have it that need a larger buffer.
+    machine.tell("nvmlDeviceGetGpuInstancePossiblePlacements_v2", 20)
+    (machine.state / "refuses_sizes").touch()
+    assert published(machine, DynamicMIG=True)[1] == expected

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dray.drivers.gpu import gpu_events
 from dray.drivers.gpu import health as health_module
 from dray.drivers.gpu.device_files import DeviceFiles
 from dray.drivers.gpu.discovery import discover
@@ -15,6 +16,7 @@ from dray.drivers.gpu.options import GpuOptions
 from .world import gpu_world
 
 ECC = 2
+TIMEOUT = 10
 
 
 def taints(device):
@@ -200,3 +202,32 @@ async def test_a_lost_gpu_stays_published_with_its_taint(gpu_machine):
         machine.remove("lost", number=0)
         await until(world, {})
         assert list(await world.devices()) == ["gpu-0", "gpu-1"]
+
+
+@pytest.mark.parametrize("is_event", [False, True])
+def test_a_library_that_does_not_wait_for_events_keeps_no_processor_busy(gpu_machine, monitored, monkeypatch, is_event):
+    machine = gpu_machine("p5.48xlarge", 1)
+    monitor, _ = monitored(machine)
+    slept = []
+    monkeypatch.setattr(gpu_events.time, "sleep", slept.append)
+    if is_event:
+        machine.event(0, 31)
+    else:
+        machine.fail("nvmlEventSetWait_v2", TIMEOUT)
+    monitor.step()
+    assert sum(slept) > 0
+
+
+def test_many_events_of_a_lost_gpu_do_not_have_all_gpus_checked_each_time(gpu_machine, monitored, monkeypatch):
+    monkeypatch.setattr(health_module, "_WAIT", 0.02)
+    machine = gpu_machine("p5.48xlarge", 1)
+    monitor, clock = monitored(machine)
+    monitor.step()
+    machine.write("sick", 15)
+    machine.called()
+    for _ in range(3):
+        machine.event(0, 79)
+        monitor.step()
+    assert "nvmlDeviceGetHandleByUUID" not in machine.called()
+    # The check is not put off for long.
+    assert tainted_after(monitor, clock, machine, 0.6) == [("gpu-lost", "", "NoSchedule")]

@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call, optional
 from dray.drivers.gpu.nvml_session import Handle, Nvml
 
+# Seconds between two events.
+_EVENT_PAUSE: Final = 0.02
+# So many seconds before its end a wait may return.
+_EARLY: Final = 0.05
 _logger = logging.getLogger(__name__)
 
 
@@ -81,11 +85,14 @@ class GpuEvents:
             time.sleep(seconds)
             return None
         limit = seconds + CALLS.seconds
+        began = time.monotonic()
         try:
             event = call("events", pynvml.nvmlEventSetWait, self._set, int(1000 * seconds), seconds=limit)
         except NvmlError as error:
             if error.is_timeout:
                 self._failed(None)
+                # A library that does not wait must not keep a processor busy.
+                time.sleep(max(0.0, seconds - (time.monotonic() - began) - _EARLY))
                 return None
             # The set may be broken.
             self._failed(error)
@@ -93,6 +100,8 @@ class GpuEvents:
             time.sleep(seconds)
             return None
         self._failed(None)
+        # Events may come without end, for example from an application that fails in a loop.
+        time.sleep(_EVENT_PAUSE)
         return event
 
     def _failed(self, error: NvmlError | None) -> None:

@@ -77,6 +77,8 @@ class HealthMonitor:
         self._events = GpuEvents(nvml)
         self._reloads = 0
         self._checked = float("-inf")
+        self._due = float("-inf")
+        """When the GPUs are checked next; `_checked` is when they were checked last."""
         self._checks = 0
 
     def watch(self, gpus: Iterable[FoundGpu]) -> None:
@@ -97,8 +99,9 @@ class HealthMonitor:
         try:
             with self._nvml.opened():
                 self._follow_session()
-                if self._now() >= self._checked + self._check_seconds:
+                if self._now() >= self._due:
                     self._checked = self._now()
+                    self._due = self._checked + self._check_seconds
                     self._check_all()
                 event = self._events.wait(self._wait_seconds)
                 if event is not None:
@@ -187,14 +190,14 @@ class HealthMonitor:
             for watched in list(self._watched.values()):
                 self._forget_xids(watched)
         if not self._events.is_of_session:
-            self._checked = float("-inf")
+            self._due = float("-inf")
 
     def _take(self, handle: Handle, kind: int, data: int, instance: int) -> None:
         try:
             watched = self._watched.get(uuid_of(handle))
         except NvmlError:
-            # The GPU is lost meanwhile.
-            self._checked = float("-inf")
+            # The GPU is lost meanwhile. Such events may come without end.
+            self._due = min(self._due, self._checked + self._wait_seconds)
             return
         if watched is None:
             return

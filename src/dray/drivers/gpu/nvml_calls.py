@@ -75,6 +75,7 @@ class NvmlError(DriverError):
         self.is_not_found = code == pynvml.NVML_ERROR_NOT_FOUND
         self.is_forbidden = code == pynvml.NVML_ERROR_NO_PERMISSION
         self.is_invalid = code == pynvml.NVML_ERROR_INVALID_ARGUMENT
+        self.is_too_small = code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE
         self.is_unknown = code == pynvml.NVML_ERROR_UNKNOWN
 
 
@@ -213,6 +214,14 @@ def call(
             CALLS.session_error = result
         raise result
     return result
+
+
+def plausible(doing: str, number: int, most: int) -> int:
+    """Returns a number that NVML told. Raises NvmlError if it is larger than any that makes sense."""
+    if number > most:
+        text = f"the answer cannot be right: {number} of them, and there are {most} at most"
+        raise NvmlError(doing, pynvml.NVML_ERROR_UNKNOWN, text)
+    return number
 
 
 def optional(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -16,13 +16,15 @@ from dray.drivers.devices.mig_profiles import MigProfile
 from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.known_answers import Ask
 from dray.drivers.gpu.nvml import uuid_of
-from dray.drivers.gpu.nvml_calls import NvmlError, call, change, optional
+from dray.drivers.gpu.nvml_calls import NvmlError, call, change, optional, plausible
 from dray.drivers.gpu.nvml_session import Handle
 
 _PREFIX: Final = "MIG "
 # The first profiles, of GPU instances and of compute instances, are known to every library that has MIG. A library that
 # is older than `pynvml` refuses the numbers of later ones as invalid.
 _FIRST_PROFILES: Final = 5
+# More partitions of one profile, places for them, or compute instances than any GPU has.
+_MOST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,16 @@ def _placements(gpu: Handle, profile_id: int, ask: Ask) -> list[tuple[int, int]]
     """Returns the first slice and the number of slices of each; None where the driver does not know them."""
     count = ctypes.c_uint()
     asked = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
-    if ask("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count)) is None:
-        return None
-    found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    try:
+        if ask("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count)) is None:
+            return None
+    except NvmlError as error:
+        # With this error, too, the library tells how many there are.
+        if not error.is_too_small:
+            raise
+    found = (pynvml.c_nvmlGpuInstancePlacement_t * plausible("MIG placements", count.value, _MOST))()
     call("MIG placements", asked, gpu, profile_id, ctypes.byref(found), ctypes.byref(count))
-    return [(each.start, each.size) for each in found]
+    return [(each.start, each.size) for each in found[: count.value]]
 
 
 def instances(gpu: Handle, needed: int | None = None, ask: Ask = optional) -> list[Instance]:
@@ -170,11 +177,12 @@ def part_handles(gpu: Handle) -> Iterator[Handle]:
 def _most_parts(gpu: Handle) -> int:
     """Returns how many compute instances the GPU may have; none if the library has no function for them."""
     try:
-        return int(call("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu))
+        count = int(call("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu))
     except NvmlError as error:
         if not error.is_unexported:
             raise
         return 0
+    return plausible("MIG devices", count, _MOST)
 
 
 def create_instance(gpu: Handle, uuid: str, profile_id: int, start: int, size: int) -> Instance:
@@ -227,7 +235,7 @@ def _compute_profiles(instance: Instance) -> Iterator[Any]:
 
 
 def _listed(function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int) -> list[Handle]:
-    count = ctypes.c_uint(most)
+    count = ctypes.c_uint(plausible("instances", most, _MOST))
     found = (kind * max(most, 1))()
     call("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count))
-    return [found[at] for at in range(count.value)]
+    return [found[at] for at in range(plausible("instances", count.value, most))]

@@ -23,11 +23,13 @@ from typing import Any, Final
 from dray.drivers.gpu.binding import pynvml, use_library
 from dray.drivers.gpu.kernel_module import KernelModule
 from dray.drivers.gpu.known_answers import KnownAnswers
-from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call
+from dray.drivers.gpu.nvml_calls import CALLS, NvmlError, call, plausible
 
 Handle = Any
 """A pointer to what NVML knows of a GPU or an instance."""
 
+# More than any machine has.
+_MOST_GPUS: Final = 1024
 # As in libnvidia-ml.so.580.105.08.
 _NAMED_VERSION: Final = re.compile(r"\.so\.(\d+\.[\d.]*\d)$")
 _REASONS: Final = {
@@ -175,7 +177,7 @@ class Nvml:
         return f"{number // 1000}.{number % 1000 // 10}.0"
 
     def count(self) -> int:
-        return int(call("count GPUs", pynvml.nvmlDeviceGetCount))
+        return plausible("count GPUs", int(call("count GPUs", pynvml.nvmlDeviceGetCount)), _MOST_GPUS)
 
     def device(self, index: int) -> Handle:
         return call("it cannot be opened", pynvml.nvmlDeviceGetHandleByIndex, index)

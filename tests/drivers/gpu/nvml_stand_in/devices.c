@@ -64,7 +64,7 @@ static unsigned int gpu_count(void) {
 }
 int nvmlDeviceGetCount_v2(unsigned int *count) {
     ENTER(-1);
-    *count = gpu_count();
+    *count = told(__func__, gpu_count());
     return SUCCESS;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, handle_t **device) {

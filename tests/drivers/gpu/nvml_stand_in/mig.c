@@ -101,9 +101,9 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(handle_t *device, unsigned int
     profile_t found;
     if (!profile_by(device->gpu, -1, id, &found)) return NOT_SUPPORTED;
     if (places && *count < (unsigned int)found.placements) return INSUFFICIENT_SIZE;
-    *count = found.placements;
+    *count = places ? (unsigned int)found.placements : told(__func__, found.placements);
     if (places) memcpy(places, found.places, sizeof(placement_t) * found.placements);
-    return SUCCESS;
+    return places || !exists(-1, "refuses_sizes") ? SUCCESS : INSUFFICIENT_SIZE;
 }
 int nvmlDeviceCreateGpuInstanceWithPlacement(handle_t *device, unsigned int id, placement_t *wanted, handle_t **made) {
     ENTER(device->gpu);
@@ -147,6 +147,7 @@ int nvmlDeviceGetGpuInstances(handle_t *device, unsigned int id, handle_t **foun
     *count = 0;
     for (int gi = 0; gi < IDS; gi++)
         if (instance(device->gpu, gi, &each) && each.profile == (int)id) found[(*count)++] = &instances[device->gpu][gi];
+    *count = told(__func__, *count);
     return SUCCESS;
 }
 typedef struct { handle_t *device; unsigned int id, profile; placement_t place; } instance_info_t;
@@ -195,6 +196,7 @@ int nvmlGpuInstanceGetComputeInstances(handle_t *which, unsigned int profile, ha
     instance_t each;
     *count = 0;
     if (instance(which->gpu, which->gi, &each) && each.ci == (int)profile) found[(*count)++] = &computes[which->gpu][which->gi];
+    *count = told(__func__, *count);
     return SUCCESS;
 }
 typedef struct { handle_t *device, *instance; unsigned int id, profile; placement_t place; } compute_info_t;
@@ -217,7 +219,7 @@ int nvmlComputeInstanceDestroy(handle_t *which) {
 }
 int nvmlDeviceGetMaxMigDeviceCount(handle_t *device, unsigned int *count) {
     ENTER(device->gpu);
-    *count = exists(device->gpu, "profiles") ? 7 : 0;
+    *count = told(__func__, exists(device->gpu, "profiles") ? 7 : 0);
     return SUCCESS;
 }
 int nvmlDeviceGetMigDeviceHandleByIndex(handle_t *device, unsigned int index, handle_t **found) {
