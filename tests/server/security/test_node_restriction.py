@@ -159,6 +159,19 @@ def test_slices(cluster: Cluster, old: Object | None, new: Object | None, expect
     assert (refused(cluster, operation, DRA, "resourceslices", **objects) is None) is expected
 
 
+@pytest.mark.parametrize(
+    ("pool", "expected"), [("n1", True), ("n1/a", True), ("gpus", True), ("n2", False), ("n2/a", False)]
+)
+def test_a_node_publishes_nothing_in_the_pool_of_another_node(cluster: Cluster, pool: str, expected: bool) -> None:
+    for name in ("n1", "n2"):
+        cluster.put("", "nodes", {"metadata": {"name": name}})
+    own: Object = {"spec": {"nodeName": "n1", "driver": "gpu.example.com", "pool": {"name": pool}}}
+    assert (refused(cluster, CREATE, DRA, "resourceslices", new=own) is None) is expected
+    assert (refused(cluster, UPDATE, DRA, "resourceslices", old=own, new=own) is None) is expected
+    # It may take back what it published before the other node came.
+    assert refused(cluster, DELETE, DRA, "resourceslices", old=own) is None
+
+
 def test_a_node_tells_how_large_a_volume_is(cluster: Cluster) -> None:
     old = {"metadata": {"name": "data", "resourceVersion": "1"}, "spec": {}, "status": {"phase": "Bound"}}
     rest: Any = {"namespace": "default", "name": "data", "old": old}

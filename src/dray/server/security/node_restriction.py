@@ -15,7 +15,7 @@ import msgspec
 from dray.api import certificate_requests, pod_references
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.certificate_requests import RequestError
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 from dray.api.pods import MIRROR_ANNOTATION
 from dray.server.authorization import Authorizer, User
 from dray.server.security import node_labels, node_tokens, pod_certificates
@@ -77,7 +77,7 @@ def restrict(user: User, write: Write, view: ClusterView, authorizer: Authorizer
         case ("coordination.k8s.io", "leases"):
             return _lease(node, write)
         case (_, "resourceslices") if write.group == RESOURCE_GROUP:
-            return _slice(node, write)
+            return _slice(node, write, view)
     return None
 
 
@@ -198,11 +198,18 @@ def _lease(node: str, write: Write) -> str | None:
     return None if same else "can only access node lease with the same name as the requesting node"
 
 
-def _slice(node: str, write: Write) -> str | None:
+def _slice(node: str, write: Write, view: ClusterView) -> str | None:
     for obj in (write.old, write.new):
         if obj is not None and (obj.get("spec") or {}).get("nodeName") != node:
             operation = write.operation.lower()
             return f'node "{node}" can only {operation} resourceslices with spec.nodeName set to itself'
+    if write.new is None:
+        return None
+    # Pools of nodes are named after them. In the pool of another node, a device would pass for one of that node.
+    pool = str((spec_of(write.new).get("pool") or {}).get("name") or "")
+    owner = pool.partition("/")[0]
+    if owner != node and view.get("", "nodes", "", owner) is not None:
+        return f'node "{node}" can not publish resourceslices in pool "{pool}", which belongs to node "{owner}"'
     return None
 
 
