@@ -483,3 +483,16 @@ def test_a_profile_has_the_places_that_are_told_and_no_others(gpu_machine):
     machine.tell("nvmlDeviceGetGpuInstancePossiblePlacements_v2", 20)
     (machine.state / "refuses_sizes").touch()
     assert published(machine, DynamicMIG=True)[1] == expected
+
+
+def test_two_gpus_with_one_uuid_or_one_minor_number_are_not_both_published(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 3)
+    facts = machine.read("facts", 1)
+    machine.write("facts", facts.replace(machine.gpus[1].uuid, machine.gpus[0].uuid), 1)
+    machine.write("facts", machine.read("facts", 2).replace("minor 2", "minor 0"), 2)
+    _, devices, left_out = published(machine)
+    assert list(devices) == ["gpu-0"]
+    assert sorted(left_out, reverse=True) == [
+        f"gpu-1: it states UUID {machine.gpus[0].uuid}, as gpu-0 does",
+        f"gpu-0 ({machine.gpus[2].uuid}): its minor number belongs to GPU {machine.gpus[0].uuid} now",
+    ]

@@ -15,7 +15,7 @@ from dray.node.errors import PrepareError
 from dray.testing.api_endpoint import ApiEndpoint
 
 from .machines import compile_library
-from .sickness import CLAIMS, PARTITION, PATIENCE, QUICK, SickWorld, sick_world, tracebacks
+from .sickness import CLAIMS, PARTITION, PATIENCE, QUICK, SickWorld, sick_world, taints_of, tracebacks
 from .world import GPU, gpu_world, time_slicing
 
 DRAY = Path(sys.executable).with_name("dray")
@@ -255,6 +255,45 @@ async def test_a_gpu_that_cannot_be_opened_any_more_stays_published(gpu_machine,
         assert not devices["gpu-0"].get("taints")
         trial.machine.mend()
         await trial.until_well("opened again")
+
+
+def _state(trial, number, **facts):
+    """Has a GPU state other facts from now on, as a card that was put in its place does."""
+    lines = dict(line.split(" ", 1) for line in trial.machine.read("facts", number).splitlines())
+    trial.machine.write("facts", "".join(f"{key} {value}\n" for key, value in {**lines, **facts}.items()), number)
+
+
+async def test_a_card_that_replaces_a_lost_one_is_published_under_the_name_of_the_lost_one(gpu_machine):
+    async with sick_world(gpu_machine, "plain", count=2) as trial:
+        trial.machine.write("lost")
+        await trial.until_tainted("lost", LOST)
+        _state(trial, 0, uuid="GPU-new")
+        trial.machine.remove("lost")
+        trial.machine.reload_driver()
+        await _until_published(trial, "gpu-0", "GPU-new")
+
+
+async def test_a_gpu_that_gets_the_minor_number_of_a_lost_one_is_published(gpu_machine):
+    async with sick_world(gpu_machine, "plain", count=2) as trial:
+        first, second = (gpu.uuid for gpu in trial.machine.gpus)
+        trial.machine.write("lost")
+        await trial.until_tainted("lost", LOST)
+        _state(trial, 1, minor=0)
+        await _until_published(trial, "gpu-0", second)
+        _state(trial, 1, minor=1)
+        trial.machine.remove("lost")
+        await _until_published(trial, "gpu-0", first)
+        await trial.until_well("as before")
+
+
+async def _until_published(trial, name, uuid):
+    """With this UUID and without taints."""
+
+    async def holds():
+        device = (await trial.world.devices()).get(name)
+        return device is not None and (device["attributes"]["uuid"], taints_of(device)) == ({"string": uuid}, set())
+
+    await trial.world.kubelet.eventually(holds, f"{name} is {uuid}", PATIENCE)
 
 
 async def test_another_version_of_the_driver_need_not_support_what_the_last_one_did(gpu_machine):

@@ -10,7 +10,7 @@ found before, and whose facts cannot be read any more, is offered as it was: `fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +72,23 @@ class Found:
     """One line for each GPU, with the reason."""
     faults: Mapping[str, NvmlError] = field(default_factory=dict, compare=False)
     """Why the facts of a GPU cannot be read, which are those of an earlier discovery; by UUID."""
+
+    def with_lost(self, lost: Sequence[FoundGpu]) -> Found:
+        """Adds GPUs that do not answer. Keeps one GPU for each name and UUID: after a card was replaced, or after a
+        reload of the kernel driver, a GPU may have the minor number of one that is lost."""
+        kept: dict[str, FoundGpu] = {}
+        left_out = list(self.left_out)
+        uuids: dict[str, str] = {}
+        answering = sorted(self.gpus, key=lambda each: each.gpu.uuid in self.faults)
+        for each in (*answering, *lost):
+            name, uuid = each.gpu.name, each.gpu.uuid
+            if uuid in uuids:
+                left_out.append(f"{name}: it states UUID {uuid}, as {uuids[uuid]} does")
+            elif name in kept:
+                left_out.append(f"{name} ({uuid}): its minor number belongs to GPU {kept[name].gpu.uuid} now")
+            else:
+                kept[name], uuids[uuid] = each, name
+        return replace(self, gpus=sorted(kept.values(), key=lambda each: each.gpu.minor), left_out=left_out)
 
     def pool(self, name: str, options: GpuOptions) -> Pool:
         uncut = [device for found in self.gpus if not found.is_cut for device in _devices(found)]

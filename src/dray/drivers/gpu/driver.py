@@ -274,8 +274,7 @@ class GpuDriver(Driver):
             self._renew_session()
         there = {each.gpu.uuid for each in found.gpus}
         lost = [each for each in self._found.gpus if each.gpu.uuid in self._monitor.lost - there]
-        gpus = sorted([*found.gpus, *lost], key=lambda each: each.gpu.minor)
-        self._found = replace(found, gpus=gpus)
+        self._found = found.with_lost(lost)
 
     def _renew_session(self) -> None:
         """Has NVML opened again: without GPUs to check, nothing else would notice that the session is broken."""
