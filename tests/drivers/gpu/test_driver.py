@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from dray.driver.checkpoint import Checkpoint
+from dray.drivers.gpu.options import GpuOptions
 from dray.node.cdi import resolve
-from dray.node.errors import PrepareError
+from dray.node.errors import PrepareError, UnprepareError
 from dray.testing.cluster import kind_of
 from dray.testing.kubelet.faults import deadline
 
+from .sickness import QUICK
 from .world import config, gpu_world, mps, time_slicing
 
 DRIVER = "580.105.08"
@@ -395,6 +399,23 @@ async def test_nothing_is_destroyed_while_a_record_cannot_be_read(gpu_machine):
         (world.directory / "claims" / f"{uid}.json").write_text("?")
         async with world.driver(DynamicMIG=True):
             assert machine.instances(0) == [(19, 6)]
+
+
+async def test_a_record_of_another_version_harms_its_own_claim_alone(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    async with gpu_world(machine) as world:
+        async with world.driver(DynamicMIG=True):
+            uid = await world.start("strange", "gpu-0-mig-1g10gb-19-6")
+        checkpoint = Checkpoint(world.directory / "claims", GpuOptions().boot_id)
+        record = checkpoint.read(uid)
+        checkpoint.write(msgspec.structs.replace(record, state={"partitions": "all"}))
+        async with world.driver(DynamicMIG=True, **QUICK):
+            assert machine.instances(0) == [(19, 6)]
+            await world.start("other", "gpu-1", configs=[time_slicing("Long")])
+            await world.kubelet.end_pod("other")
+            assert machine.time_slice(machine.gpus[1].uuid) == 0
+            with pytest.raises(UnprepareError, match="is not understood"):
+                await world.kubelet.try_end("strange")
 
 
 async def test_partitions_that_are_in_the_way_are_named(gpu_machine):

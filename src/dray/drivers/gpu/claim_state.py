@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from dray.driver import ClaimReference, PreparedClaim
+from dray.driver import ClaimReference, PreparedClaim, RecordedClaims
+from dray.driver.errors import CheckpointCorrupt
 
 
 class TimeSlicedGpu(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,10 +83,31 @@ class ClaimState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(recorded: Any) -> ClaimState:
-    """Empty where nothing was done yet."""
+    """Empty where nothing was done yet. Raises CheckpointCorrupt for a state of another form."""
     if recorded is None:
         return ClaimState()
-    return msgspec.convert(recorded, ClaimState)
+    try:
+        return msgspec.convert(recorded, ClaimState)
+    except msgspec.ValidationError as error:
+        raise CheckpointCorrupt(
+            f"the state in the record of the claim is not understood ({error}): another version of the driver may have "
+            "written it; run that one, or see that the claim's GPUs are free of what was prepared, then remove the "
+            "record"
+        ) from None
+
+
+def understood(records: RecordedClaims) -> RecordedClaims:
+    """Counts records as unreadable whose state is not understood."""
+    strange = []
+    for each in records.claims:
+        try:
+            state_of(each.state)
+        except CheckpointCorrupt:
+            strange.append(each.reference.uid)
+    if not strange:
+        return records
+    claims = tuple(each for each in records.claims if each.reference.uid not in strange)
+    return RecordedClaims(claims, (*records.unreadable, *strange))
 
 
 @dataclass(frozen=True, slots=True)

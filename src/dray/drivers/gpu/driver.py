@@ -30,15 +30,15 @@ from dray.driver import (
     DeviceHealth,
     DeviceUtilization,
     Driver,
-    DriverError,
     Pool,
     Prepared,
     PreparedClaim,
     PreparedDevice,
+    RecordedClaims,
 )
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.devices.gpu_configs import CONFIGS
-from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
+from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of, understood
 from dray.drivers.gpu.clean_ups import CleanUps, GpuLocks
 from dray.drivers.gpu.container_edits import GpuEdits
 from dray.drivers.gpu.device_files import DeviceFiles
@@ -118,11 +118,11 @@ class GpuDriver(Driver):
     def _clean_ups(self) -> CleanUps:
         leftovers = Leftovers(self.context.directory, self._options.boot_id)
         patience = self._options.nvml_seconds
-        return CleanUps(self._changes, leftovers, self._locks, self.context.recorded_claims, patience)
+        return CleanUps(self._changes, leftovers, self._locks, self._records, patience)
 
     @cached_property
     def _recovery(self) -> Recovery:
-        return Recovery(self._changes, self._clean_ups, self._locks, self.context.recorded_claims)
+        return Recovery(self._changes, self._clean_ups, self._locks, self._records)
 
     @cached_property
     def _states(self) -> DeviceStates:
@@ -155,7 +155,10 @@ class GpuDriver(Driver):
 
     def _has_no_partitions(self) -> bool:
         """While no process has it open, a GPU may lose its MIG mode, and partitions that were made for claims."""
-        return not any(each.state.partitions for each in recorded_states(self.context.recorded_claims().claims))
+        return not any(each.state.partitions for each in recorded_states(self._records().claims))
+
+    def _records(self) -> RecordedClaims:
+        return understood(self.context.recorded_claims())
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
@@ -309,8 +312,9 @@ class GpuDriver(Driver):
             await asyncio.sleep(seconds)
             try:
                 await work()
-            except (DriverError, OSError) as error:
-                self._log.warning(work, "a periodic check of the GPUs failed: %s", error)
+            except Exception as error:
+                # Whatever it is, the next check must come.
+                self._log.warning(work, "a periodic check of the GPUs failed: %s: %s", type(error).__name__, error)
 
 
 def _gpu_of(left_out: str) -> str:
