@@ -115,6 +115,31 @@ def test_a_claim_has_its_cpus_alone_and_gives_them_back(containers, specs, kerne
     assert claiming.seen() == sidecar.seen() == set(two_cpus)
 
 
+# No machine that runs these tests has it: to the kernel it is a CPU that is offline.
+OFFLINE = 9999
+
+
+def test_containers_are_held_to_their_cpus_while_other_cpus_are_offline(containers, specs, kernel_cgroups, two_cpus):
+    first, second = two_cpus
+    claiming, other = containers(POD, "main", named(CLAIM)), containers(OTHER, "other", {})
+    pool = SharedPool(kernel_cgroups, frozenset({*two_cpus, OFFLINE}), specs)
+    done = pool.sweep({CLAIM: HeldCpus(frozenset({second, OFFLINE}), frozenset({POD}))})
+    assert (done.changed, done.problems, done.is_partial) == (2, [], True)
+    assert (claiming.seen(), other.seen()) == ({second}, {first})
+    assert pool.sweep({CLAIM: HeldCpus(frozenset({second, OFFLINE}), frozenset({POD}))}).changed == 0
+    done = pool.sweep({CLAIM: HeldCpus(frozenset({OFFLINE}), frozenset({POD}))})
+    assert ["these CPUs are offline" in problem for problem in done.problems] == [True]
+
+
+def test_a_cpu_that_was_offline_is_given_back_to_the_groups_of_pods(containers, specs, kernel_cgroups, two_cpus):
+    first, second = two_cpus
+    claiming = containers(POD, "main", named(CLAIM))
+    # As the kernel leaves groups when a CPU was offline for a while.
+    kernel_cgroups.group("kubepods").confine(frozenset({first}))
+    assert SharedPool(kernel_cgroups, frozenset(two_cpus), specs).sweep(held_by(POD, second)).problems == []
+    assert claiming.seen() == {second}
+
+
 def test_a_container_that_names_a_claim_of_another_pod_shares_cpus(containers, specs, kernel_cgroups, two_cpus):
     first, second = two_cpus
     liar, unknown = containers(OTHER, "liar", named(CLAIM)), containers(POD, "unknown", named("no-such-claim"))

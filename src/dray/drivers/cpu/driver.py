@@ -175,7 +175,8 @@ class CpuDriver(Driver):
                 yield uid, state
 
     async def _sweep(self, pool: SharedPool) -> None:
-        """Once in any case: an earlier process may have left containers on fewer CPUs. Then while claims hold CPUs."""
+        """Once in any case: an earlier process may have left containers on fewer CPUs. Then while claims hold CPUs, or
+        CPUs are offline that containers get back later."""
         was_held = True
         while True:
             self._changed.clear()
@@ -183,9 +184,9 @@ class CpuDriver(Driver):
             try:
                 held = await asyncio.to_thread(self._held)
                 if held or was_held:
-                    problems = (await asyncio.to_thread(pool.sweep, held)).problems
-                was_held = bool(held)
-            except (DriverError, OSError) as error:
+                    done = await asyncio.to_thread(pool.sweep, held)
+                    problems, was_held = done.problems, bool(held) or done.is_partial
+            except (DriverError, OSError, ValueError) as error:
                 problems = [str(error)]
             for problem in problems:
                 self._log.warning("sweep", "containers are not held to their CPUs: %s", problem)

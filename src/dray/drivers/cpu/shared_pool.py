@@ -36,8 +36,9 @@ class HeldCpus:
 
 @dataclass(slots=True)
 class Sweep:
-    """What a sweep found and did."""
+    """What a sweep found and did. `is_partial` if CPUs are offline, so that containers have to be looked at again."""
 
+    is_partial: bool = False
     pinned: int = 0
     shared: int = 0
     changed: int = 0
@@ -45,26 +46,28 @@ class Sweep:
 
 
 class SharedPool:
-    """`online` are all CPUs of the machine, reserved ones among them."""
+    """`every` are the CPUs of the machine, reserved ones among them. Some may be offline by now, and others online."""
 
-    def __init__(self, hierarchy: Hierarchy, online: Cpuset, specs: ContainerSpecs | None = None) -> None:
+    def __init__(self, hierarchy: Hierarchy, every: Cpuset, specs: ContainerSpecs | None = None) -> None:
         self._hierarchy = hierarchy
-        self._online = online
+        self._all = every
         self._specs = specs or ContainerSpecs()
         # Containers without a spec at the last sweep. One that is just being created may have none yet.
         self._without_spec: set[CpusetGroup] = set()
 
     def sweep(self, held: Mapping[str, HeldCpus]) -> Sweep:
         """Holds every container to its CPUs; `held` by uid of the claim."""
-        done = Sweep()
+        online = self._online_now()
+        done = Sweep(is_partial=not self._all <= online)
         before, self._without_spec = self._without_spec, set()
-        shared = self._online.difference(*(each.cpus for each in held.values()))
+        every = self._all | online
+        shared = every.difference(*(each.cpus for each in held.values()))
         for pod, container in self._containers():
             try:
                 own = self._claimed_cpus(pod, container, held)
                 done.pinned += bool(own)
                 done.shared += not own
-                self._hold(container, own or shared or self._online, done)
+                self._hold(container, own or shared or every, online, done)
             except CgroupError as error:
                 # It may have ended meanwhile.
                 if container.directory.exists():
@@ -75,8 +78,14 @@ class SharedPool:
             )
         return done
 
-    def _hold(self, container: CpusetGroup, cpus: Cpuset, done: Sweep) -> None:
-        if container.cpus() != cpus:
+    def _online_now(self) -> Cpuset:
+        try:
+            return self._hierarchy.group("/").cpus()
+        except CgroupError:
+            return self._all
+
+    def _hold(self, container: CpusetGroup, cpus: Cpuset, online: Cpuset, done: Sweep) -> None:
+        if container.cpus() != cpus & online:
             container.confine(cpus)
             done.changed += 1
 

@@ -39,16 +39,40 @@ class CpusetGroup:
         return parse_cpuset(self._read(name))
 
     def confine(self, cpus: Cpuset) -> None:
-        """Its processes, and those of all groups in it, run on no others from now on."""
+        """Its processes, and those of all groups in it, run on no others from now on. CPUs that are offline are left
+        out; raises CgroupError if all are."""
         if self.version == 2:
+            # The kernel leaves them out, and takes them back when they are online again.
             self._write("cpuset.cpus", format_cpuset(cpus))
             return
+        above, asked = self._above(), cpus
+        cpus = cpus & above[-1].cpus() if above else cpus
+        if asked and not cpus:
+            raise CgroupError(
+                f"cannot write {format_cpuset(asked)!r} to {self.directory / 'cpuset.cpus'}: these CPUs are offline"
+            )
+        # The kernel takes a CPU that goes offline from all groups, and gives it back to the first one alone.
+        for group in reversed(above[:-1]):
+            if not cpus <= (present := group.cpus()):
+                group._write("cpuset.cpus", format_cpuset(present | cpus))
+        self._confine(cpus)
+
+    def _confine(self, cpus: Cpuset) -> None:
         # Between the old and the new set, so that parent and children fit into each other at every step.
         present = self.cpus()
         self._write("cpuset.cpus", format_cpuset(present | cpus))
         for child in self.children():
-            child.confine(cpus)
+            child._confine(cpus)
         self._write("cpuset.cpus", format_cpuset(cpus))
+
+    def _above(self) -> list[CpusetGroup]:
+        """The groups that this one is in, the nearest first; the last one has all CPUs that are online."""
+        groups = []
+        for directory in self.directory.parents:
+            if not (directory / "cpuset.cpus").exists():
+                break
+            groups.append(CpusetGroup(directory, self.version))
+        return groups
 
     def children(self) -> list[CpusetGroup]:
         try:
