@@ -27,6 +27,15 @@ def gpu(kind="GpuConfig", **sharing):
         ("gpu.nvidia.com", {"apiVersion": NVIDIA, "kind": "GpuConfg"}, "", "GpuConfg is not known; the driver takes"),
         ("gpu.nvidia.com", gpu("MigDeviceConfig", strategy="TimeSlicing", timeSlicingConfig={}), "", "partitions have"),
         ("gpu.nvidia.com", gpu(strategy="MPS", mpsConfig={"defaultPinnedDeviceMemoryLimit": 4096}), "", "at least 1Mi"),
+        *(
+            (
+                "gpu.nvidia.com",
+                gpu(strategy="MPS", mpsConfig={"defaultPerDevicePinnedMemoryLimit": {key: "1Gi"}}),
+                "",
+                f"defaultPerDevicePinnedMemoryLimit has '{key}': give the UUID",
+            )
+            for key in ("gpu-0", "-1", "", "٣")
+        ),
         (
             "compute-domain.nvidia.com",
             {"apiVersion": NVIDIA, "kind": "ComputeDomainChannelConfig", "domainID": ""},

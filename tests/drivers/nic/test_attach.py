@@ -282,7 +282,6 @@ def test_what_fails_without_a_reason_that_is_known_is_undone_too(desk, pod_netwo
     [
         ({"routes": [{"destination": "10.9.0.0/16", "gateway": "192.168.200.1"}]}, "route to 10.9.0.0/16: Network is"),
         ({"interface": {"name": "net1", "mtu": 100000}}, "interface.mtu 100000: "),
-        ({"interface": {"hardwareAddr": "03:00:00:00:00:01"}}, "interface.hardwareAddr 03:00:00:00:00:01: "),
     ],
 )
 def test_what_fails_in_the_pod_is_undone(desk, pod_network, parameters, problem):

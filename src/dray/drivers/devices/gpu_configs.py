@@ -11,6 +11,7 @@ from dray.api.quantity import Quantity, QuantityError
 from dray.driver import Config
 
 _LEAST: int = 2**20
+_UUIDS: Final = ("GPU-", "MIG-")
 Amount = str | int | float
 """A quantity of the API: a text such as `15Gi`, or a number."""
 
@@ -41,6 +42,12 @@ class MpsConfig(_Part, frozen=True):
         for limit in limits:
             if limit is not None and _bytes(limit) < _LEAST:
                 raise ValueError(f"the limit of pinned memory is {limit}; give at least 1Mi")
+        for key in self.default_per_device_pinned_memory_limit:
+            if not (key.isascii() and key.isdecimal()) and not key.startswith(_UUIDS):
+                raise ValueError(
+                    f"defaultPerDevicePinnedMemoryLimit has {key!r}: give the UUID of a device (GPU-… or MIG-…), or "
+                    "its number in the claim, from 0"
+                )
 
     def pinned_memory_limits(self, uuids: Sequence[str]) -> dict[str, str]:
         """Of the devices that have one, in whole MiB as the control daemon takes it: `15360M`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from errno import EEXIST
+from ipaddress import ip_network
 from typing import Any
 
 from dray.drivers.nic.config import Neighbor, Route, Rule
@@ -28,7 +29,9 @@ def add_address(connection: Any, index: int, address: Address) -> None:
 
 def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored: Collection[int] = ()) -> None:
     """`ignored` are further numbers of errors that do not matter."""
-    wanted: dict[str, Any] = {"dst": route.destination, "oif": index, "scope": route.scope}
+    # The kernel takes no bits beyond the prefix.
+    destination = str(ip_network(route.destination, strict=False))
+    wanted: dict[str, Any] = {"dst": destination, "oif": index, "scope": route.scope}
     given = {"gateway": route.gateway, "prefsrc": route.source, "table": route.table}
     if isinstance(route, HostRoute):
         given |= {"priority": route.metric, "proto": route.protocol}
@@ -39,7 +42,9 @@ def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored:
 
 def add_rule(connection: Any, rule: Rule) -> None:
     wanted: dict[str, Any] = {"table": rule.table, "family": 10 if ":" in rule.source + rule.destination else 2}
-    given = {"priority": rule.priority, "src": rule.source, "dst": rule.destination}
+    # What is for all addresses is for any: the kernel takes no empty prefix of a destination.
+    source, destination = ("" if text.endswith("/0") else text for text in (rule.source, rule.destination))
+    given = {"priority": rule.priority, "src": source, "dst": destination}
     wanted |= {name: value for name, value in given.items() if value}
     with naming(f"rule for table {rule.table}", ignored=(EEXIST,)):
         connection.rule("add", **wanted)

@@ -8,8 +8,10 @@ that was made anew, is brought back first. The calling thread is in the network 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +31,9 @@ from dray.drivers.nic.links import (
 from dray.drivers.nic.restore import restore
 from dray.drivers.nic.snapshot import completed, take
 from dray.node import network_namespaces
+
+# IFA_F_NODAD of the kernel.
+_NO_DETECTION: Final = 0x02
 
 
 def attach(attachments: Attachments, device: str, claim_uid: str, namespace: str) -> Attachment:
@@ -136,7 +141,8 @@ def _configure(moved: Link, attachment: Attachment, config: NetworkConfig) -> In
             raise AttachmentError(f"interface {moved.name} is not in the pod after it was moved")
         _set_link(connection, link, config)
         _set_sysctls(wanted)
-        addresses = [_address(each) for each in wanted.addresses]
+        sources = {str(ip_address(route.source)) for route in config.routes if route.source}
+        addresses = [_address(each, sources) for each in wanted.addresses]
         for each in addresses:
             add_address(connection, link.index, each)
         connection.link("set", index=link.index, state="up")
@@ -215,9 +221,12 @@ def _join_vrf(connection: Any, index: int, name: str, table: int) -> None:
             path.write_text("1\n")
 
 
-def _address(text: str) -> Address:
+def _address(text: str, sources: Collection[str]) -> Address:
+    """`sources` are addresses that routes send from: the kernel takes such a route once the address is known to be
+    nobody else's, which takes seconds with IPv6 and never ends without a carrier. So these are not looked for."""
     address, _, prefix = text.partition("/")
-    return Address(address, int(prefix))
+    is_source = ":" in address and str(ip_address(address)) in sources
+    return Address(address, int(prefix), flags=_NO_DETECTION if is_source else 0)
 
 
 def namespace_of(state: dict[str, Any]) -> str:

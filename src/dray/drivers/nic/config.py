@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from dray.driver import Config
+from dray.drivers.nic import reachability
 
 _SMALLEST_MTU: Final = 68
 # The kernel has 32 bits for tables, and one less for an MTU.
@@ -17,7 +18,9 @@ _LARGEST_TABLE: Final = (1 << 32) - 1
 _LARGEST_MTU: Final = (1 << 31) - 1
 _LONGEST_NAME: Final = 15
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
-_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}(([:-][0-9A-Fa-f]{2}){2}|([:-][0-9A-Fa-f]{2}){14})?")
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
+# As the kernel takes them for packets of offload: more than its headers, and eight times 64 KiB.
+_SMALLEST_PACKET, _LARGEST_PACKET = 321, 8 * 65535
 _LINK_SCOPE: Final = 253
 _RESERVED_TABLES: Final = (253, 254, 255)
 _LAST_PRIORITY: Final = 32767
@@ -80,12 +83,18 @@ class Interface(_Part, frozen=True):
             _need(self.mtu <= _LARGEST_MTU, f"{place}.mtu: {self.mtu} is more than {_LARGEST_MTU}")
         if self.hardware_addr is not None:
             _check_mac(self.hardware_addr, f"{place}.hardwareAddr")
+            first = int(self.hardware_addr[:2], 16)
+            is_of_one = not first & 1 and bool(set(self.hardware_addr) - set("0:-"))
+            _need(is_of_one, f"{place}.hardwareAddr: {self.hardware_addr} is not an address of one interface")
         for name, size in self.sizes().items():
-            _need(0 < size < 1 << 32, f"{place}.{name}: {size} is not positive, or too large")
+            least = _SMALLEST_PACKET if name.startswith("gso") else 1
+            problem = f"{place}.{name}: must be from {least} to {_LARGEST_PACKET}, and is {size}"
+            _need(least <= size <= _LARGEST_PACKET, problem)
         _need(self.arp_ignore in (None, 0, 1, 2, 3, 8), f"{place}.arpIgnore: must be one of 0, 1, 2, 3 and 8")
         _need(self.arp_announce in (None, 0, 1, 2), f"{place}.arpAnnounce: must be one of 0, 1 and 2")
         if self.vrf is not None:
             self.vrf.validate(f"{place}.vrf")
+            _need(self.vrf.name != self.name, f"{place}.vrf.name: {self.name} is the name of the interface itself")
 
     def sizes(self) -> dict[str, int]:
         """Of segmentation and receive offload, by their names here."""
@@ -133,6 +142,7 @@ class Rule(_Part, frozen=True):
         named = {"source": self.source, "destination": self.destination}
         versions = {_parsed(ip_network, text, f"{place}.{name}") for name, text in named.items() if text}
         _need(len(versions) < 2, f"{place}: source and destination are of different families")
+        _need(bool(self.table) or 6 not in versions, f"{place}.table: must be given for IPv6")
 
 
 class Neighbor(_Part, frozen=True):
@@ -147,6 +157,10 @@ class Neighbor(_Part, frozen=True):
 class Ethtool(_Part, frozen=True):
     features: dict[str, bool] = {}
     private_flags: dict[str, bool] = {}
+
+    def validate(self, place: str) -> None:
+        for name, given in (("features", self.features), ("privateFlags", self.private_flags)):
+            _need("" not in given, f"{place}.{name}: a name must not be empty")
 
 
 class NetworkConfig(Config, frozen=True):
@@ -172,6 +186,10 @@ class NetworkConfig(Config, frozen=True):
         for name, given in parts:
             for index, each in enumerate(given):
                 each.validate(f"{name}[{index}]")
+        if self.ethtool is not None:
+            self.ethtool.validate("ethtool")
+        if problem := reachability.problem_of(self):
+            raise ValueError(problem)
 
     @property
     def is_empty(self) -> bool:
@@ -184,6 +202,7 @@ def check_name(name: str, place: str) -> None:
     _need(bool(valid), f"{place}: {name!r} may have letters, digits, '-', '_' and '.' alone")
     # As sysctls, these are those of every interface.
     _need(name not in ("all", "default"), f"{place}: {name!r} stands for all interfaces; give another name")
+    _need(name != "lo", f"{place}: every pod has an interface 'lo'; give another name")
 
 
 def _check_table(table: int, place: str) -> None:
