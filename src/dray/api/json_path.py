@@ -1,7 +1,8 @@
 """JSONPath as printer columns and `-o jsonpath` use it: `.spec.size`, `.status.conditions[?(@.type=="Ready")].status`.
 
 Members, indices, slices, unions, wildcards, recursive descent and comparing filters; a dot within a name is written
-`\\.`. A path that leads nowhere has no results. Results are bounded, so that no path makes a table hang.
+`\\.`. A path that leads nowhere has no results. Results are bounded, and so are the values that are looked at on the
+way, so that no path makes a table hang.
 """
 
 from __future__ import annotations
@@ -14,16 +15,36 @@ from typing import Any
 
 import msgspec
 
-Step = Callable[[Any], Iterator[Any]]
-Path = tuple[Step, ...]
-
 _MAX_RESULTS = 1000
+_MAX_VALUES = 5000
 _MAX_LENGTH = 4096
 _NAME = re.compile(r"(?:[^\\.\[\]{}'\"]|\\.)+")
 _QUOTED = re.compile(r"""\[\s*(?:'([^']*)'|"([^"]*)")\s*\]""")
 _INDICES = re.compile(r"\[\s*(-?\d{1,9}(?:\s*,\s*-?\d{1,9})*)\s*\]")
 _SLICE = re.compile(r"\[\s*(-?\d{1,9})?\s*:\s*(-?\d{1,9})?\s*(?::\s*(-?\d{1,9})?\s*)?\]")
 _FILTER = re.compile(r"\[\?\(\s*@((?:[^\[\]=<>!]|\[\d+\])*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)\]")
+
+
+class Work:
+    """How many values may still be looked at; `spend` raises WorkExhausted after the last one. None for any number."""
+
+    def __init__(self, values: int | None) -> None:
+        self._left = values
+
+    def spend(self) -> None:
+        if self._left is None:
+            return
+        if self._left <= 0:
+            raise WorkExhausted
+        self._left -= 1
+
+
+class WorkExhausted(Exception):
+    """The path looks at too many values of the document."""
+
+
+Step = Callable[[Any, Work], Iterator[Any]]
+Path = tuple[Step, ...]
 
 
 @lru_cache(maxsize=1024)
@@ -69,34 +90,62 @@ def _parse_step(text: str, at: int) -> tuple[Step, int] | None:
 
 
 def find(path: Path, document: Any, *, limit: int | None = _MAX_RESULTS) -> list[Any]:
-    """Returns what the path leads to, in order; `limit` bounds the results of every step."""
+    """Returns what the path leads to, in order; nothing if too many values are on the way. `limit` bounds the results
+    of every step; without it, nothing is bounded."""
+    try:
+        return _found(path, document, limit, Work(None if limit is None else _MAX_VALUES))
+    except WorkExhausted:
+        return []
+
+
+def first(path: Path, document: Any, work: Work) -> list[Any]:
+    """Returns at most one result: the first that the path leads to, if `work` is enough to find it."""
+    values = iter([document])
+    for step in path:
+        values = _all_of(step, values, work)
+    try:
+        return list(islice(values, 1))
+    except WorkExhausted:
+        return []
+
+
+def _all_of(step: Step, values: Iterator[Any], work: Work) -> Iterator[Any]:
+    for value in values:
+        yield from _stepped(step, value, work)
+
+
+def _found(path: Path, document: Any, limit: int | None, work: Work) -> list[Any]:
     values: list[Any] = [document]
     for step in path:
-        values = list(islice((found for value in values for found in step(value)), limit))
+        values = list(islice((found for value in values for found in _stepped(step, value, work)), limit))
     return values
 
 
-def _same(value: Any) -> Iterator[Any]:
+def _stepped(step: Step, value: Any, work: Work) -> Iterator[Any]:
+    work.spend()
+    return step(value, work)
+
+
+def _same(value: Any, work: Work) -> Iterator[Any]:
     yield value
 
 
-def _every(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
+def _every(value: Any, work: Work) -> Iterator[Any]:
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        work.spend()
+        yield each
 
 
-def _descend(value: Any) -> Iterator[Any]:
+def _descend(value: Any, work: Work) -> Iterator[Any]:
     pending = [value]
     while pending:
         found = pending.pop()
         yield found
-        pending.extend(reversed(list(_every(found))))
+        pending.extend(reversed(list(_every(found, work))))
 
 
 def _member(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, work: Work) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
 
@@ -110,7 +159,7 @@ def _quoted(match: re.Match[str]) -> Step:
 def _indices(match: re.Match[str]) -> Step:
     wanted = [int(part) for part in match[1].split(",")]
 
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, work: Work) -> Iterator[Any]:
         if isinstance(value, list):
             for index in wanted:
                 if -len(value) <= index < len(value):
@@ -124,7 +173,7 @@ def _slice(match: re.Match[str]) -> Step | None:
     if stride is not None and stride <= 0:
         return None
 
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, work: Work) -> Iterator[Any]:
         if isinstance(value, list):
             yield from value[start:end:stride]
 
@@ -137,33 +186,33 @@ def _filter(match: re.Match[str]) -> Step | None:
         return None
     operator = match[2]
     if not operator:
-        return lambda value: (item for item in _every(value) if find(inner, item))
+        return lambda value, work: (item for item in _every(value, work) if _found(inner, item, _MAX_RESULTS, work))
     right = _operand(match[3])
     if right is None:
         return None
     holds = _OPERATORS[operator]
 
-    def step(value: Any) -> Iterator[Any]:
-        for item in _every(value):
-            left = find(inner, item)
-            others = right(item)
+    def step(value: Any, work: Work) -> Iterator[Any]:
+        for item in _every(value, work):
+            left = _found(inner, item, _MAX_RESULTS, work)
+            others = right(item, work)
             if left and others and _comparable(left[0], others[0]) and holds(left[0], others[0]):
                 yield item
 
     return step
 
 
-def _operand(text: str) -> Callable[[Any], list[Any]] | None:
+def _operand(text: str) -> Callable[[Any, Work], list[Any]] | None:
     if text.startswith("@"):
         path = parse(text)
-        return None if path is None else lambda item: find(path, item)
+        return None if path is None else lambda item, work: _found(path, item, _MAX_RESULTS, work)
     if len(text) >= 2 and text[0] == text[-1] == "'":
         text = '"' + text[1:-1].replace('"', '\\"') + '"'
     try:
         literal = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         return None
-    return lambda item: [literal]
+    return lambda item, work: [literal]
 
 
 def _comparable(left: Any, right: Any) -> bool:

@@ -7,9 +7,9 @@ as a webhook converts it (custom/conversion.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from dray.api import intake, json_path
 from dray.api.errors import render
@@ -17,7 +17,7 @@ from dray.api.gates import FeatureGates
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.tables.column import NAME, Cell, Column, age
+from dray.api.tables.column import NAME, Column, age
 from dray.server import compilation, documents, selection
 from dray.server.custom import defaults, objects, schema_check
 from dray.server.custom.conversion import WebhookConverter
@@ -26,6 +26,10 @@ from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.resources import Resource, key_prefix
 from dray.server.selection import Field
 from dray.server.worker import AT_ONCE
+
+Filler = Callable[[Object, str, json_path.Work], Any]
+# How many values the paths of all columns together may look at, for each row.
+_ROW_VALUES: Final = 5000
 
 
 class CustomResource(Resource):
@@ -72,6 +76,7 @@ class CustomResource(Resource):
         self.deprecation = served.deprecation
         self.key_prefix = key_prefix(self.group, self.plural)
         self.columns = columns(served)
+        self._fillers = [_filler(definition) for definition in served.columns]
         self.fields = {
             **selection.fields("", "", namespaced=self.namespaced),
             **{path.removeprefix("."): _field(path) for path in served.selectable_fields},
@@ -96,6 +101,11 @@ class CustomResource(Resource):
         if refusal is not None or not isinstance(metadata, dict):
             return refusal or intake.bad_request("metadata must be an object")
         return {**document, "apiVersion": self.hub_api_version, "kind": self.kind, "metadata": dict(metadata)}
+
+    def row(self, obj: Object, now: str) -> list[Any]:
+        # A definition may have any number of columns.
+        work = json_path.Work(_ROW_VALUES)
+        return [NAME.cell(obj, now), *(fill(obj, now, work) for fill in self._fillers)]
 
     def prune(self, document: Object) -> Object:
         return objects.prune(document, self._served)
@@ -156,18 +166,23 @@ def columns(version: CustomVersion) -> tuple[Column, ...]:
 
 
 def _column(definition: ColumnDefinition) -> Column:
-    wide = definition.priority > 0
-    return Column(definition.name, _cell(definition), definition.type, definition.format, wide)
-
-
-def _cell(definition: ColumnDefinition) -> Cell:
-    path = json_path.parse(definition.json_path)
+    wide, fill = definition.priority > 0, _filler(definition)
 
     def cell(obj: Object, now: str) -> Any:
-        found = json_path.find(path, obj) if path is not None else []
+        return fill(obj, now, json_path.Work(_ROW_VALUES))
+
+    return Column(definition.name, cell, definition.type, definition.format, wide)
+
+
+def _filler(definition: ColumnDefinition) -> Filler:
+    """Returns what gives the cell of an object; nothing where there is none, or where it takes too much work."""
+    path = json_path.parse(definition.json_path)
+
+    def fill(obj: Object, now: str, work: json_path.Work) -> Any:
+        found = json_path.first(path, obj, work) if path is not None else []
         return shown(found[0], definition.type, now) if found else None
 
-    return cell
+    return fill
 
 
 def shown(value: Any, kind: str, now: str) -> Any:

@@ -93,3 +93,37 @@ def test_any_text_is_a_path_or_none(text: str) -> None:
 )
 def test_cells(value: Any, kind: str, shown: Any) -> None:
     assert custom_resource.shown(value, kind, "2026-01-01T00:01:00Z") == shown
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        # For each value below, everything below it, as often as the path has dots.
+        f"..[?(@{'.' * 300})]",
+        f"..[?({'@' + '.' * 300} == @{'.' * 300})]",
+        "..*..*..*..*[?(@.x)]",
+    ],
+)
+def test_a_path_looks_at_a_bounded_number_of_values(path: str) -> None:
+    looked_at = 0
+
+    class Counted(dict[str, Any]):
+        def values(self) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return super().values()
+
+    parsed = json_path.parse(path)
+    assert parsed is not None
+    document = {"spec": [Counted(a=Counted(b=number)) for number in range(300)]}
+    assert json_path.find(parsed, document) == []
+    assert looked_at <= 5000
+    assert json_path.first(parsed, document, json_path.Work(100)) == []
+    assert looked_at <= 5100
+
+
+def test_the_first_result_is_found_without_looking_at_the_others() -> None:
+    parsed = json_path.parse(".spec[*].a.b")
+    assert parsed is not None
+    document = {"spec": [{"a": {"b": number}} for number in range(10_000)]}
+    assert json_path.first(parsed, document, json_path.Work(20)) == [0]
