@@ -6,7 +6,7 @@ from dray.scheduling.eviction.stale_gangs import StaleGangs
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.testing import objects
 from tests import gpus
-from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims
+from tests.scheduling.core import Core, bound, placed, pod, refused, refused_groups, victims
 from tests.scheduling.test_group_attempts import gang, member
 from tests.scheduling.test_kai_groups import job, kai_group, kai_member, of_job, racks, tell
 from tests.scheduling.test_share_tree import queue
@@ -704,3 +704,15 @@ def test_what_a_pod_holds_that_is_evicted_does_not_count_until_it_is_gone():
         core.remove_with_claims(f"g-{n}")
     assert not tree.get("b").evicting
     assert list(bound(core.settle())) == ["a0"]
+
+
+@pytest.mark.parametrize("order", [("b0", "b1"), ("b1", "b0")])
+def test_of_equal_pods_the_same_is_evicted_after_a_restart(order):
+    core = cluster(queue("a", "dept", quota=1), queue("b", "dept", quota=1), gpu_count=0)
+    gpu = {"nvidia.com/gpu": "1"}
+    core.put(objects.node("n1", cpu="64", allocatable={"nvidia.com/gpu": "2"}))
+    for name in order:
+        started = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+        core.put({**labelled(placed(name, "n1", requests=gpu, limits=gpu), "b"), "status": started})
+    core.put(labelled(pod("a0", requests=gpu, limits=gpu), "a"))
+    assert victims(core.settle()) == ["b0"]

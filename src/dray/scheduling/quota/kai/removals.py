@@ -140,10 +140,11 @@ class KaiRemovals:
         core = tuple(pod for pod in unit if pod.uid not in surplus)
         for pod in beyond:
             own = pod.priority, tuple(-ord(letter) for letter in start_of(pod))
-            yield _Part((pod,), unit[0].uid, (highest, False, youngest, *own))
+            yield _Part((pod,), unit[0].uid, (highest, False, youngest, *own, pod.key))
         if core:
             self._cores.update((pod.uid, core) for pod in beyond)
-            yield _Part(core, unit[0].uid, (highest, True, youngest))
+            # Which of equals is evicted must not depend on the order in which the scheduler came to know them.
+            yield _Part(core, unit[0].uid, (highest, True, youngest, min(pod.key for pod in core)))
 
     def core_of(self, unit: Unit) -> Unit:
         """Returns the pods of the minimum of the group, for a pod beyond the minimum, which is useless without them;
