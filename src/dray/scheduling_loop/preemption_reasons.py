@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.scheduling.model.pod import Pod, start_of
+from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.queues import Queues
 
 
@@ -20,14 +20,12 @@ def preemption_reason(queues: Queues, preemptor: Pod, victim: Pod, *, reclaims: 
             return f"queue {own} reclaims quota from queue {other}"
         # Queues may give pods other priorities than they have on nodes.
         in_queue = policy.member(victim)
+        if in_queue is not None and priority == in_queue.priority:
+            return f"same priority {priority}, and it is older"
         if in_queue is not None:
-            return _by_priority(preemptor, priority, victim, in_queue.priority)
-    return _by_priority(preemptor, preemptor.priority, victim, victim.priority)
+            return _by_priority(priority, in_queue.priority)
+    return _by_priority(preemptor.priority, victim.priority)
 
 
-def _by_priority(preemptor: Pod, higher: int, victim: Pod, lower: int) -> str:
-    if higher > lower:
-        return f"priority {higher} is higher than {lower}"
-    if higher == lower and start_of(preemptor) < start_of(victim):
-        return f"same priority {lower}, and it is older"
-    return ""
+def _by_priority(higher: int, lower: int) -> str:
+    return f"priority {higher} is higher than {lower}" if higher > lower else ""

@@ -152,10 +152,12 @@ class PodAttempt(Attempt):
 
     def _wait_key(self, alone: str = "") -> tuple[object, ...]:
         """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no
-        claims of their own and no terms about other pods."""
+        claims of their own, no terms about other pods, and no pods of their own group that they must not evict."""
         pod, asked = self.cycle.pod, self._asked()
         queue = asked.ask.queue if asked is not None else ""
-        return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, alone
+        members = self._context.state.groups.members(pod.group) if pod.group is not None else None
+        group = pod.group if members is not None and members.placed else None
+        return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, group, alone
 
     def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
         """Returns quota that the queue of the pod lacks for some nodes, and not for all."""

@@ -12,11 +12,10 @@ from functools import cached_property
 
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Object, is_deleting
-from dray.scheduling.core.eviction_history import EvictionHistory
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial, consumers
 from dray.scheduling.groups.groups import Groups
-from dray.scheduling.model.group import GroupKey
+from dray.scheduling.model.group import Group, GroupKey
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.defaults import PriorityRemovals, Unit
@@ -124,8 +123,8 @@ def removals_for(state: State, pods: Sequence[Pod], now: float, *, in_trials: bo
 
     A rule that is not used `in_trials` computes the wanted amounts only if it needs them. In a trial they would differ.
     """
-    rule = _rule(state.queues, pods, now, in_trials=in_trials)
-    return SparingRemovals(rule, state.evictions, pods[0], now) if state.evictions else rule
+    rule, spared = _rule(state.queues, pods, now, in_trials=in_trials), SparedPods(state, pods[0], now)
+    return SparingRemovals(rule, spared) if spared else rule
 
 
 def _rule(queues: Queues, pods: Sequence[Pod], now: float, *, in_trials: bool) -> Removals:
@@ -163,22 +162,50 @@ class _LazyAmounts(Mapping[str, int]):
         return len(self._amounts)
 
 
-class SparingRemovals:
-    """Spares pods that were evicted too often, and in a circle, for the pods that ask."""
+class SparedPods:
+    """The pods that are not evicted for a pod, whatever the rule of its queue says: pods of its own group, and pods
+    that were evicted for it too often and in a circle."""
 
-    def __init__(self, rule: Removals, evictions: EvictionHistory, asking: Pod, now: float) -> None:
-        self._rule = rule
-        self._evictions = evictions
+    def __init__(self, state: State, asking: Pod, now: float) -> None:
+        self._evictions = state.evictions
+        self._groups = state.groups
         self._asking = asking
         self._now = now
+        self._root = self._root_of(asking)
+
+    def __bool__(self) -> bool:
+        return self._root is not None or bool(self._evictions)
+
+    def has(self, pod: Pod) -> bool:
+        if self._root is not None and self._root_of(pod) == self._root:
+            return True
+        return bool(self._evictions) and self._evictions.spares(self._asking, pod, self._now)
+
+    @property
+    def retry_at(self) -> float:
+        return self._evictions.retry_at(self._asking, self._now)
+
+    def _root_of(self, pod: Pod) -> GroupKey | None:
+        """Returns the root of the tree of groups that the pod belongs to."""
+        group = self._groups.of(pod) if pod.group is not None else None
+        root = self._groups.root(group) if group is not None else None
+        return root.key if isinstance(root, Group) else pod.group
+
+
+class SparingRemovals:
+    """A rule that spares some pods."""
+
+    def __init__(self, rule: Removals, spared: SparedPods) -> None:
+        self._rule = rule
+        self._spared = spared
         self.hopeless = rule.hopeless
 
     @property
     def retry_at(self) -> float:
-        return min(self._rule.retry_at, self._evictions.retry_at(self._asking, self._now))
+        return min(self._rule.retry_at, self._spared.retry_at)
 
     def is_evictable(self, pod: Pod) -> bool:
-        return self._rule.is_evictable(pod) and not self._evictions.spares(self._asking, pod, self._now)
+        return self._rule.is_evictable(pod) and not self._spared.has(pod)
 
     def allowed(self, units: Iterable[Unit]) -> list[Unit]:
         return self._rule.allowed(units)

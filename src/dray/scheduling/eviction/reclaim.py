@@ -18,6 +18,7 @@ from dray.scheduling.core.cycle import Cycle
 from dray.scheduling.core.framework import Framework
 from dray.scheduling.core.state import State
 from dray.scheduling.core.what_if import Trial
+from dray.scheduling.eviction.candidates import SparedPods
 from dray.scheduling.eviction.group_preemption import places_of
 from dray.scheduling.eviction.preemption import Preemptor, place_of
 from dray.scheduling.eviction.results import NO_EVICTION, EvictionResult
@@ -220,17 +221,12 @@ class QuotaTrial:
                     continue
                 if pod.group is None:
                     found[pod.uid] = RunningUnit(
-                        (pod,), queue, frozenset(charge.assets), charge.priority, start_of(pod)
+                        (pod,), queue, frozenset(charge.assets), charge.priority, start_of(pod), pod.created
                     )
                 elif (unit := self._unit(charge)) is not None:
                     found[unit[0]] = unit[1]
-        if not self._state.evictions:
-            return list(found.values())
-        return [unit for unit in found.values() if not self._is_spared(unit)]
-
-    def _is_spared(self, unit: RunningUnit) -> bool:
-        evictions, ask = self._state.evictions, self._ask
-        return any(evictions.spares(ask.pod, pod, ask.now) for pod in unit.pods)
+        spared = SparedPods(self._state, self._ask.pod, self._ask.now)
+        return [unit for unit in found.values() if not any(map(spared.has, unit.pods))] if spared else [*found.values()]
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
         """Returns the unit of a pod with its name; None if some of its pods cannot be evicted."""
@@ -246,6 +242,7 @@ class QuotaTrial:
             frozenset().union(*(known.assets for known in charges)),
             max(self._priority(pod) for pod in pods),
             min(map(start_of, pods)),
+            min(pod.created for pod in pods),
         )
         return (group.uid if group is not None else charge.pod.uid), unit
 

@@ -108,6 +108,8 @@ class RunningUnit:
     """The highest priority of its pods."""
     start: str
     """The time when the first of its pods started."""
+    created: str
+    """The time when the oldest of its pods was created."""
 
 
 class ReclaimTrial(Protocol):

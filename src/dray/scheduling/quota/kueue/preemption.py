@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dray.scheduling.model.pod import start_of
 from dray.scheduling.quota.kueue.kinds import ClusterQueue
 from dray.scheduling.quota.kueue.shares import path_of
 from dray.scheduling.quota.queue_policy import Ask, Asset, ReclaimTrial, RunningUnit
@@ -158,7 +157,7 @@ class Preemption:
     def _may_evict(self, unit: RunningUnit) -> bool:
         queue, priority = self.queue, self.ask.priority
         if unit.queue == queue.name:
-            newer = unit.priority == priority and unit.start > start_of(self.ask.pod)
+            newer = unit.priority == priority and unit.created > min(pod.created for pod in self.ask.pods)
             lower = unit.priority < priority
             return {"LowerPriority": lower, "LowerOrNewerEqualPriority": lower or newer}.get(queue.preempts, False)
         return queue.reclaims == "Any" or (queue.reclaims == "LowerPriority" and unit.priority < priority)
