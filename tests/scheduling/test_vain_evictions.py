@@ -7,6 +7,8 @@ from tests.scheduling.core import Core, bound, pod, victims
 from tests.scheduling.test_group_attempts import gang, member
 from tests.scheduling.test_queues import cluster_queue, flavor, in_queue, local_queue, nominal, queued
 from tests.scheduling.test_reclaim_ends import run
+from tests.scheduling.test_share_tree import queue
+from tests.scheduling.test_vectors_kai import cluster, submit
 
 ANY = {"reclaimWithinCohort": "Any"}
 
@@ -74,3 +76,12 @@ def test_groups_and_pods_that_evict_each_other_come_to_rest(owner, borrower, pla
     submit("plain", "", 5, is_gang=plain)
     submit("borrower", "b", 10, is_gang=borrower)
     assert len(run(core, made_again(core))) <= 2
+
+
+def test_more_urgent_pods_count_too_if_their_queue_has_its_turn_later():
+    core = cluster(queue("b", "dept", quota=2), queue("c", "dept", quota=0), gpu_count=2)
+    submit(core, "b", "low", number=2)
+    assert list(bound(core.settle())) == ["low"]
+    submit(core, "b", "middle", number=2, value=5)
+    submit(core, "c", "high", number=2, value=10)
+    assert run(core, made_again(core)) == []

@@ -73,9 +73,13 @@ class Context:
         self.in_flight: dict[str, InFlightBinding] = {}
         """The bindings in flight, by pod uid."""
 
-    def _waiting(self) -> Iterator[Pod]:
-        """Yields the first pod of each entry of waiting pods."""
-        return (first.pod for entry in self.queue.entries if (first := entry.first()) is not None)
+    def _waiting(self, priority: int) -> Iterator[Pod]:
+        """Yields waiting pods of a higher priority: the first pod of each entry, and pods that are tried next."""
+        for entry in self.queue.entries:
+            first = entry.first()
+            if first is not None and first.pod.priority > priority:
+                yield first.pod
+        yield from self.queue.more_urgent(priority)
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
         """Moves a pod to the active queue, or gates it if a plugin rejects it in `pre_enqueue`."""

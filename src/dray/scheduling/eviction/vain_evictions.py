@@ -37,9 +37,9 @@ class VainEvictions:
         state: State,
         framework: Framework,
         algorithm: SchedulingAlgorithm,
-        waiting: Callable[[], Iterable[Pod]],
+        waiting: Callable[[int], Iterable[Pod]],
     ) -> None:
-        """`waiting` returns waiting pods; one pod stands for all equal pods."""
+        """`waiting` returns waiting pods of a higher priority; one pod may stand for all equal pods."""
         self._state = state
         self._framework = framework
         self._algorithm = algorithm
@@ -60,8 +60,8 @@ class VainEvictions:
         highest = max(victim.priority for victim in preemption.victims)
         unseen = queues.contention_of(asking) if preemption.reclaims else None
         number = 0
-        for pod in self._waiting():
-            if pod.priority <= asking.priority or not pod.preempts:
+        for pod in self._waiting(asking.priority):
+            if not pod.preempts:
                 continue
             contention = queues.contention_of(pod)
             # Pods that contend for a reclaimed place do not get it, whatever their priority.

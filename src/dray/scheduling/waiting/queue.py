@@ -6,7 +6,7 @@ itself changes, or *unschedulable* because no node suits it; then `entries` has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Final
 
@@ -189,6 +189,18 @@ class Queue:
                 queued.attempts += 1
                 return queued
         return None
+
+    def more_urgent(self, priority: int) -> Iterator[Pod]:
+        """Yields active pods of a higher priority. They are tried later if queues take turns."""
+        left = [0]
+        while left:
+            number = left.pop()
+            if number < len(self._active) and -self._active[number][0] > priority:
+                queued = self._queued.get(self._active[number][2])
+                if queued is not None and queued.subqueue is SubQueue.ACTIVE:
+                    yield queued.pod
+                # The active pods are a heap: those below a place in it come later.
+                left += (2 * number + 1, 2 * number + 2)
 
     def _in_turn(self, queued: QueuedPod, entry: Entry, turns: Turns) -> QueuedPod:
         """Returns the pod whose turn it is. If that is another pod, `queued` keeps its place among all pods."""
