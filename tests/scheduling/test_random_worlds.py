@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.scheduling.changing_worlds import ChangingWorld
 from tests.scheduling.random_worlds import SYSTEMS, GracefulWorld, World
 
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
@@ -21,6 +22,12 @@ def test_random_world(seed, system):
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, WORLDS // 3)))
 def test_random_world_in_which_evicted_pods_take_their_time(seed, system):
     go_through(GracefulWorld(seed, system))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, WORLDS // 3)))
+def test_random_world_in_which_queues_nodes_and_groups_change(seed, system):
+    go_through(ChangingWorld(seed, system))
 
 
 def go_through(world):

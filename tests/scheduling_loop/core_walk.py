@@ -37,8 +37,8 @@ from tests.scheduling_loop.walk_steps import CONSTRAINTS, NODES, REQUESTS, STEPS
 _PRIORITIES = {"low": 10, "high": 100}
 _BEGINNING = 1893456000.0
 _ORDER = (
-    *("DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule", "ResourceFlavor", "ClusterQueue", "LocalQueue"),
-    *("Queue", "PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
+    *("DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule", "ResourceFlavor", "Cohort", "ClusterQueue"),
+    *("LocalQueue", "Queue", "PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
 )
 
 

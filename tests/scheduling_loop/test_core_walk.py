@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.scheduling_loop.changing_walk import ChangingWalk
 from tests.scheduling_loop.core_walk import CoreWalk
 
 ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "2"))
@@ -17,6 +18,12 @@ STEPS = int(os.environ.get("DRAY_CORE_WALK_STEPS", "200"))
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
 def test_core_walk(seed, system):
     walk_on(CoreWalk(seed, system))
+
+
+@pytest.mark.parametrize("system", ["kueue", "flavors", "kai"])
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, ROUNDS // 2)))
+def test_core_walk_in_which_queues_change(seed, system):
+    walk_on(ChangingWalk(seed, system))
 
 
 def test_a_walk_in_which_a_pod_evicted_others_without_end():
