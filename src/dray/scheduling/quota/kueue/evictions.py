@@ -89,8 +89,7 @@ class KueueEvictions:
         queue, known = self._ask.queue, self._known.get(self._ask.queue)
         if known is None:
             return True
-        self._tree.charge(queue, reserved, -1)
-        try:
+        with self._tree.what_if(queue, {asset: -amount for asset, amount in reserved.items()}):
             return all(
                 any(
                     self._tree.available(queue, Asset(flavor, name)) >= amount
@@ -98,8 +97,6 @@ class KueueEvictions:
                 )
                 for (_, name), amount in reserved.items()
             )
-        finally:
-            self._tree.charge(queue, reserved, 1)
 
 
 class KueueRemovals(PriorityRemovals):
