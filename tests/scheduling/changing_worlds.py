@@ -6,6 +6,7 @@ Limits of queues are not checked here, since queues may use more than a limit th
 from collections import Counter
 from copy import deepcopy
 
+from dray.api import pod_queues
 from dray.planning.player import Player
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.scheduler import Options
@@ -97,6 +98,21 @@ class ChangingWorld(World):
         metadata = {key: value for key, value in document["metadata"].items() if key not in ("uid", "resourceVersion")}
         self.put({**document, "metadata": metadata})
 
+    def _bind(self, binds):
+        changed = super()._bind(binds)
+        for bind in binds:
+            pod = self.stored.get("Pod", *bind.pod.key)
+            # The binding records the queues that admitted the pod, which may be deleted while it runs.
+            record = pod_queues.record(pod, self.scheduler.state.queues.charged(bind.pod))
+            annotations = {**(pod["metadata"].get("annotations") or {}), pod_queues.RECORD: record}
+            self.put({**pod, "metadata": {**pod["metadata"], "annotations": annotations}})
+        return changed
+
+    def _create_again(self, pod, claims):
+        annotations = {**(pod["metadata"].get("annotations") or {})}
+        annotations.pop(pod_queues.RECORD, None)
+        super()._create_again({**pod, "metadata": {**pod["metadata"], "annotations": annotations}}, claims)
+
     def _change_slices(self):
         gone = [key for key in self.absent if key[0] == "ResourceSlice"]
         if gone and self.chance.random() < 0.7:
@@ -147,7 +163,8 @@ class ChangingWorld(World):
         if spec.get("resourceClaims"):
             self.put(objects.claim(name, REQUESTS[job.kind]))
             spec["resourceClaims"] = [{**spec["resourceClaims"][0], "resourceClaimName": name}]
-        metadata = {key: pod["metadata"][key] for key in ("labels", "annotations") if key in pod["metadata"]}
+        metadata = {key: dict(pod["metadata"][key]) for key in ("labels", "annotations") if key in pod["metadata"]}
+        metadata.get("annotations", {}).pop(pod_queues.RECORD, None)
         self.put({**pod, "metadata": {"name": name, **metadata}, "spec": spec, "status": {"phase": "Pending"}})
 
     # Queues of Kueue

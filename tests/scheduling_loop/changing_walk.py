@@ -5,6 +5,7 @@ Limits are not checked here, since queues may use more than a limit that was low
 
 from copy import deepcopy
 
+from dray.api import pod_queues
 from dray.api.times import text_of
 from tests.gpus import GPU
 from tests.scheduling.test_queues import cohort, nominal
@@ -46,6 +47,17 @@ class ChangingWalk(CoreWalk):
         changed = deepcopy(document)
         edit(changed["spec"])
         self.put(changed)
+
+    def _bind(self, binds):
+        super()._bind(binds)
+        for bind in binds:
+            pod = self._known("Pod", bind.pod.key[1], bind.pod.uid)
+            if pod is not None and pod["spec"].get("nodeName"):
+                # The binding records the queues that admitted the pod, which may be deleted while it runs.
+                record = pod_queues.record(pod, self.state.queues.charged(bind.pod))
+                annotations = {**(pod["metadata"].get("annotations") or {}), pod_queues.RECORD: record}
+                metadata = {**pod["metadata"], "annotations": annotations}
+                self.objects["Pod", bind.pod.key[1]] = {**pod, "metadata": metadata}
 
     async def stop_queue(self):
         if self._random_of("ClusterQueue") is not None:
