@@ -7,6 +7,7 @@ from collections import Counter
 from copy import deepcopy
 
 from dray.api import pod_queues
+from dray.api.times import text_of
 from dray.planning.player import Player
 from dray.scheduling.quota.kai.policy import KaiQueues
 from dray.scheduling.scheduler import Options
@@ -105,7 +106,9 @@ class ChangingWorld(World):
             # The binding records the queues that admitted the pod, which may be deleted while it runs.
             record = pod_queues.record(pod, self.scheduler.state.queues.charged(bind.pod))
             annotations = {**(pod["metadata"].get("annotations") or {}), pod_queues.RECORD: record}
-            self.put({**pod, "metadata": {**pod["metadata"], "annotations": annotations}})
+            # Kubelets start pods a while after they were bound.
+            status = {**pod["status"], "startTime": text_of(self.now + self.chance.choice((0, 3, 30)))}
+            self.put({**pod, "metadata": {**pod["metadata"], "annotations": annotations}, "status": status})
         return changed
 
     def _create_again(self, pod, claims):

@@ -716,3 +716,26 @@ def test_of_equal_pods_the_same_is_evicted_after_a_restart(order):
         core.put({**labelled(placed(name, "n1", requests=gpu, limits=gpu), "b"), "status": started})
     core.put(labelled(pod("a0", requests=gpu, limits=gpu), "a"))
     assert victims(core.settle()) == ["b0"]
+
+
+@pytest.mark.parametrize("roots", [(), ("other",)])
+def test_a_pod_reclaims_once_pods_of_its_queue_end_elsewhere(roots):
+    """Queue `a` uses all of its share on another node than the one that the waiting pod selects. Its share stays the
+    same when its pods end, since more of its pods wait than it has a share for."""
+    core = cluster(
+        *(queue(name, quota=0) for name in roots),
+        queue("a", "dept", quota=1, weight=0),
+        queue("b", "dept", quota=1, weight=0),
+        gpu_count=4,
+        nodes=2,
+    )
+    here, there = ({"nodeSelector": {"kubernetes.io/hostname": name}} for name in ("n0", "n1"))
+    submit(core, "b", "b0", "b1", **here)
+    submit(core, "a", "a0", "a1", **there)
+    assert sorted(bound(core.settle())) == ["a0", "a1", "b0", "b1"]
+    submit(core, "a", "nowhere0", "nowhere1", nodeSelector={"kubernetes.io/hostname": "n2"})
+    submit(core, "a", "waiting", **here)
+    assert victims(core.settle()) == []
+    for name in ("a0", "a1"):
+        core.remove_with_claims(name)
+    assert len(victims(core.settle())) == 1

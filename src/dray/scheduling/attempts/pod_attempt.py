@@ -21,6 +21,7 @@ from dray.scheduling.model.status import Diagnosis, GroupDiagnosis, Status
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.waiting.queued_pods import QueuedPod, Wait
+from dray.scheduling.waiting.quota_waits import QUOTA
 
 NOWHERE: Final[frozenset[int]] = frozenset()
 """An empty set of node numbers."""
@@ -166,6 +167,12 @@ class PodAttempt(Attempt):
             return ()
         return tuple({asked.lacks(reason) for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES})
 
+    def _entitled_by(self) -> tuple[ObjectRef, ...]:
+        """Returns quota that may entitle the pod to evict others on any node once it is freed."""
+        asked = self._asked()
+        names = asked.policy.queue(asked.ask.queue).entitled_by if asked is not None else ()
+        return tuple(ObjectRef(QUOTA, "", name) for name in names)
+
     def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
         context, cycle, reservations = self._context, self.cycle, self._context.reservations
         pod, nodes, is_known = cycle.pod, cycle.nodes, self._is_known
@@ -180,7 +187,7 @@ class PodAttempt(Attempt):
             nodes,
             # Hints count a reserved place as in use, although pods that end in time may use it.
             cluster_wide=passes or bool(context.framework.own_filters(cycle)),
-            quota=self._short_on_nodes(diagnosis),
+            quota=(*self._short_on_nodes(diagnosis), *(() if found else self._entitled_by())),
             # Pods that wait together do not search for evictions again.
             binding=None if is_known else evicting.awaits_binding and not found,
             futile=None if is_known else not found,

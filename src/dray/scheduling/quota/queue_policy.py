@@ -75,6 +75,8 @@ class Queue:
     """A key that is equal for queues whose pods may be evicted for each other."""
     is_uniform: bool = True
     """Whether `short` has the same answer for all nodes."""
+    entitled_by: tuple[str, ...] = ()
+    """The quota objects that may entitle pods of the queue to evict others on any node once quota of them is freed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,11 @@ class Queues:
                 return not is_entitled and not policy.charges.has_below(member.queue, member.priority)
         return False
 
+    def is_entitled(self, pod: Pod) -> bool:
+        """Whether other pods may be evicted for the pod whatever their priority; a cheap check."""
+        orders = (policy.order for policy in self.served if policy.member(pod) is not None)
+        return all(order is None or order.is_entitled(pod) for order in orders)
+
     def newly_entitled(self) -> list[QueuePolicy]:
         """Returns the systems for whose pods other pods may be evicted that could not be at the last call."""
         found = []

@@ -219,7 +219,9 @@ class WaitIndex:
         self._retry_all((*changes.uids, *self.quota.pop(), *woken), now)
         for entry in self._entries if quotas else ():
             if entry.wait.quota and not quotas.isdisjoint(entry.wait.quota):
-                self._entries.move_to_active(entry, now)
+                first = entry.first()
+                if first is not None and self._state.queues.is_entitled(first.pod):
+                    self._entries.move_to_active(entry, now)
 
     def _shares_changed(self, policy: QueuePolicy, now: float) -> None:
         order = policy.order

@@ -132,7 +132,16 @@ class KaiQueues:
             path = self.tree.path(name)
             root = f"Queue {path[-1].name if path else name}"
             limits = {node.name: f"Queue {node.name}" for node in path}
-            known = self._queues[name] = Queue(name, root, limits, self._below(path[-1].name) if path else (), "")
+            # A queue above all others is on no side when pods of one queue are evicted for pods of another.
+            sides = path[:-1] if len(self.tree.roots) == 1 else path
+            known = self._queues[name] = Queue(
+                name,
+                root,
+                limits,
+                self._below(path[-1].name) if path else (),
+                "",
+                entitled_by=tuple(limits[node.name] for node in sides),
+            )
         return known
 
     def _below(self, top: str) -> tuple[str, ...]:
