@@ -310,8 +310,10 @@ class ChangingWorld(World):
     def _forgotten(self):
         stored = [document for kind in KINDS for document in self._all(kind)]
         player = Player([], options=Options(reservation_seconds=0))
-        # All queues may be absent.
+        # The server serves the kinds of queues, also when there is no queue.
         player._serve({"ClusterQueue"} if self.system == "kueue" else ())
+        if self.system == "kai":
+            player.scheduler.state.queues.serve("Queue")
         for document in stored:
             player.put(document)
         fresh = player.scheduler

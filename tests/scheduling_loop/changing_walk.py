@@ -26,6 +26,12 @@ class ChangingWalk(CoreWalk):
             flavor = "any" if system == "kueue" else "z0"
             self.put(cohort("org"), cohort("unit", (flavor, {"cpu": nominal(1), GPU: nominal(1)})))
 
+    def _serve(self, scheduler):
+        super()._serve(scheduler)
+        if self._system == "kai":
+            # The server serves the kind, also when there is no queue.
+            scheduler.state.queues.serve("Queue")
+
     def _checker(self):
         limits = {name: QueueLimits(_ANYTHING, _ANYTHING) for name in LIMITS}
         return PodChecker(limits, DEVICES, lambda: self.now, self.queue_label)
