@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from dray.api.objects import Object, key_of
 from dray.client.cache import Change
 from dray.testing import objects
@@ -14,6 +16,7 @@ from dray.web.model import Model, Table
 from dray.web.rights import Sight
 from dray.web.services import Services
 from dray.web.view import Question
+from dray.web.views import cluster
 from dray.web.views.cluster import VIEW, ClusterSource
 
 GPU = "gpu.nvidia.com"
@@ -68,7 +71,6 @@ class Stage:
         self.tables = {
             kind: Table(None, {key_of(each): each for each in kinds.get(kind, [])}, Counter()) for kind in VIEW.reads
         }
-        self.now = 0.0
 
     def table(self, kind: str) -> Table:
         return self.tables[kind]
@@ -76,7 +78,7 @@ class Stage:
     def source(self, **namespaces: frozenset[str]) -> ClusterSource:
         sight = Sight({kind: namespaces.get(kind) for kind in VIEW.reads})
         model: Model = self  # type: ignore[assignment]
-        self.made = ClusterSource(Question(model, sight, {}, Services()), clock=lambda: self.now)
+        self.made = ClusterSource(Question(model, sight, {}, Services()))
         return self.made
 
     def put(self, kind: str, value: Object) -> None:
@@ -166,15 +168,40 @@ def test_a_viewer_who_sees_few_claims_does_not_take_devices_for_free() -> None:
     assert stage.made.change() is None
 
 
-def test_new_nodes_make_a_new_snapshot_at_most_every_two_seconds() -> None:
+def test_a_new_node_makes_the_source_outdated() -> None:
     stage = two_nodes()
     source = stage.source()
     stage.put("nodes", node("c"))
+    assert not source.is_outdated
     stage.put("slices", slice_of("c", [gpu(0)]))
-    assert (source.change(), source.is_waiting) == (None, True)
-    stage.now = 3.0
-    assert sorted(source.change()["reset"]["nodes"]["names"]) == ["a", "b", "c"]
-    assert not source.is_waiting
+    assert source.is_outdated
+
+
+def test_claims_that_are_gone_do_not_pile_up() -> None:
+    stage = two_nodes()
+    source = stage.source()
+    for number in range(3000):
+        new, user = claim(f"c-{number}", "a", "gpu-0"), pod(f"p-{number}", f"c-{number}")
+        stage.put("claims", new)
+        stage.put("pods", user)
+        source.change()
+        stage.remove("claims", new)
+        stage.remove("pods", user)
+        source.change()
+        if source.is_outdated:
+            source = stage.source()
+    assert len(source.snapshot()["claims"]) < 1100
+    assert len(source._users) < 10
+
+
+def test_many_changes_at_once_are_left_to_a_new_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_MOST_NODES", 1)
+    stage = two_nodes()
+    source = stage.source()
+    stage.put("claims", claim("one", "a", "gpu-0"))
+    assert not source.is_outdated
+    stage.put("claims", claim("two", "b", "gpu-0"))
+    assert source.is_outdated
 
 
 def test_a_node_that_is_not_ready_or_cordoned_is_told() -> None:

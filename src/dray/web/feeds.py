@@ -6,7 +6,7 @@ viewers ends after a while: whoever loads the page again finds it. Of such feeds
 ask for many documents, one after the other. Two documents are made at a time.
 
 A source is made in a thread, because it reads thousands of objects and the event loop has others to serve. Changes of
-the model that come meanwhile are taken afterwards, in order.
+the model that come meanwhile are taken afterwards, in order. A source that is outdated is replaced in the same way.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _KEPT_FRAMES: Final = 32
 _UNSEEN_SECONDS: Final = 60.0
 _MOST_UNSEEN: Final = 8
 _AT_ONCE: Final = 2
+_RENEWAL_SECONDS: Final = 2.0
+"""The least time between two sources of a feed."""
 _REST: Final = 8
 """How many times as long as a document took to make, the feed waits before the next."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -41,11 +43,12 @@ class Source(Protocol):
     """`take` is told of changes of the model as they come; the other two are called by the feed, seldom.
 
     `change` gives what changed since it was called last, and `snapshot` everything as of the last call of `change`.
-    While `is_waiting`, there is more to tell later, and `change` is called again without another change of the model.
     """
 
     @property
-    def is_waiting(self) -> bool: ...
+    def is_outdated(self) -> bool:
+        """Whether so much is different that the feed should make a new source, and send its snapshot."""
+        ...
 
     @property
     def in_thread(self) -> bool:
@@ -64,7 +67,7 @@ class Source(Protocol):
 class DerivedSource:
     """Makes the whole document anew, and sends what is different as a merge patch."""
 
-    is_waiting = False
+    is_outdated = False
     in_thread = True
 
     def __init__(self, derive: Callable[[], Object]) -> None:
@@ -83,49 +86,20 @@ class DerivedSource:
 
 
 class Feed:
-    """`make` gives one."""
-
-    @classmethod
-    async def make(
-        cls,
-        source: Callable[[], Source],
-        model: Model,
-        reads: Sequence[str],
-        interval: float,
-        longest_quiet: float,
-        turns: asyncio.Semaphore,
-    ) -> Feed:
-        missed: list[tuple[str, Change]] = []
-
-        def note(kind: str, change: Change) -> None:
-            missed.append((kind, change))
-
-        def prepare() -> tuple[Source, bytes]:
-            made = source()
-            return made, _frame("snapshot", made.snapshot())
-
-        model.listen(note)
-        try:
-            async with turns:
-                made, whole = await asyncio.to_thread(prepare)
-        finally:
-            model.forget(note)
-        feed = cls(made, whole, model, reads, interval, longest_quiet, turns)
-        for kind, change in missed:
-            feed._take(kind, change)
-        return feed
-
     def __init__(
         self,
-        source: Source,
-        whole: bytes,
+        make: Callable[[], Source],
         model: Model,
         reads: Sequence[str],
         interval: float,
         longest_quiet: float,
         turns: asyncio.Semaphore,
     ) -> None:
-        self._source = source
+        self._make = make
+        self._source: Source | None = None
+        self._missed: list[tuple[str, Change]] | None = None
+        """Changes of the model while a source is made."""
+        self._made = 0.0
         self._turns = turns
         self._model = model
         self._reads = frozenset(reads)
@@ -135,13 +109,24 @@ class Feed:
         self._news = asyncio.Event()
         self._version = 0
         self._frames: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_FRAMES)
-        self._snapshot: tuple[int, bytes] = (0, whole)
-        model.listen(self._take)
+        self._snapshot: tuple[int, bytes] = (0, b"")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> Feed:
+        """Returns when there is a snapshot."""
+        self._model.listen(self._take)
+        try:
+            async with self._turns:
+                self._snapshot = 0, await self._renew()
+        except BaseException:
+            self._model.forget(self._take)
+            raise
         self._task = asyncio.create_task(self._run(), name="page: feed")
+        return self
 
     async def frames(self, seen: int | None, seconds: float) -> tuple[int, list[bytes]]:
         """Returns frames after the version that was seen, and their version; waits at most so long for some."""
-        if seen == self._version and not self._task.done():
+        if seen == self._version and self._task is not None and not self._task.done():
             news = self._news
             try:
                 async with asyncio.timeout(seconds):
@@ -154,12 +139,35 @@ class Feed:
 
     async def close(self) -> None:
         self._model.forget(self._take)
-        await end_tasks([self._task])
+        if self._task is not None:
+            await end_tasks([self._task])
 
     def _take(self, kind: str, change: Change) -> None:
-        if kind in self._reads:
+        if kind not in self._reads:
+            return
+        if self._missed is not None:
+            self._missed.append((kind, change))
+        elif self._source is not None:
             self._source.take(kind, change)
-            self._changed.set()
+        self._changed.set()
+
+    async def _renew(self) -> bytes:
+        """Makes a new source; returns its snapshot as a frame."""
+        missed: list[tuple[str, Change]] = []
+        self._missed, self._made = missed, time.monotonic()
+
+        def prepare() -> tuple[Source, bytes]:
+            made = self._make()
+            return made, _frame("snapshot", made.snapshot())
+
+        try:
+            made, whole = await asyncio.to_thread(prepare)
+        finally:
+            self._missed = None
+        self._source = made
+        for kind, change in missed:
+            made.take(kind, change)
+        return whole
 
     async def _run(self) -> None:
         while True:
@@ -170,29 +178,40 @@ class Feed:
                 # Documents may show the time or measures.
                 pass
             self._changed.clear()
-            if self._source.is_waiting:
-                self._changed.set()
             async with self._turns:
                 began = time.monotonic()
                 try:
-                    change = await self._change()
+                    await self._advance()
                 except Exception:
                     _logger.exception("a view of the page cannot be made")
-                    change = None
                 took = time.monotonic() - began
-            if change is not None:
-                self._version += 1
-                self._frames.append((self._version, _frame("change", change)))
-                news, self._news = self._news, asyncio.Event()
-                news.set()
             # What takes long is made less often.
             await asyncio.sleep(max(self._interval, _REST * took))
 
-    async def _change(self) -> Any | None:
-        return await asyncio.to_thread(self._source.change) if self._source.in_thread else self._source.change()
+    async def _advance(self) -> None:
+        source = self._source
+        assert source is not None
+        if not source.is_outdated:
+            change = await asyncio.to_thread(source.change) if source.in_thread else source.change()
+            if change is not None:
+                self._publish(_frame("change", change))
+            return
+        # It is looked at again soon, also if this is too early or fails.
+        self._changed.set()
+        if time.monotonic() - self._made >= _RENEWAL_SECONDS:
+            whole = await self._renew()
+            self._publish(whole)
+            self._snapshot = self._version, whole
+
+    def _publish(self, frame: bytes) -> None:
+        self._version += 1
+        self._frames.append((self._version, frame))
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _whole(self) -> bytes:
         if self._snapshot[0] != self._version:
+            assert self._source is not None
             self._snapshot = self._version, _frame("snapshot", self._source.snapshot())
         return self._snapshot[1]
 

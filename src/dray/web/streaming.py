@@ -164,7 +164,7 @@ class Streaming:
                 raise ValueError(f"the view {view.name} has neither derive nor source")
             return DerivedSource(lambda: derive(question))
 
-        return await Feed.make(make, self._model, view.reads, view.interval, view.longest_quiet, self._feeds.turns)
+        return await Feed(make, self._model, view.reads, view.interval, view.longest_quiet, self._feeds.turns).start()
 
     def _close_later(self) -> None:
         self._closing = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_model)

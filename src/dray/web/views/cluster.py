@@ -2,8 +2,8 @@
 
 The snapshot has columns: names, racks, states and layouts of nodes, one letter for the state of each device, and lists
 of numbers for holders and utilization. Devices are numbered node by node, in the order of the node's layout. A change
-names the devices, claims and nodes that are different. A change of what nodes have makes a new snapshot, at most every
-two seconds.
+names the devices, claims and nodes that are different. The source is outdated, and the feed makes another, when nodes
+have other devices, when much changes at once, or when most of the claims that were numbered are gone.
 
     {"racks": [...], "nodes": {"names": [...], "racks": [...], "states": [...], "layouts": [...]},
      "layouts": [[shape, ...]], "shapes": [[name, driver, ...]], "states": "faf...",
@@ -13,9 +13,7 @@ two seconds.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,7 +26,10 @@ from dray.web.devices.layouts import Layout, LayoutTable
 from dray.web.devices.racks import node_state, rack_of
 from dray.web.view import Question, View
 
-_REBUILD_SECONDS: Final = 2.0
+_MOST_NODES: Final = 1000
+"""Nodes that are looked at again in one change; a new source is made in a thread, changes hold up the event loop."""
+_MOST_IDS: Final = 1000
+"""Numbers of claims that are gone, beside one for each that is there: a page that is open for hours forgets them."""
 
 
 @dataclass(slots=True)
@@ -57,16 +58,16 @@ class _Pending:
 class ClusterSource:
     in_thread = False
 
-    def __init__(self, question: Question, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, question: Question) -> None:
         self._question = question
-        self._clock = clock
-        self._built = float("-inf")
         self._pending = _Pending()
         self._build()
 
     @property
-    def is_waiting(self) -> bool:
-        return self._pending.structure
+    def is_outdated(self) -> bool:
+        claims = len(self._question.model.table("claims").objects)
+        forgotten = len(self._ids) > 2 * claims + _MOST_IDS
+        return self._pending.structure or len(self._pending.nodes) > _MOST_NODES or forgotten
 
     def take(self, kind: str, change: Change) -> None:
         match kind:
@@ -83,13 +84,7 @@ class ClusterSource:
                 self._pending.nodes.update(self._nodes)
 
     def change(self) -> Any | None:
-        pending = self._pending
-        if pending.structure:
-            if self._clock() - self._built < _REBUILD_SECONDS:
-                return None
-            self._build()
-            return {"reset": self.snapshot()}
-        self._pending = _Pending()
+        pending, self._pending = self._pending, _Pending()
         devices = [entry for name in pending.nodes if name in self._nodes for entry in self._renewed(name)]
         states = {str(self._nodes[name].number): self._state(name) for name in pending.states if name in self._nodes}
         claims = {str(self._ids[key]): self._claim(key) for key in pending.claims if key in self._ids}
@@ -130,10 +125,7 @@ class ClusterSource:
         }
 
     def _build(self) -> None:
-        """Reads everything anew."""
         question = self._question
-        self._built = self._clock()
-        self._pending = _Pending()
         self._all_seen = question.sight.namespaces.get("claims", frozenset()) is None
         self._ids: dict[Key, int] = {}
         self._fresh: set[Key] = set()
@@ -245,7 +237,10 @@ class ClusterSource:
         now = _uses(change.object) if change.type != "DELETED" else (frozenset(), "")
         if change.previous is not None:
             for key in before[0]:
-                self._users[key].pop(change.key, None)
+                users = self._users[key]
+                users.pop(change.key, None)
+                if not users:
+                    del self._users[key]
         for key in now[0]:
             self._users[key][change.key] = change.object
         if before != now:

@@ -7,10 +7,8 @@ const FREE_SMALL = "free network and CPU devices";
 export const MODES = [["holder", "Holder"], ["queue", "Queue"], ["model", "Model"], ["health", "Health"], ["utilization", "Utilization"]];
 
 // Gives each name a colour when it is first seen, and keeps it: colours must not change while somebody looks.
-class Categories {
-  constructor(names) {
-    this.colours = new Map(names.slice(0, CATEGORIES.length).map((name, place) => [name, CATEGORIES[place]]));
-  }
+export class Categories {
+  colours = new Map();
 
   of(name) {
     if (!this.colours.has(name) && this.colours.size < CATEGORIES.length) this.colours.set(name, CATEGORIES[this.colours.size]);
@@ -25,11 +23,13 @@ const HOLDERS = {
 };
 
 export class Colouring {
-  constructor(store, mode) {
+  // `categories` are those of this mode: another store, of the same cluster later, goes on with them.
+  constructor(store, mode, categories) {
     this.store = store;
     this.mode = mode;
     this.names = HOLDERS[mode];
-    this.categories = new Categories(this.names ? byFrequency(store, this.names) : []);
+    this.categories = categories;
+    if (this.names) byFrequency(store, this.names).forEach((name) => categories.of(name));
     this.theme();
   }
 

@@ -1,6 +1,6 @@
 // The cluster: a map of racks, nodes and devices as they are wired, and the same as a list.
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
-import { Colouring, MODES } from "../cluster/colouring.js";
+import { Categories, Colouring, MODES } from "../cluster/colouring.js";
 import { ClusterMap } from "../cluster/map.js";
 import { Panel, holderText } from "../cluster/panel.js";
 import { ClusterStore, NODE_STATES } from "../cluster/store.js";
@@ -23,8 +23,8 @@ function useStore(map) {
   useEffect(() => {
     let timer = 0;
     const take = (event, data) => {
-      if (event === "snapshot" || data.reset) {
-        store.current = new ClusterStore(data.reset || data);
+      if (event === "snapshot") {
+        store.current = new ClusterStore(data);
         setShown((now) => ({ ...now, store: store.current, version: now.version + 1 }));
         return;
       }
@@ -106,7 +106,8 @@ function Cluster({ route }) {
   const [deviceName, setDevice] = useParam("device");
   const [tip, setTip] = useState(null);
   const [level, setLevel] = useState(0);
-  const colouring = useMemo(() => store && new Colouring(store, mode), [store, mode]);
+  const categories = useMemo(() => new Categories(), [mode]);
+  const colouring = useMemo(() => store && new Colouring(store, mode, categories), [store, mode]);
   const legend = useMemo(() => colouring?.legend() || [], [colouring, version]);
   const kept = useMemo(() => (store && filter.trim() ? matching(store, filter) : null), [store, filter, filter && version]);
   const keptSet = useMemo(() => kept && new Set(kept), [kept]);
