@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.objects import Object, spec_of
-from dray.client.foreign_kinds import KUEUE, definitions
+from dray.client.foreign_kinds import KAI_QUEUE, KUEUE, definitions
 from dray.testing import objects
 from dray.web.actions.quotas import amounts, changed
 from tests.web.asgi import Viewer
@@ -159,9 +159,11 @@ async def test_a_quota_is_changed_after_a_dry_run() -> None:
             kind, {**queue, "spec": {"resourceGroups": kueue()["spec"]["resourceGroups"]}}
         )
         viewer, ann = await stage.signed_in(), await stage.signed_in("ann")
-        offer = await stage.call(viewer, "devices", "offers", target="queue", name="team")
-        assert [field.get("options") for field in offer["actions"]["quota"]["fields"]] == [["big/gpu", "big/cpu"], None]
-        assert await offered(stage, ann, "queue", "team") == []
+        offer = await stage.call(viewer, "devices", "offers", target="ClusterQueue", name="team")
+        resource, amount = offer["actions"]["quota"]["fields"]
+        assert resource["options"] == ["big/gpu", "big/cpu"]
+        assert (amount["follows"], amount["values"]) == ("resource", {"big/gpu": "4", "big/cpu": "10"})
+        assert await offered(stage, ann, "ClusterQueue", "team") == []
         fields = {"resource": "big/gpu", "amount": "6"}
         tried = await act(stage, viewer, "quota", "team", dry=True, fields=fields)
         assert tried["text"] == "Quota of team would be 6 big/gpu instead of 4"
@@ -170,3 +172,19 @@ async def test_a_quota_is_changed_after_a_dry_run() -> None:
         assert amounts(await stage.cluster.client.get(kind, "team")) == {"big/gpu": "6", "big/cpu": "10"}
         wrong = {"action": "quota", "name": "team", "fields": {"resource": "big/gpu", "amount": "many"}}
         assert "is no amount" in (await stage.refusal(viewer, "devices", "act", **wrong)).json["error"]
+
+
+async def test_the_quota_of_a_queue_is_not_offered_for_another_kind_of_the_same_name() -> None:
+    async with view_stage(*world()) as stage:
+        for definition in definitions():
+            await stage.cluster.create(definition)
+        spec = {"resourceGroups": kueue()["spec"]["resourceGroups"]}
+        made = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "team"}}
+        await stage.cluster.client.create(KUEUE["ClusterQueue"], {**made, "spec": spec})
+        resources = {"resources": {name: {"quota": 4, "limit": -1} for name in ("gpu", "cpu", "memory")}}
+        made = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team"}}
+        await stage.cluster.client.create(KAI_QUEUE, {**made, "spec": resources})
+        viewer = await stage.signed_in()
+        assert await offered(stage, viewer, "ClusterQueue", "team") == ["quota"]
+        assert await offered(stage, viewer, "Queue", "team") == ["kai-quota"]
+        assert await offered(stage, viewer, "Cohort", "team") == []

@@ -67,7 +67,7 @@ def no_fields(call: Call, name: str) -> list[Object]:
 class Action:
     name: str
     target: str
-    """device, node, pod, claim or queue."""
+    """device, node, pod or claim, or the kind of a queue: queues of Kueue and KAI may have the same name."""
     title: str
     verb: str
     kind: str

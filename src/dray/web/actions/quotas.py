@@ -82,12 +82,13 @@ def _fields(kind: str) -> Any:
             return None
         found = amounts(queue)
         first = next(iter(found.values()), "")
-        return [choice("resource", "Resource", list(found)), entry("amount", "Quota", first)] if found else None
+        amount = {**entry("amount", "Quota", first), "follows": "resource", "values": found}
+        return [choice("resource", "Resource", list(found)), amount] if found else None
 
     return fields
 
 
 ACTIONS: Final = (
-    Action("quota", "queue", "Change quota…", "patch", "clusterqueues", set_quota, _fields("clusterqueues")),
-    Action("kai-quota", "queue", "Change quota…", "patch", "kaiqueues", set_quota, _fields("kaiqueues")),
+    Action("quota", "ClusterQueue", "Change quota…", "patch", "clusterqueues", set_quota, _fields("clusterqueues")),
+    Action("kai-quota", "Queue", "Change quota…", "patch", "kaiqueues", set_quota, _fields("kaiqueues")),
 )

@@ -4,6 +4,7 @@ import { call } from "../api.js";
 import { html, useEffect, useId, useState } from "../html.js";
 import { Confirm } from "./confirm.js";
 import { useLater } from "./later.js";
+import { own } from "./own.js";
 
 function Field({ field, value, onValue }) {
   const id = useId();
@@ -22,6 +23,11 @@ function Trial({ trial }) {
 function ActionDialog({ name, action, target, onDone, onClose }) {
   const [fields, setFields] = useState(Object.fromEntries(action.fields.map((field) => [field.name, field.value])));
   const [trial, setTrial] = useState(null);
+  // A field may have a value for each choice in another.
+  const change = (name, value) => setFields({
+    ...fields, [name]: value,
+    ...Object.fromEntries(action.fields.filter((each) => each.follows === name).map((each) => [each.name, own(each.values, value) ?? ""])),
+  });
   const asked = useLater(JSON.stringify(fields));
   const act = (dryRun, uid = "") => call("devices", "act", { action: name, namespace: target.namespace, name: target.name, fields, dryRun, uid });
   useEffect(() => {
@@ -35,11 +41,11 @@ function ActionDialog({ name, action, target, onDone, onClose }) {
   const confirm = async () => onDone((await act(false, trial.answer.uid)).text);
   return html`<${Confirm} title=${`${title}: ${target.name}`} action=${title} danger=${action.danger} ready=${ready} onConfirm=${confirm} onClose=${onClose}>
     ${action.fields.length > 0 && html`<div class="fields">${action.fields.map((field) => html`<${Field} key=${field.name} field=${field}
-      value=${fields[field.name]} onValue=${(value) => setFields({ ...fields, [field.name]: value })} />`)}</div>`}
+      value=${fields[field.name]} onValue=${(value) => change(field.name, value)} />`)}</div>`}
     <div role="status"><${Trial} trial=${trial} /></div><//>`;
 }
 
-// <${Actions} target="pod" namespace="default" name="train" />; targets are device, node, pod, claim and queue.
+// <${Actions} target="pod" namespace="default" name="train" />; targets are device, node, pod, claim, and kinds of queues.
 // `version` is anything that changes when other actions may be possible.
 export function Actions({ target, namespace = "", name, version = "" }) {
   const [actions, setActions] = useState({});

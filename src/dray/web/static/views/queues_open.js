@@ -21,7 +21,7 @@ export function Open({ kind, name, queue, answer, busy, words, onClose }) {
   const lends = queue.resources.some((each) => each.borrowers.length || each.lenders.length);
   return html`<${Details} title=${name} onClose=${onClose}>
     <ul class="plain">${queue.resources.map((each) => html`<li key=${each.resource + each.flavor}><b>${each.resource}</b>${each.flavor && html` <span class="soft">${each.flavor}</span>`}: ${words(each)}${each.limit !== undefined && html`, limit ${each.text.limit}`}</li>`)}</ul>
-    <${Actions} target="queue" name=${name} version=${JSON.stringify(queue.resources.map((each) => each.text))} />
+    <${Actions} target=${kind} name=${name} version=${JSON.stringify(queue.resources.map((each) => each.text))} />
     ${queue.share && html`<p class="soft">Weighted share of what can be borrowed: ${queue.share}. The lowest goes first.</p>`}
     ${lends && html`<h3>Loans</h3><ul class="helps">${queue.resources.map((each) => html`<${Loans} key=${each.resource + each.flavor} amounts=${each} />`)}</ul>
       ${answer?.reclaims && queue.resources.some((each) => each.borrowers.length) && html`<p class="soft">${RECLAIMS[answer.reclaims]}</p>`}`}
