@@ -138,10 +138,12 @@ class Model:
 
     async def close(self) -> None:
         """Watches nothing any more; what is needed later is watched anew."""
-        tasks, self._tasks = self._tasks, []
-        self._tables.clear()
-        self._informers.clear()
-        await end_tasks(tasks)
+        # What is being started belongs to these tables.
+        async with self._starting:
+            tasks, self._tasks = self._tasks, []
+            self._tables.clear()
+            self._informers.clear()
+            await end_tasks(tasks)
 
     async def _look(self) -> None:
         now = time.monotonic()

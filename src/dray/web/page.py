@@ -208,7 +208,7 @@ class Page:
         body = await exchange.body()
         if self._calls.locked():
             raise Refusal(429, "too many calls are being answered; try again in a moment")
-        async with self._calls:
+        async with self._calls, self._streaming.visits.visit():
             try:
                 await self._model.need(view.reads)
                 sight = await self._rights.sight(session.identity, view.reads)

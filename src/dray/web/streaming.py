@@ -24,13 +24,13 @@ from dray.web.rights import Rights, Sight
 from dray.web.services import Services
 from dray.web.sessions import Session, Sessions
 from dray.web.view import Question, View
+from dray.web.visits import Visits
 
 _LOOK: Final = 1.0
 _ALIVE: Final = 15
 """Looks without a frame, after which a comment is sent: it shows the client, and proxies, that the stream lives."""
 _STALLED: Final = 60.0
 """Seconds that a client may leave a frame unread."""
-_UNUSED_SECONDS: Final = 300.0
 _COMMENT: Final = b": alive\n\n"
 _TROUBLE: Final = b"event: trouble\ndata: %b\n\n"
 _OVER: Final = b"event: over\ndata: {}\n\n"
@@ -55,9 +55,9 @@ class Streaming:
         self._most_of_session = most_of_session
         self._feeds = Feeds()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing: asyncio.TimerHandle | None = None
         self._warming: asyncio.Task[None] | None = None
-        self._closed: asyncio.Task[None] | None = None
+        self.visits = Visits(self._rest)
+        """Whoever needs the model visits."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -69,7 +69,6 @@ class Streaming:
         session.streams += 1
         sending = asyncio.create_task(self._send(exchange, session, view, query), name=f"page: stream of {view.name}")
         self._tasks.add(sending)
-        self._keep_model()
         leaving = asyncio.create_task(exchange.left(), name="page: client of a stream")
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -77,8 +76,6 @@ class Streaming:
             await end_tasks((sending, leaving))
             self._tasks.discard(sending)
             session.streams -= 1
-            if not self._tasks:
-                self._close_later()
         if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
 
@@ -86,33 +83,38 @@ class Streaming:
         """Reads the cluster and makes the document of a view that is about to be opened: with thousands of nodes that
         takes as long as the browser needs to load the page."""
         if self._warming is None or self._warming.done():
-            if not self._tasks:
-                self._keep_model()
-                self._close_later()
             self._warming = asyncio.create_task(self._make(view, identity), name="page: read the cluster")
 
     async def _make(self, view: View, identity: Identity) -> None:
         # The stream that follows says what is wrong.
-        with suppress(ClientError):
-            await self._model.need(view.reads)
-            sight = await self._rights.sight(identity, view.reads)
-            key = _key(view, {}, sight)
-            try:
-                await self._feeds.open(key, lambda: self._feed(view, {}, sight))
-            finally:
-                self._feeds.close(key)
+        async with self.visits.visit():
+            with suppress(ClientError):
+                await self._make_document(view, identity)
+
+    async def _make_document(self, view: View, identity: Identity) -> None:
+        await self._model.need(view.reads)
+        sight = await self._rights.sight(identity, view.reads)
+        key = _key(view, {}, sight)
+        try:
+            await self._feeds.open(key, lambda: self._feed(view, {}, sight))
+        finally:
+            self._feeds.close(key)
 
     def end(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     async def close(self) -> None:
-        self._keep_model()
         self.end()
         await end_tasks([*self._tasks, *([self._warming] if self._warming is not None else [])])
+        await self.visits.close()
         await self._feeds.end()
 
     async def _send(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
+        async with self.visits.visit():
+            await self._stream(exchange, session, view, query)
+
+    async def _stream(self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str]) -> None:
         try:
             await self._model.need(view.reads)
             sight = await self._rights.sight(session.identity, view.reads)
@@ -166,19 +168,8 @@ class Streaming:
 
         return await Feed(make, self._model, view.reads, view.interval, view.longest_quiet, self._feeds.turns).start()
 
-    def _close_later(self) -> None:
-        self._closing = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self._close_model)
-
-    def _keep_model(self) -> None:
-        if self._closing is not None:
-            self._closing.cancel()
-            self._closing = None
-
-    def _close_model(self) -> None:
-        """Nobody has looked for a while."""
-        self._closed = asyncio.create_task(self._rest(), name="page: close the model")
-
     async def _rest(self) -> None:
+        """Nobody has looked for a while."""
         await self._feeds.end()
         await self._model.close()
 

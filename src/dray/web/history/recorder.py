@@ -137,8 +137,10 @@ class Recorder:
     async def sample(self) -> float:
         """Returns about how many seconds of a processor it took to make."""
         if self._model.is_watched:
-            reading = 0.0
             await self._model.need((*KINDS, "events"))
+        # The last viewer may have gone meanwhile.
+        if self._model.is_watched:
+            reading = 0.0
             objects = {kind: list(self._model.table(kind)) for kind in KINDS}
         else:
             began = time.monotonic()
