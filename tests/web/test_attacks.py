@@ -309,3 +309,29 @@ async def test_questions_about_pods_of_others_tell_nothing_about_them() -> None:
         assert "pod-of-green" not in refused.body.decode()
         dry_run = await stage.call(viewer, "try", "apply", manifest=manifest, namespace="green", dryRun=True)
         assert "forbidden" in dry_run["objects"][0]["problem"]
+
+
+async def test_calls_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    original = devices._answer
+
+    def slow(*given: Any) -> Any:
+        may_end.wait(60)
+        return original(*given)
+
+    async with view_stage(*world(), limits=PageLimits(calls_of_user=6)) as stage:
+        greedy, other = await stage.signed_in("bob"), await stage.signed_in()
+        monkeypatch.setattr(devices, "_answer", slow)
+        asking = [
+            asyncio.create_task(greedy.send("POST", "/ui/call/devices/match", {"selector": "true"})) for _ in range(20)
+        ]
+        await asyncio.sleep(0.2)
+        monkeypatch.setattr(devices, "_answer", original)
+        assert (await stage.call(other, "devices", "match", selector="true"))["total"] == 7
+        may_end.set()
+        found = [(answer.status, answer.json.get("error", "")) for answer in await asyncio.gather(*asking)]
+        # Four are evaluated one after the other; two more were looked at and 14 were not.
+        assert sorted(status for status, _ in found) == [200] * 4 + [400] * 2 + [429] * 14
+        assert {text for status, text in found if status == 400} == {
+            "other selectors of yours are being evaluated; try again in a moment"
+        }

@@ -13,6 +13,7 @@ from dray.client.cache import Change
 from dray.web import feeds
 from dray.web.feeds import Feed
 from dray.web.model import Listener, Model
+from dray.web.turns import Turns
 
 
 class Told:
@@ -66,7 +67,9 @@ async def test_an_outdated_source_is_replaced_in_a_thread_and_misses_nothing(mon
     threads: set[threading.Thread] = set()
     hold.set()
     model: Model = told  # type: ignore[assignment]
-    feed = await Feed(lambda: Names(known, threads, hold), model, ("pods",), 0.01, 30.0, asyncio.Semaphore(2)).start()
+    turns = Turns(2)
+    feed = Feed(lambda: Names(known, threads, hold), model, ("pods",), 0.01, 30.0, lambda: turns.turn("ann"))
+    await feed.start()
     try:
         version, frames = await feed.frames(None, 5)
         assert b'{"names":["a"]}' in frames[0]

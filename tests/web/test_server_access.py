@@ -9,6 +9,7 @@ import pytest
 
 from dray.api.catalogue import built_in
 from dray.cli.page import ServerAccess
+from dray.server.authorization import User
 from dray.testing.cluster import LocalCluster
 from dray.web.model import Model
 from dray.web.page import Page
@@ -47,6 +48,24 @@ async def test_a_token_of_a_service_account_is_good_until_the_account_is_deleted
             await cluster.client.delete(ACCOUNTS, "ann", namespace="default")
             assert [event for event, _ in await answer.until_event(5)] == ["snapshot", "over"]
         assert (await viewer.send("GET", "/ui/session")).status == 401
+
+
+async def test_users_whose_names_and_groups_read_the_same_have_keys_of_their_own() -> None:
+    users = [
+        User("ann", ("dev", "ops")),
+        User("ann", ("dev ops",)),
+        User("ann dev", ("ops",)),
+        User("ann", ("ops",), "dev"),
+    ]
+    async with LocalCluster() as cluster:
+        access = ServerAccess(cluster.application, cluster.server.context.security.guard)
+        keys = set()
+        for user in users:
+            access._user = lambda scope, user=user: user  # type: ignore[method-assign,misc]
+            identity = access.identify({"path": "/ui/session", "headers": []}, "token")
+            assert identity is not None
+            keys.add(identity.key)
+        assert len(keys) == len(users)
 
 
 async def test_sign_in_needs_a_credential_and_cannot_impersonate() -> None:

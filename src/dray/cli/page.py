@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,8 @@ class ServerAccess:
             return None
         recognise(scope)
         client = ApiClient(InProcessTransport(self._application, user))
-        key = " ".join((user.name, user.uid, *sorted(user.groups)))
+        # Names of users and groups may have any character: joined, those of two users could be equal.
+        key = json.dumps((user.name, user.uid, sorted(user.groups)))
         return Identity(user.name, key, client, lambda: self._user(credential) == user)
 
     def _user(self, scope: Mapping[str, Any]) -> User | None:

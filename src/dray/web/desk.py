@@ -10,7 +10,6 @@ import asyncio
 import logging
 import sys
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +20,7 @@ from dray.snapshot.in_memory import stored
 from dray.snapshot.taking import take
 from dray.web.access import Identity
 from dray.web.answerer import LENGTH_BYTES, Answered, Asked, encoded, frame
+from dray.web.turns import Turns
 from dray.web.view import BadCall
 
 # -P: modules of the current directory are not for it.
@@ -44,26 +44,21 @@ class DeskLimits:
 class Desk:
     def __init__(self, limits: DeskLimits | None = None) -> None:
         self._limits = limits or DeskLimits()
-        self._room = asyncio.Semaphore(self._limits.processes)
+        self._turns = Turns(self._limits.processes)
         self._idle: list[_Answerer] = []
-        self._asked: Counter[str] = Counter()
-        self._turns: dict[str, asyncio.Lock] = {}
         self._clusters: dict[str, tuple[float, bytes]] = {}
         self._ending: asyncio.TimerHandle | None = None
 
     async def ask(self, viewer: Identity, question: str, arguments: dict[str, Any]) -> Any:
         """Raises BadCall with a text for the viewer, and ClientError."""
         key, came = viewer.key, time.monotonic()
-        if self._asked[key] >= self._limits.questions_of_viewer:
+        if self._turns.asked(key) >= self._limits.questions_of_viewer:
             raise BadCall("you have asked much at once; wait for the answers, then ask again")
-        self._asked[key] += 1
         try:
-            async with self._turns.setdefault(key, asyncio.Lock()), self._room:
+            async with self._turns.turn(key):
                 return await self._answer(Asked(question, arguments, await self._cluster(viewer, came)))
         finally:
-            self._asked[key] -= 1
-            if not self._asked[key]:
-                del self._asked[key], self._turns[key]
+            if not self._turns.asked(key):
                 self._clusters.pop(key, None)
 
     async def close(self) -> None:

@@ -3,7 +3,8 @@
 A feed has a `Source`, which makes a snapshot and then changes. A frame is an encoded server-sent event, encoded once
 however many viewers there are. A viewer that cannot keep up misses changes and gets a snapshot again. A feed without
 viewers ends after a while: whoever loads the page again finds it. Of such feeds few are kept, because each viewer can
-ask for many documents, one after the other. Two documents are made at a time.
+ask for many documents, one after the other. Two documents are made at a time, and one of those that a viewer asked for
+first: the documents of one viewer do not hold up those of others.
 
 A source is made in a thread, because it reads thousands of objects and the event loop has others to serve. Changes of
 the model that come meanwhile are taken afterwards, in order. A source that is outdated is replaced in the same way.
@@ -16,6 +17,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -26,6 +28,7 @@ from dray.client.cache import Change
 from dray.process.tasks import end_tasks
 from dray.web.merge_patch import difference
 from dray.web.model import Model
+from dray.web.turns import Turns
 
 _KEPT_FRAMES: Final = 32
 _UNSEEN_SECONDS: Final = 60.0
@@ -93,14 +96,15 @@ class Feed:
         reads: Sequence[str],
         interval: float,
         longest_quiet: float,
-        turns: asyncio.Semaphore,
+        turn: Callable[[], AbstractAsyncContextManager[None]],
     ) -> None:
+        """Whoever makes a document takes a `turn`."""
         self._make = make
         self._source: Source | None = None
         self._missed: list[tuple[str, Change]] | None = None
         """Changes of the model while a source is made."""
         self._made = 0.0
-        self._turns = turns
+        self._turn = turn
         self._model = model
         self._reads = frozenset(reads)
         self._interval = interval
@@ -116,7 +120,7 @@ class Feed:
         """Returns when there is a snapshot."""
         self._model.listen(self._take)
         try:
-            async with self._turns:
+            async with self._turn():
                 self._snapshot = 0, await self._renew()
         except BaseException:
             self._model.forget(self._take)
@@ -178,7 +182,7 @@ class Feed:
                 # Documents may show the time or measures.
                 pass
             self._changed.clear()
-            async with self._turns:
+            async with self._turn():
                 began = time.monotonic()
                 try:
                     await self._advance()
@@ -225,8 +229,7 @@ class _Open:
 
 class Feeds:
     def __init__(self) -> None:
-        self.turns = asyncio.Semaphore(_AT_ONCE)
-        """Whoever makes a document takes one."""
+        self.turns = Turns(_AT_ONCE)
         self._open: dict[Hashable, _Open] = {}
         self._closing: set[asyncio.Task[None]] = set()
 

@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
+from dray.api.objects import Object
 from dray.client.errors import ApiError, ClientError
 from dray.web.access import Access, Identity
 from dray.web.assets import Asset, assets
@@ -44,8 +45,9 @@ class PageLimits:
     sessions_of_user: int = 20
     streams: int = 500
     streams_of_session: int = 6
-    calls: int = 16
+    calls: int = 32
     """How many are answered at a time."""
+    calls_of_user: int = 12
     desk: DeskLimits = field(default_factory=DeskLimits)
 
 
@@ -71,7 +73,9 @@ class Page:
         self._loopback = loopback
         self._sessions = Sessions(most=limits.sessions, most_of_user=limits.sessions_of_user)
         self._rights = Rights(model)
-        self._calls = asyncio.Semaphore(limits.calls)
+        self._limits = limits
+        self._calls: Counter[str] = Counter()
+        """How many are being answered, by the key of the user."""
         self._desk = Desk(limits.desk)
         self._streaming = Streaming(
             model,
@@ -202,28 +206,38 @@ class Page:
         return view
 
     async def _call(self, exchange: Exchange, session: Session, view: View, name: str) -> None:
-        answer = view.calls.get(name)
-        if answer is None or exchange.method != "POST":
+        if name not in view.calls or exchange.method != "POST":
             raise Refusal(404, "there is no such call; calls are sent by POST")
         body = await exchange.body()
-        if self._calls.locked():
+        user = session.identity.key
+        if self._calls.total() >= self._limits.calls or self._calls[user] >= self._limits.calls_of_user:
             raise Refusal(429, "too many calls are being answered; try again in a moment")
-        async with self._calls, self._streaming.visits.visit():
-            try:
-                await self._model.need(view.reads)
-                sight = await self._rights.sight(session.identity, view.reads)
-                question = Question(self._model, sight, _query(exchange, view), self._services)
-                document = await answer(Call(question, session.identity, self._rights, self._desk, body))
-            except BadCall as error:
-                raise Refusal(400, str(error)) from None
-            except ApiError as error:
-                raise Refusal(error.status if error.status >= 400 else 502, str(error)) from None
-            except ClientError as error:
-                raise Refusal(502, f"the API server does not answer: {error}") from None
-            except Exception as error:
-                _logger.exception("call %s of the view %s failed", name, view.name)
-                raise Refusal(500, "the page failed to answer; its log says why") from error
+        self._calls[user] += 1
+        try:
+            async with self._streaming.visits.visit():
+                document = await self._answer(exchange, session, view, name, body)
+        finally:
+            self._calls[user] -= 1
+            if not self._calls[user]:
+                del self._calls[user]
         await exchange.answer(200, document)
+
+    async def _answer(self, exchange: Exchange, session: Session, view: View, name: str, body: Object) -> Any:
+        """Raises Refusal."""
+        try:
+            await self._model.need(view.reads)
+            sight = await self._rights.sight(session.identity, view.reads)
+            question = Question(self._model, sight, _query(exchange, view), self._services)
+            return await view.calls[name](Call(question, session.identity, self._rights, self._desk, body))
+        except BadCall as error:
+            raise Refusal(400, str(error)) from None
+        except ApiError as error:
+            raise Refusal(error.status if error.status >= 400 else 502, str(error)) from None
+        except ClientError as error:
+            raise Refusal(502, f"the API server does not answer: {error}") from None
+        except Exception as error:
+            _logger.exception("call %s of the view %s failed", name, view.name)
+            raise Refusal(500, "the page failed to answer; its log says why") from error
 
 
 def _secrets(exchange: Exchange) -> list[Secrets]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final
 
 import msgspec
@@ -96,7 +96,7 @@ class Streaming:
         sight = await self._rights.sight(identity, view.reads)
         key = _key(view, {}, sight)
         try:
-            await self._feeds.open(key, lambda: self._feed(view, {}, sight))
+            await self._feeds.open(key, lambda: self._feed(identity, view, {}, sight))
         finally:
             self._feeds.close(key)
 
@@ -136,7 +136,7 @@ class Streaming:
         version: int | None = None
         quiet, told = 0, ""
         try:
-            feed = await self._feeds.open(key, lambda: self._feed(view, query, sight))
+            feed = await self._feeds.open(key, lambda: self._feed(session.identity, view, query, sight))
             while self._sessions.is_good(session):
                 version, frames = await feed.frames(version, _LOOK)
                 trouble = "; ".join(self._model.troubles(view.reads))
@@ -155,7 +155,7 @@ class Streaming:
             self._feeds.close(key)
         return sight
 
-    async def _feed(self, view: View, query: Mapping[str, str], sight: Sight) -> Feed:
+    async def _feed(self, identity: Identity, view: View, query: Mapping[str, str], sight: Sight) -> Feed:
         question = Question(self._model, sight, query, self._services)
         source, derive = view.source, view.derive
 
@@ -166,7 +166,10 @@ class Streaming:
                 raise ValueError(f"the view {view.name} has neither derive nor source")
             return DerivedSource(lambda: derive(question))
 
-        return await Feed(make, self._model, view.reads, view.interval, view.longest_quiet, self._feeds.turns).start()
+        def turn() -> AbstractAsyncContextManager[None]:
+            return self._feeds.turns.turn(identity.key)
+
+        return await Feed(make, self._model, view.reads, view.interval, view.longest_quiet, turn).start()
 
     async def _rest(self) -> None:
         """Nobody has looked for a while."""

@@ -2,7 +2,7 @@
 
 The stream has the devices, or with `show=claims` the claims, that the words of `q` find, and the totals of all. It
 sends at most so many rows. `open` names the row whose details are shown. The call `match` answers for a class and a
-selector; it runs in a thread, two at a time, with a bounded amount of work.
+selector; it runs in a thread, two at a time and one of a viewer, with a bounded amount of work.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from dray.cel import MAX_LENGTH
 from dray.web.actions import calls as actions
 from dray.web.devices.layouts import kind_of
 from dray.web.search import matching, room, rows, timelines
+from dray.web.turns import Turns
 from dray.web.view import BadCall, Call, Question, View
 
 _MOST_ROWS: Final = 1000
 _ORDER: Final = ("gpu", "tpu", "other", "part", "nic", "cpu")
 """The order of the kinds of devices; those that people look for most come first."""
-_AT_ONCE: Final = asyncio.Semaphore(2)
+_TURNS: Final = Turns(2)
+_MOST_ASKED: Final = 4
+"""Selectors of one viewer that are evaluated or wait for it."""
 _READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "events")
 
 
@@ -145,10 +148,10 @@ async def match(call: Call) -> Any:
     if class_name and question.get("classes", class_name) is None:
         raise BadCall(f"DeviceClass {class_name[:80]} not found")
     objects = {kind: list(question.objects(kind)) for kind in _READS[:-1]}
-    if _AT_ONCE.locked():
-        raise BadCall("other selectors are being evaluated; try again in a moment")
+    if _TURNS.asked(call.identity.key) >= _MOST_ASKED:
+        raise BadCall("other selectors of yours are being evaluated; try again in a moment")
     query = {name: call.text(name, "") for name in ("q", "state", "model")}
-    async with _AT_ONCE:
+    async with _TURNS.turn(call.identity.key):
         return await asyncio.to_thread(_answer, question, objects, class_name, selector, query)
 
 
