@@ -12,6 +12,7 @@ import pytest
 
 from dray.api.objects import Object, key_of
 from dray.client.api import ApiClient
+from dray.client.errors import ApiError, ClientError, ConnectionFailed
 from dray.server.authorization import ADMIN, User
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
@@ -19,6 +20,7 @@ from dray.web import rights
 from dray.web.access import Identity
 from dray.web.model import Model
 from dray.web.page import Page, PageLimits
+from dray.web.rights import Sight
 from dray.web.view import BadCall, Call, Question, View
 from tests.web.asgi import HOST, OWN, Viewer
 
@@ -254,6 +256,39 @@ async def test_requests_do_not_multiply_access_reviews(monkeypatch: pytest.Monke
             await viewers[0].send("POST", "/ui/call/pods/echo", {})
         # Once for the cluster, and once for each namespace.
         assert (first, len(asked)) == (4, 4)
+
+
+AWAY = ConnectionFailed("the API server does not answer", sent=False)
+
+
+@pytest.mark.parametrize(
+    ("failure", "shown"),
+    [
+        (AWAY, ["red/r"]),
+        (ApiError(503, "ServiceUnavailable", "starting"), ["red/r"]),
+        (ApiError(401, "Unauthorized", "the token has expired"), []),
+    ],
+)
+async def test_what_was_shown_stays_while_the_server_is_away_and_goes_with_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, failure: ClientError, shown: list[str]
+) -> None:
+    monkeypatch.setattr(rights, "_KEPT", 0.0)
+    async with stage() as made:
+        await grant(made, "red")
+        viewer = await made.signed_in("ann-token")
+        async with viewer.stream("/ui/stream/pods") as answer:
+            await answer.until_event(1)
+
+            async def failing(*_: Any) -> bool:
+                raise failure
+
+            monkeypatch.setattr(rights, "review", failing)
+            # Rights are looked at every second.
+            await asyncio.sleep(2.5)
+            assert list(answer.events[-1][1]["pods"]) == shown
+        # Somebody of whom nothing is known sees nothing.
+        other = Sight({"pods": frozenset()})
+        assert await rights.Rights(made.model).sight(made.identity("new", ANN), ("pods",)) == other
 
 
 async def test_streams_end_with_their_token() -> None:

@@ -3,7 +3,8 @@
 A viewer sees the objects that they may list: in the whole cluster, or in single namespaces. The API server is asked
 with SelfSubjectAccessReviews in the viewer's name. An answer is kept for 20 seconds and shared by all sessions of a
 user, so that the number of reviews does not depend on the number of requests. Only namespaces that have objects of a
-kind are asked for, at most 2,000 of a kind; eight reviews of a user run at a time. What is not answered is not seen.
+kind are asked for, at most 2,000 of a kind; eight reviews of a user run at a time. What was never answered is not seen.
+While the API server cannot answer, the last answers count: what is shown was read before, and nothing new comes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import Final, Protocol
 
 from dray.api.objects import Object, key_of, mapping
 from dray.client.api import ApiClient
-from dray.client.errors import ClientError
+from dray.client.errors import ApiError, ClientError
 from dray.client.interface import GroupVersionResource
 from dray.web.access import Identity
 from dray.web.model import Model, Table
 
 REVIEWS: Final = GroupVersionResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _KEPT: Final = 20.0
+_FORGOTTEN: Final = 60.0
+"""Seconds after which an answer that is not kept any more is forgotten: until then it counts if there is no other."""
 _MOST_USERS: Final = 200
 _MOST_NAMESPACES: Final = 2000
 _AT_ONCE: Final = 8
@@ -133,7 +136,7 @@ class Rights:
     ) -> None:
         now = self._clock()
         room = asyncio.Semaphore(_AT_ONCE)
-        for key in [key for key, (_, until) in answers.kept.items() if until + _KEPT < now]:
+        for key in [key for key, (_, until) in answers.kept.items() if until + _FORGOTTEN < now]:
             del answers.kept[key]
 
         async def one(verb: str, resource: Named, namespace: str, name: str) -> None:
@@ -145,7 +148,7 @@ class Rights:
                     allowed = await review(identity.client, verb, resource, namespace, name)
                 except ClientError as error:
                     _logger.warning("no answer about the rights of %s: %s", identity.name, error)
-                    allowed = False
+                    allowed = _is_away(error) and answers.kept.get(key, (False, 0.0))[0]
             answers.kept[key] = allowed, self._clock() + _KEPT
 
         await asyncio.gather(*(one(*each) for each in asked))
@@ -156,3 +159,8 @@ class Rights:
         while len(self._users) > _MOST_USERS:
             del self._users[next(iter(self._users))]
         return answers
+
+
+def _is_away(error: ClientError) -> bool:
+    """Whether the API server cannot answer now, as while it starts again; a refusal is an answer."""
+    return not isinstance(error, ApiError) or error.status >= 500
