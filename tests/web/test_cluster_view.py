@@ -177,6 +177,16 @@ def test_a_new_node_makes_the_source_outdated() -> None:
     assert source.is_outdated
 
 
+def test_devices_of_no_single_node_are_counted_apart() -> None:
+    stage = two_nodes()
+    assert stage.source().snapshot()["apart"] == 0
+    fabric = slice_of("fabric", [gpu(0), gpu(1)])
+    del fabric["spec"]["nodeName"]
+    stage.put("slices", {**fabric, "spec": {**fabric["spec"], "allNodes": True}})
+    assert stage.made.is_outdated
+    assert stage.source().snapshot()["apart"] == 2
+
+
 def test_claims_that_are_gone_do_not_pile_up() -> None:
     stage = two_nodes()
     source = stage.source()

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
+
 from dray.api.catalogue import built_in
 from dray.api.objects import Object
 from dray.testing import objects
 from dray.web.devices.known_layouts import KnownLayouts
+from dray.web.devices.layouts import kind_of
+from dray.web.history.excerpts import EXCERPTS
 from dray.web.history.measures import measure
 from dray.web.history.recorder import _MOST_EVENTS, History, Recorder, recording
 from dray.web.history.samples import MOST_NAMES, RINGS, Samples
 from dray.web.model import Model
+from dray.web.search.rows import model_of
 from tests.web.stages import view_stage
 from tests.web.test_devices_view import gpus, hold, world
 
@@ -36,6 +41,48 @@ def test_a_sample_has_allocation_of_all_devices_and_by_model() -> None:
     sample = measured(in_use("c", "gpu-0", "gpu-1", "gpu-2", pool="a"))
     assert (sample["devices"], sample["allocated"]) == (6, 50)
     assert (sample["allocated:H100"], sample["allocated:A100"]) == (75, 0)
+
+
+def test_partitions_that_are_possible_and_small_devices_do_not_thin_out_what_is_in_use() -> None:
+    def using(number: str) -> list[Object]:
+        return [{"counterSet": "gpu", "counters": {"slices": {"value": number}}}]
+
+    def part(number: int) -> Object:
+        attributes = {"parentUUID": {"string": "GPU-0"}, "profile": {"string": "1g.10gb"}}
+        return {"name": f"part-{number}", "attributes": attributes, "consumesCounters": using("1")}
+
+    h100 = {"productName": {"string": "H100"}, "uuid": {"string": "GPU-0"}}
+    whole: Object = {"name": "gpu-0", "attributes": h100, "consumesCounters": using("7")}
+    other: Object = {"name": "gpu-1", "attributes": {"productName": {"string": "H100"}}}
+    counters = [{"name": "gpu", "counters": {"slices": {"value": "7"}}}]
+    divided = objects.resource_slice("a", whole, other, *map(part, range(7)), nodeName="a", sharedCounters=counters)
+    nics = [{"name": f"eth-{number}", "attributes": {"dra.net/rdma": {"bool": True}}} for number in range(8)]
+    network = objects.resource_slice("nics", *nics, driver="dra.net", nodeName="a")
+    sample = measured(in_use("c", "part-3", pool="a"), slices=[divided, network])
+    assert (sample["devices"], sample["allocated"], sample["allocated:H100"]) == (2, 50, 50)
+    # The other GPU is beside one that is partly in use.
+    assert sample["fragmentation"] == 100
+    assert "allocated:1g.10gb" not in sample
+    assert measured(slices=[network])["devices"] == 8
+
+
+DEVICES = {
+    "gpu": ("gpu.nvidia.com", {"type": {"string": "gpu"}, "productName": {"string": "H100"}}),
+    "part": ("gpu.nvidia.com", {"parentUUID": {"string": "GPU-0"}, "profile": {"string": "1g.10gb"}}),
+    "nic": ("dra.net", {"dra.net/pciDevice": {"string": "ConnectX-7"}}),
+    "cpu": ("dra.cpu", {}),
+    "tpu": ("tpu.google.com", {"tpuGen": {"string": "v6e"}}),
+    "other": ("fpga.example.com", {"model": {"string": "U250"}}),
+}
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_excerpts_keep_model_and_kind_of_a_device(kind: str) -> None:
+    driver, attributes = DEVICES[kind]
+    made = objects.resource_slice("a", {"name": "d", "attributes": attributes}, driver=driver, nodeName="a")
+    [before], [after] = (each["spec"]["devices"] for each in (made, EXCERPTS["slices"](made)))
+    assert (kind_of(driver, before), kind_of(driver, after)) == (kind, kind)
+    assert model_of(after, driver) == model_of(before, driver)
 
 
 def test_what_cannot_be_measured_is_missing_and_not_zero() -> None:

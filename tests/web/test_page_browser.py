@@ -33,7 +33,7 @@ def test_sign_in_with_a_code_shows_the_cluster_live(browser: Browser, cluster: P
     code = cluster.code()
     field.send_keys(code, Keys.ENTER)
     browser.until_text("Live")
-    browser.until_text("5 nodes, 40 GPUs, 50 network devices, 10 CPU devices")
+    browser.until_text("5 nodes with devices, 40 GPUs, 50 network devices, 10 CPU devices")
     assert code not in browser.driver.current_url
     shoot(browser, "cluster")
 

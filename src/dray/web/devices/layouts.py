@@ -13,14 +13,15 @@ from typing import Final, NamedTuple
 
 from dray.api.objects import Object, spec_of
 from dray.api.quantity import Quantity
+from dray.web.search.rows import model_of
 
 _NUMA: Final = "resource.kubernetes.io/numaNode"
 _ROOT: Final = "resource.kubernetes.io/pcieRoot"
-_MODELS: Final = ("profile", "productName", "tpuGen", "model", "dra.net/pciDevice", "type")
 _SWITCHES: Final = ("partition8", "partition4", "partition2")
 _NETWORK: Final = ("dra.net/ifName", "dra.net/pciDevice", "dra.net/rdma")
-_READ: Final = frozenset({_NUMA, _ROOT, "uuid", "parentUUID", "type", *_MODELS, *_SWITCHES, *_NETWORK})
-_DOMAIN_DRIVER: Final = "compute-domain.nvidia.com"
+_READ: Final = frozenset({_NUMA, _ROOT, "uuid", "parentUUID", "type", "productName", "tpuGen", *_SWITCHES, *_NETWORK})
+DOMAIN_DRIVER: Final = "compute-domain.nvidia.com"
+"""Its devices are channels between machines and no part of a machine."""
 _CPU_DRIVER: Final = "dra.cpu"
 KINDS: Final = ("gpu", "tpu", "part", "nic", "cpu", "other")
 """What a device is, in the order in which the devices of one place are drawn."""
@@ -94,7 +95,7 @@ def _devices(slices: Iterable[Object]) -> Iterable[tuple[Place, Object]]:
     for each in ordered:
         spec = spec_of(each)
         driver, pool = spec["driver"], spec["pool"]
-        if driver != _DOMAIN_DRIVER and (pool.get("generation") or 0) == newest[driver, str(pool["name"])]:
+        if driver != DOMAIN_DRIVER and (pool.get("generation") or 0) == newest[driver, str(pool["name"])]:
             for device in spec.get("devices") or ():
                 yield (driver, str(pool["name"]), str(device["name"])), device
 
@@ -105,7 +106,7 @@ def _facts(place: Place, device: Object, values: Mapping[str, str], parent: int)
         driver=place[0],
         name=place[2],
         kind="part" if parent >= 0 else _kind(place[0], values),
-        model=next((values[name] for name in _MODELS if name in values), place[0]),
+        model=model_of(device, place[0]),
         numa=values.get(_NUMA, ""),
         root="" if place[0] == _CPU_DRIVER else values.get(_ROOT, ""),
         parent=parent,

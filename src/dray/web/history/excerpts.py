@@ -13,6 +13,7 @@ from typing import Final
 
 from dray.api.objects import Object, mapping, mappings, spec_of
 from dray.api.resource_claims import results_of
+from dray.web.devices.layouts import kind_of
 from dray.web.search.rows import model_of
 
 _METADATA: Final = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
@@ -28,12 +29,22 @@ def _slice(document: Object) -> Object:
 
 def _device(device: Object, driver: str) -> Object:
     kept = {name: value for name, value in device.items() if name not in _LARGE}
-    return {**kept, "attributes": _attributes(model_of(device, driver))}
+    return {**kept, "attributes": _attributes(model_of(device, driver), kind_of(driver, device))}
+
+
+_TELLING: Final[Mapping[str, Object]] = {
+    "part": {"parentUUID": {"string": ""}},
+    "nic": {"dra.net/rdma": {"bool": True}},
+    "tpu": {"tpuGen": {"string": ""}},
+}
+"""Attributes by which `kind_of` knows a kind."""
 
 
 @lru_cache(maxsize=256)
-def _attributes(model: str) -> Object:
-    return {"productName": {"string": model}}
+def _attributes(model: str, kind: str) -> Object:
+    """Attributes of a device of this model and kind."""
+    name = "model" if kind == "other" else "productName"
+    return {name: {"string": model}, **_TELLING.get(kind, {})}
 
 
 def _claim(document: Object) -> Object:

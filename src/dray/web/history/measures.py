@@ -1,7 +1,9 @@
 """One sample of a cluster: the share of devices in use, how busy they are, who waits, and how scattered the rest is.
 
-*Fragmentation* is the share of free devices on nodes where devices of the same model are in use: whoever needs a whole
-node cannot have these.
+Allocation and fragmentation are about whole devices: a GPU is in use if a claim holds it or a part of it, and what it
+could be divided into is not counted. Network and CPU devices, of which nodes have many, count for their models alone,
+unless there is nothing else. *Fragmentation* is the share of free devices on nodes where devices of the same model are
+in use: whoever needs a whole node cannot have these.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from typing import Final
 from dray.allocation.device_states import DeviceState, device_states
 from dray.api.objects import Object, is_deleting, metadata_of
 from dray.api.pods import is_terminal, node_of
+from dray.web.devices.layouts import DOMAIN_DRIVER, kind_of
 from dray.web.search.rows import key, model
 
 KINDS: Final = ("slices", "claims", "pods", "taintrules")
 _MOST_MODELS: Final = 8
 _MOST_IDLE: Final = 500
 _TAKEN: Final = ("allocated", "shared", "blocked")
+_SMALL: Final = ("nic", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +51,25 @@ class Measured:
 
 def measure(objects: Mapping[str, Sequence[Object]], now: float) -> Measured:
     states = device_states(*(objects[kind] for kind in KINDS))
-    sample = {**_allocation(states), **_utilization(states), **_waiting(objects["pods"], now), **_scattered(states)}
+    kinds = {id(each): kind_of(each.place[0], each.document) for each in states if each.place[0] != DOMAIN_DRIVER}
+    whole = [each for each in states if kinds.get(id(each), "part") != "part"]
+    main = [each for each in whole if kinds[id(each)] not in _SMALL] or whole
+    sample = {**_allocation(main, whole), **_utilization(states), **_waiting(objects["pods"], now), **_scattered(main)}
     return Measured(sample, tuple(_idle(states)))
 
 
-def _allocation(states: Iterable[DeviceState]) -> dict[str, float]:
-    """Percent of the devices in use: of all, and of each of the most common models."""
+def _allocation(main: Sequence[DeviceState], whole: Sequence[DeviceState]) -> dict[str, float]:
+    """Percent of the devices in use: of the main ones together, and of each of the most common models."""
+    if not main:
+        return {}
     totals: Counter[str] = Counter()
     used: Counter[str] = Counter()
-    for each in states:
+    for each in whole:
         name = model(each)
         totals[name] += 1
-        used[name] += bool(each.holders)
-    if not totals:
-        return {}
-    made = {"allocated": 100 * used.total() / totals.total(), "devices": float(totals.total())}
+        used[name] += each.state in _TAKEN
+    taken = sum(each.state in _TAKEN for each in main)
+    made = {"allocated": 100 * taken / len(main), "devices": float(len(main))}
     for name, number in totals.most_common(_MOST_MODELS):
         made[f"allocated:{name}"] = 100 * used[name] / number
     return made

@@ -8,7 +8,9 @@ have other devices, when much changes at once, or when most of the claims that w
     {"racks": [...], "nodes": {"names": [...], "racks": [...], "states": [...], "layouts": [...]},
      "layouts": [[shape, ...]], "shapes": [[name, driver, ...]], "states": "faf...",
      "held": [device, claim, share, ...], "busy": [device, percent, ...],
-     "claims": {"0": [namespace, name, queue, since, pod...]}}
+     "claims": {"0": [namespace, name, queue, since, pod...]}, "whole": true, "apart": 0}
+
+`apart` is the number of devices that are not those of a single node; they are not on the map.
 """
 
 from __future__ import annotations
@@ -122,6 +124,7 @@ class ClusterSource:
             "busy": busy,
             "claims": {str(number): self._claim(key) for key, number in self._ids.items()},
             "whole": self._all_seen,
+            "apart": sum(self._apart.values()),
         }
 
     def _build(self) -> None:
@@ -131,9 +134,12 @@ class ClusterSource:
         self._fresh: set[Key] = set()
         self._table = LayoutTable()
         self._slices: dict[str, dict[Key, Object]] = defaultdict(dict)
+        self._apart: dict[Key, int] = {}
         for each in question.objects("slices"):
             if node := spec_of(each).get("nodeName"):
                 self._slices[node][key_of(each)] = each
+            elif number := len(spec_of(each).get("devices") or ()):
+                self._apart[key_of(each)] = number
         self._users: dict[Key, dict[Key, Object]] = defaultdict(dict)
         for pod in question.objects("pods"):
             for key in _claims_of(pod):
@@ -249,6 +255,8 @@ class ClusterSource:
     def _take_slice(self, change: Change) -> None:
         name = spec_of(change.object).get("nodeName")
         if not name:
+            number = 0 if change.type == "DELETED" else len(spec_of(change.object).get("devices") or ())
+            self._pending.structure = self._pending.structure or self._apart.get(change.key, 0) != number
             return
         if change.type == "DELETED":
             self._slices[name].pop(change.key, None)

@@ -14,6 +14,7 @@ export class ClusterStore {
     this.layouts = snapshot.layouts;
     this.shapes = snapshot.shapes.map((values) => Object.fromEntries(SHAPE.map((name, place) => [name, values[place]])));
     this.whole = snapshot.whole;
+    this.apart = snapshot.apart;
     this.claims = new Map(Object.entries(snapshot.claims).map(([id, row]) => [Number(id), claimOf(row)]));
     this.first = new Uint32Array(this.names.length + 1);
     this.names.forEach((_, node) => { this.first[node + 1] = this.first[node] + this.layouts[this.nodeLayout[node]].length; });
@@ -77,6 +78,9 @@ export class ClusterStore {
   isShown(device) { return this.holder[device] >= 0 || this.shape(device).parent < 0; }
 
   state(device) { return STATE_NAMES[String.fromCharCode(this.states[device])]; }
+
+  // Whether a claim holds it or a part of it.
+  isTaken(device) { return this.holder[device] >= 0 || this.state(device) === "blocked"; }
 
   claim(device) { return this.claims.get(this.holder[device]); }
 

@@ -9,7 +9,7 @@ import { Choice, FilterBox, matches, useChoice } from "../parts/filter.js";
 import { count } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
-import { useParam } from "../router.js";
+import { link, useParam } from "../router.js";
 import { endSession, followVisible } from "../stream.js";
 
 const LEVELS = ["Racks", "Nodes", "Devices"];
@@ -50,8 +50,8 @@ const KINDS = { gpu: "GPU", tpu: "TPU", other: "other device", nic: "network dev
 const devicesText = (kinds) => Object.entries(KINDS).filter(([kind]) => kinds.has(kind))
   .map(([kind, title]) => `, ${count(kinds.get(kind), kinds.size === 1 ? title.replace("other ", "") : title)}`).join("");
 
-function Empty() {
-  return html`<section class="card"><h2>No devices yet</h2>
+function Empty({ apart }) {
+  return html`<section class="card"><h2>${apart ? "No node has devices of its own" : "No devices yet"}</h2>
     <p>Devices appear here as soon as a driver publishes them in ResourceSlices. If you expected some, look whether drivers run on the nodes, and whether you may list ResourceSlices.</p>
     <p>Without devices: <code>dray up --fleet dgx-h100=3</code> simulates three machines.</p></section>`;
 }
@@ -68,10 +68,13 @@ const COLUMNS = [
 function rowOf(store, node) {
   const devices = store.devices(node).filter((device) => store.isShown(device));
   const held = devices.filter((device) => store.holder[device] >= 0);
+  // Network and CPU devices would hide how many GPUs are held.
+  const large = devices.filter((device) => !store.isSmall(device) && store.shape(device).parent < 0);
+  const counted = large.length ? large : devices;
   const models = new Map();
   devices.forEach((device) => models.set(store.shape(device).model, (models.get(store.shape(device).model) || 0) + 1));
   return {
-    key: store.names[node], node, devices: devices.length, held: held.length, rack: store.racks[store.nodeRack[node]],
+    key: store.names[node], node, devices: counted.length, held: counted.filter((device) => store.isTaken(device)).length, rack: store.racks[store.nodeRack[node]],
     models: [...models].map(([name, number]) => `${number} × ${name}`).join(", "), state: NODE_STATES[store.nodeState[node]],
     holders: [...new Set(held.map((device) => holderText(store, device)))].join(", "),
   };
@@ -123,9 +126,9 @@ function Cluster({ route }) {
       <${FilterBox} placeholder="Node, rack, model, pod, queue" />
       <${Choice} label="Colour" param="colour" options=${MODES} />
       <${Choice} label="Show" param="show" options=${SHOWN} /><//>
-    ${store && html`<p class="soft">${count(store.names.length, "node")}${devicesText(store.kinds)}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}</p>
+    ${store && html`<p class="soft">${count(store.names.length, "node")} with devices${devicesText(store.kinds)}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}${store.apart > 0 ? html`; <a href=${link("devices")}>${count(store.apart, "device")}</a> of no single node ${store.apart === 1 ? "is" : "are"} not on the map` : ""}</p>
       <${Legend} entries=${legend.slice(0, 12)} />
-      ${!store.names.length ? html`<${Empty} />` : html`<div class=${node >= 0 ? "split open" : "split"}>
+      ${!store.names.length ? html`<${Empty} apart=${store.apart} />` : html`<div class=${node >= 0 ? "split open" : "split"}>
         <div class="map-frame">
           ${show === "list" ? html`<${Table} caption="Nodes" columns=${COLUMNS} rows=${rows} most=${200} current=${nodeName}
               onOpen=${(row) => choose({ node: row.node, device: -1 })} empty="No node matches." />`

@@ -20,8 +20,8 @@ const COLUMNS = [
   { name: "state", title: "State", value: (row) => row.state },
   { name: "classes", title: "Class", value: (row) => row.classes.join(", ") },
   { name: "devices", title: "Devices", number: true, value: (row) => row.devices },
-  { name: "pools", title: "Pool", value: (row) => row.pools.join(", ") },
-  { name: "users", title: "Reserved for", value: (row) => row.users.join(", ") },
+  { name: "pools", title: "Pool", whole: true, value: (row) => row.pools.join(", ") },
+  { name: "users", title: "Reserved for", whole: true, value: (row) => row.users.join(", ") },
   { name: "age", title: "Age", number: true, value: (row) => row.created, cell: (row) => age(row.created) },
 ];
 
@@ -53,7 +53,7 @@ export function Claims() {
     ${data && html`<div class=${claim ? "split open" : "split"}>
       <div><p class="soft" role="status">${count(rows.length, "claim")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
       <${Table} caption="Claims" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
-        empty=${q || state ? "No claim is found by these filters." : "No claims yet: submit a pod that asks for a device in Try."} most=${300} /></div>
+        empty=${q || state ? "No claim is found by these filters." : html`No claims yet: submit a pod that asks for a device in <a href=${link("try")}>Try</a>.`} most=${300} /></div>
       ${claim && html`<${Details} key=${open} title=${open} onClose=${() => setOpen("")}>
         ${facts([["State", claim.state], ["Class", claim.classes.join(", ")], ["Reserved for", claim.users.join(", ")]])}
         <${Actions} target="claim" namespace=${open.split("/")[0]} name=${open.split("/")[1]} version=${claim.state} />

@@ -18,7 +18,7 @@ function Attributes({ device, onSelect }) {
   const names = Object.keys(device.attributes).sort();
   if (!names.length) return null;
   return html`<h3>Attributes</h3><dl class="facts wide">${names.map((name) => html`<div key=${name}><dt title=${name}>${name.replace("resource.kubernetes.io/", "")}</dt>
-    <dd>${device.attributes[name]} ${own(device.conditions, name) && html`<button type="button" class="quiet add"
+    <dd><bdi>${device.attributes[name]}</bdi> ${own(device.conditions, name) && html`<button type="button" class="quiet add"
       aria-label=${`Add ${name} to the selector`} onClick=${() => onSelect(device.conditions[name])}>+ selector</button>`}</dd></div>`)}</dl>`;
 }
 

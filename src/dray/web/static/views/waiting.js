@@ -23,13 +23,15 @@ function Reason({ text }) {
   return html`<span class="reason">${first} ${rest && html`<span class="soft">${rest}</span>`}</span>`;
 }
 
+const perPod = (row) => (row.kind === "pod" ? "" : " each");
+
 const COLUMNS = [
   { name: "name", title: "What", value: (row) => `${row.namespace}/${row.name}`, cell: (row) => html`
     <span class="waiting-name">${row.name}</span>
     <span class="soft waiting-place">${row.kind === "pod" ? "" : `${row.kind} of ${count(row.pods, "pod")}, ${row.waiting} waiting, `}in ${row.namespace}</span>` },
   { name: "age", title: "For", value: (row) => -Date.parse(row.since), cell: (row) => age(row.since) },
   { name: "wants", title: "Wants", value: (row) => (row.wants || []).join(", "),
-    cell: (row) => (row.wants || []).map((each) => html`<span class="want" key=${each}>${each}</span>`) },
+    cell: (row) => (row.wants || []).map((want) => html`<span class="want" key=${want}>${want}${perPod(row)}</span>`) },
   { name: "reason", title: "Why", value: (row) => row.reason, cell: (row) => html`
     <span class=${`chip chip-${row.state}`}>${STATES[row.state]}</span> <${Reason} text=${row.reason} />` },
 ];
@@ -64,7 +66,7 @@ function Open({ name, row, onClose }) {
     return html`<${Details} title=${title} onClose=${onClose}><p>It does not wait any more: it runs, has ended, or was deleted.</p></>`;
   }
   return html`<${Details} title=${title} onClose=${onClose}>
-    ${facts([["Namespace", row.namespace], ["Queue", row.queue], ["Wants", (row.wants || []).join(", ")],
+    ${facts([["Namespace", row.namespace], ["Queue", row.queue], ["Wants", (row.wants || []).map((want) => want + perPod(row)).join(", ")],
       ["Waits since", moment(row.since)], ["Pods", row.kind === "pod" ? "" : `${row.waiting} of ${row.pods} wait`]])}
     ${row.kind === "pod" && html`<${Actions} target="pod" namespace=${row.namespace} name=${row.name} />`}
     <h3>Why</h3>
@@ -84,9 +86,9 @@ function Open({ name, row, onClose }) {
 
 function emptyText(data, filter, state) {
   if (filter || state !== "all") return "Nothing that waits matches. Clear the filter to see all.";
-  const none = data.partial ? "You may list no pods, or there are none in your namespaces." : "There are no pods yet: submit one in Try.";
-  const running = data.running ? `${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.` : none;
-  return `Nothing waits. ${running}`;
+  if (data.running) return `Nothing waits. ${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.`;
+  if (data.partial) return "Nothing waits. You may list no pods, or there are none in your namespaces.";
+  return html`Nothing waits. There are no pods yet: submit one in <a href=${link("try")}>Try</a>.`;
 }
 
 function Waiting({ route }) {
