@@ -91,14 +91,12 @@ export class Colouring {
 
 const busyText = (busy) => (busy < 5 ? "idle" : busy < 34 ? "5–33 % busy" : busy < 67 ? "34–66 % busy" : "67–100 % busy");
 
-const ACCELERATORS = ["gpu", "tpu"];
-
-// Names of accelerators first: they get the colours that are left for few.
+// Names of network and CPU devices last: others get the colours, of which there are few.
 function byFrequency(store, names) {
   const counts = new Map();
   for (let device = 0; device < store.size; device += 1) {
     const name = store.isShown(device) && names(store, device);
-    if (name) counts.set(name, (counts.get(name) || 0) + (ACCELERATORS.includes(store.shape(device).kind) ? 1e6 : 1));
+    if (name) counts.set(name, (counts.get(name) || 0) + (store.isSmall(device) ? 1 : 1e6));
   }
   return [...counts].sort((first, second) => second[1] - first[1]).map(([name]) => name);
 }
