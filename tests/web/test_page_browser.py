@@ -61,6 +61,10 @@ def test_every_view_fits_a_phone(browser: Browser, cluster: PageCluster) -> None
         browser.until(lambda: browser.run("return document.querySelector('.view-head')"), "head of the view")
         wide = browser.run("return document.documentElement.scrollWidth")
         assert wide <= 360, (link, wide)
+        rights = browser.run(
+            "return [...document.querySelectorAll('.menu a')].map((each) => each.getBoundingClientRect().right)"
+        )
+        assert max(rights) <= 360, rights
         shoot(browser, f"{link.rpartition('/')[2]}-phone")
     browser.size(1280, 800)
 

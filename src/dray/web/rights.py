@@ -4,7 +4,8 @@ A viewer sees the objects that they may list: in the whole cluster, or in single
 with SelfSubjectAccessReviews in the viewer's name. An answer is kept for 20 seconds and shared by all sessions of a
 user, so that the number of reviews does not depend on the number of requests. Only namespaces that have objects of a
 kind are asked for, at most 2,000 of a kind; eight reviews of a user run at a time. What was never answered is not seen.
-While the API server cannot answer, the last answers count: what is shown was read before, and nothing new comes.
+While the API server cannot answer, the last answers count: what is shown was read before, and nothing new comes. It is
+asked again every five seconds then.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Final, Protocol
 
 from dray.api.objects import Object, key_of, mapping
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, ConnectionFailed
 from dray.client.interface import GroupVersionResource
 from dray.web.access import Identity
 from dray.web.model import Model, Table
 
 REVIEWS: Final = GroupVersionResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _KEPT: Final = 20.0
+_KEPT_WITHOUT_ANSWER: Final = 5.0
 _FORGOTTEN: Final = 60.0
 """Seconds after which an answer that is not kept any more is forgotten: until then it counts if there is no other."""
 _MOST_USERS: Final = 200
@@ -87,6 +89,8 @@ class _Answers:
 
     kept: dict[tuple[str, ...], tuple[bool, float]] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    trouble: str = ""
+    """Why the last review has no answer."""
 
 
 class Rights:
@@ -117,6 +121,11 @@ class Rights:
         [allowed] = await self._ask(identity, [(verb, resource, namespace, name)])
         return allowed
 
+    def trouble(self, identity: Identity) -> str:
+        """Why the rights of a viewer are not known now; empty if they are."""
+        answers = self._users.get(identity.key)
+        return answers.trouble if answers is not None else ""
+
     async def _ask(self, identity: Identity, asked: Sequence[tuple[str, Named, str, str]]) -> list[bool]:
         answers = self._answers(identity.key)
         keys = [(verb, resource.group, resource.plural, *place) for verb, resource, *place in asked]
@@ -143,13 +152,17 @@ class Rights:
             key = (verb, resource.group, resource.plural, namespace, name)
             if answers.kept.get(key, (False, 0.0))[1] > now:
                 return
+            kept = _KEPT
             async with room:
                 try:
                     allowed = await review(identity.client, verb, resource, namespace, name)
+                    answers.trouble = ""
                 except ClientError as error:
-                    _logger.warning("no answer about the rights of %s: %s", identity.name, error)
+                    if not answers.trouble:
+                        _logger.warning("no answer about the rights of %s: %s", identity.name, error)
+                    answers.trouble, kept = _trouble(error), _KEPT_WITHOUT_ANSWER
                     allowed = _is_away(error) and answers.kept.get(key, (False, 0.0))[0]
-            answers.kept[key] = allowed, self._clock() + _KEPT
+            answers.kept[key] = allowed, self._clock() + kept
 
         await asyncio.gather(*(one(*each) for each in asked))
 
@@ -164,3 +177,9 @@ class Rights:
 def _is_away(error: ClientError) -> bool:
     """Whether the API server cannot answer now, as while it starts again; a refusal is an answer."""
     return not isinstance(error, ApiError) or error.status >= 500
+
+
+def _trouble(error: ClientError) -> str:
+    if isinstance(error, ConnectionFailed):
+        return f"the API server does not answer: {error.cause}"
+    return f"the API server does not say what you may see: {error}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -121,33 +122,26 @@ class Streaming:
         except ClientError as error:
             raise Refusal(502, f"the API server does not answer: {error}") from None
         await exchange.start_stream()
+        reader = _Reader(exchange)
         while self._sessions.is_good(session):
             try:
-                sight = await self._follow(exchange, session, view, query, sight)
+                sight = await self._follow(reader, session, view, query, sight)
             except TimeoutError:
                 return
         await exchange.piece(_OVER, more=False)
 
     async def _follow(
-        self, exchange: Exchange, session: Session, view: View, query: Mapping[str, str], sight: Sight
+        self, reader: _Reader, session: Session, view: View, query: Mapping[str, str], sight: Sight
     ) -> Sight:
         """Sends frames while session and rights are the same; returns the new rights."""
         key = _key(view, query, sight)
         version: int | None = None
-        quiet, told = 0, ""
         try:
             feed = await self._feeds.open(key, lambda: self._feed(session.identity, view, query, sight))
             while self._sessions.is_good(session):
                 version, frames = await feed.frames(version, _LOOK)
-                trouble = "; ".join(self._model.troubles(view.reads))
-                if trouble != told:
-                    told = trouble
-                    frames.append(_TROUBLE % msgspec.json.encode({"text": trouble}))
-                quiet = 0 if frames else quiet + 1
-                if frames or quiet % _ALIVE == 0:
-                    # A client that does not read holds this up, and nobody else.
-                    async with asyncio.timeout(_STALLED):
-                        await exchange.piece(b"".join(frames) or _COMMENT)
+                troubles = [*self._model.troubles(view.reads), self._rights.trouble(session.identity)]
+                await reader.send(frames, "; ".join(filter(None, troubles)))
                 now = await self._rights.sight(session.identity, view.reads)
                 if now.fingerprint != sight.fingerprint:
                     return now
@@ -175,6 +169,25 @@ class Streaming:
         """Nobody has looked for a while."""
         await self._feeds.end()
         await self._model.close()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The client of a stream, and what it was told last."""
+
+    exchange: Exchange
+    trouble: str = ""
+    quiet: int = 0
+
+    async def send(self, frames: list[bytes], trouble: str) -> None:
+        """Raises TimeoutError if the client does not read: that holds up its stream, and no other."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            frames = [*frames, _TROUBLE % msgspec.json.encode({"text": trouble})]
+        self.quiet = 0 if frames else self.quiet + 1
+        if frames or self.quiet % _ALIVE == 0:
+            async with asyncio.timeout(_STALLED):
+                await self.exchange.piece(b"".join(frames) or _COMMENT)
 
 
 def _key(view: View, query: Mapping[str, str], sight: Sight) -> Hashable:

@@ -1,8 +1,10 @@
 // Says whether what is shown is live, for eyes and for screen readers.
 import { html } from "../html.js";
 
+const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
 export function LiveStatus({ state, problem }) {
-  const text = { live: "Live", opening: "Loading…", stale: `Not current: ${problem}`, waiting: `Not current: ${problem} Trying again.` }[state];
+  const text = { live: "Live", opening: "Loading…", stale: `Not current: ${ended(problem)}`, waiting: `Not current: ${ended(problem)} Trying again.` }[state];
   return html`<span class=${`live live-${state}`} role="status">${text}</span>`;
 }
 
