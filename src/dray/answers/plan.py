@@ -91,6 +91,10 @@ class Question:
     policy: str = "kubernetes"
     seconds: float = 10.0
 
+    @property
+    def has_changes(self) -> bool:
+        return any((self.add, self.drain, self.without, self.quota))
+
 
 def _nothing(pod: Object) -> Mapping[str, str]:
     return {}
@@ -185,19 +189,23 @@ async def _priority_classes(source: Source) -> tuple[list[Object], str]:
 
 def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
     """Returns the plan of manifests that were read before. Raises InvalidInput."""
-    problems = [str(problem) for problem in reading.problems]
+    problems, planned = [str(problem) for problem in reading.problems], None
+    if not problems and not reading.manifests and not question.has_changes:
+        raise InvalidInput(["error: nothing to plan; give manifests, or a change: drain, without, add or quota"])
     try:
-        planned = planned_objects(reading.manifests, base.namespace, base.priority_classes, base.now)
+        planned = planned_objects(reading.manifests, base.namespace, base.priority_classes, base.now, base.objects)
     except Unusable as unusable:
         problems += map(str, unusable.problems)
-    if problems:
+    if planned is not None and planned.unplanned and not planned.has_pods:
+        problems += [f"error: {each}" for each in planned.unplanned]
+    if problems or planned is None:
         raise InvalidInput(problems)
     base.check_readable(planned.objects.get("Pod", ()))
     base = base.readable()
     added = chosen_machines(tuple(map(_as_choice, question.add))) if question.add else ()
     try:
         made = make_plan(
-            Scene(base.objects, planned.objects, base.now),
+            Scene(base.objects, planned.objects, base.now, leaving=planned.leaving, rollouts=planned.rollouts),
             _changes(question, added),
             Options(policy=policy_of(question.policy)),
             prices={**_prices((*base.machines, *added)), **question.prices},
@@ -206,7 +214,7 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
         )
     except ChangeError as error:
         raise InvalidInput([f"error: {error}"]) from None
-    return PlanAnswer(made, (*base.notes, *planned.notes))
+    return PlanAnswer(made, (*base.notes, *planned.notes, *planned.unplanned))
 
 
 def search_budget(seconds: float) -> Budget:

@@ -18,6 +18,8 @@ def plan_lines(plan: Plan, notes: Sequence[str] = ()) -> Iterator[str]:
     """Yields the lines that `dray plan` prints."""
     played = plan.played
     yield from _pod_lines(played.pods, plan.starts)
+    for deleted in played.deleted:
+        yield f"pod {'/'.join(deleted.key)}{f' on node {deleted.node}' if deleted.node else ''}: {deleted.reason}"
     for evicted in played.evicted:
         yield _eviction_text(evicted)
     for pod in played.started:

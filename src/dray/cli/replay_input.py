@@ -181,6 +181,7 @@ def _manifest_objects(paths: tuple[str, ...]) -> dict[str, list[Object]]:
         problems += map(str, unusable.problems)
     if problems:
         raise click.UsageError(problems[0])
+    planned.objects.pop("DaemonSet", None)
     return planned.objects
 
 

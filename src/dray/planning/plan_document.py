@@ -29,6 +29,10 @@ def plan_document(plan: Plan, notes: Sequence[str] = ()) -> Object:
         "changes": [_change(each) for each in plan.changes],
         "pods": [_with_start(_pod(each), plan, each) for each in played.pods],
         "evictions": [_eviction(each) for each in played.evicted],
+        "deletions": [
+            {"namespace": each.key[0], "name": each.key[1], "node": each.node, "reason": each.reason}
+            for each in played.deleted
+        ],
         "started": [_pod(each) for each in played.started],
         "cost": {"pods": _cost(plan.cost), "addedMachines": _cost(plan.added_cost)},
         "suggestions": [

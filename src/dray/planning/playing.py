@@ -6,14 +6,15 @@ that wait have their turn first, as on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dray.api.objects import Key, Object, controller_of, key_of, spec_of, uid_of
 from dray.api.pods import MIRROR_ANNOTATION, claims_used, extended_claim, is_terminal, node_of
 from dray.api.resource_claims import results_of
 from dray.planning.player import Endless, Eviction, Player
+from dray.planning.rollout import RolloutRun
 from dray.planning.scene import Made, Scene, made_claims
 from dray.planning.waiting import group_of, positions
 from dray.process.memory import loading
@@ -21,7 +22,8 @@ from dray.scheduling.core.pods import read
 from dray.scheduling.model.group import GroupKey
 from dray.scheduling.scheduler import Options
 
-_LAST: Final = ("PodGroup", "ResourceClaim", "Pod", "ResourceClaimTemplate")
+_LAST: Final = ("PodGroup", "ResourceClaim", "Pod", "ResourceClaimTemplate", "DaemonSet")
+_NOT_SERVED: Final = frozenset(_LAST) - {"PodGroup"}
 _NOT_RECREATED: Final = ("DaemonSet", "Node")
 # Rounds of virtual time without a change after which the scheduler has come to rest.
 QUIET: Final = 1
@@ -69,9 +71,20 @@ class Evicted:
 
 
 @dataclass(frozen=True, slots=True)
+class Deleted:
+    """A pod that its controller deletes and does not create again."""
+
+    key: Key
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Played:
     pods: tuple[PlacedPod, ...]
     evicted: tuple[Evicted, ...] = ()
+    deleted: tuple[Deleted, ...] = ()
+    """Pods of workloads that get smaller or another template."""
     started: tuple[PlacedPod, ...] = ()
     """Pods of the cluster that waited before and have a node now."""
     problems: tuple[str, ...] = ()
@@ -93,12 +106,14 @@ class Stage:
     """
 
     def __init__(self, scene: Scene, options: Options) -> None:
-        served = dict.fromkeys(scene.wanted.keys() - {"Pod", "ResourceClaim", "ResourceClaimTemplate"}, ())
+        served = dict.fromkeys(scene.wanted.keys() - _NOT_SERVED, ())
         listed = {**served, **scene.cluster}
         with loading():
             self.player = Player(listed=listed, start=scene.now, recreate=is_created_again, options=options)
         self.made = Made()
         self._problems: list[str] = []
+        self._deleted: list[Deleted] = []
+        self._stuck: set[Key] = set()
         self.evict(scene.evicted)
         self._settle()
 
@@ -116,15 +131,47 @@ class Stage:
         """Adds what is wanted, and lets the scheduler come to rest."""
         self._settle()
         self.made = made_claims(scene)
-        _add(self.player, scene, self.made)
+        for key, reason in scene.leaving.items():
+            self._delete(key, reason)
+        rolled = {key for rollout in scene.rollouts for key in rollout.new}
+        _add(self.player, scene, self.made, rolled)
         self._settle()
+        self._roll(scene)
+
+    def _delete(self, key: Key, reason: str) -> None:
+        stored = self.player.stored.get("Pod", *key)
+        if stored is not None:
+            self._deleted.append(Deleted(key, node_of(stored), reason))
+            self.player.delete_pod(key[1], key[0])
+
+    def _roll(self, scene: Scene) -> None:
+        """Carries out the rollouts, each step of all of them at the same time."""
+        pods = {key_of(each): each for each in self.made.pods}
+        runs = [
+            RolloutRun(
+                rollout,
+                [pods[key] for key in rollout.new if key in pods and key not in self.made.missing],
+                delete=self._delete,
+                create=self.player.put,
+                is_placed=self._is_placed,
+            )
+            for rollout in scene.rollouts
+        ]
+        while any([run.step() for run in runs]):
+            self._settle()
+        self._stuck = {key_of(pod) for run in runs for pod in run.left}
+
+    def _is_placed(self, key: Key) -> bool:
+        stored = self.player.stored.get("Pod", *key)
+        return stored is not None and bool(node_of(stored))
 
     def finish(self, scene: Scene) -> Played:
         """Adds what is wanted, and says what came of it."""
         with loading():
             self.add(scene)
         waiting = [each for each in scene.cluster.get("Pod", ()) if not node_of(each) and not is_terminal(each)]
-        return _Reading(self.player, self.made).played(waiting, self._problems)
+        played = _Reading(self.player, self.made, self._stuck).played(waiting, self._problems)
+        return replace(played, deleted=tuple(self._deleted))
 
     def _settle(self) -> None:
         try:
@@ -140,37 +187,42 @@ def is_created_again(pod: Object) -> bool:
     return controller is not None and controller.get("kind") not in _NOT_RECREATED and not static
 
 
-def _add(player: Player, scene: Scene, made: Made) -> None:
+def _add(player: Player, scene: Scene, made: Made, rolled: Collection[Key]) -> None:
+    """Adds what is wanted, but for the pods that a rollout creates."""
     for kind, objects in scene.wanted.items():
         if kind not in _LAST:
             for each in objects:
                 player.put(each)
     for each in made.groups:
         player.put(each)
-    pods = [each for each in made.pods if key_of(each) not in made.missing]
-    for each in (*scene.wanted.get("ResourceClaim", ()), *made.claims, *pods):
+    pods = [each for each in made.pods if key_of(each) not in made.missing and key_of(each) not in rolled]
+    claims = (*scene.wanted.get("ResourceClaim", ()), *made.claims)
+    for kind, each in (*(("ResourceClaim", claim) for claim in claims), *(("Pod", pod) for pod in pods)):
         # What is in the cluster already stays as it is.
-        if player.stored.get(each["kind"], *key_of(each)) is None:
+        if player.stored.get(kind, *key_of(each)) is None:
             player.put(each)
 
 
 class _Reading:
     """Reads the outcome from a player that has come to rest."""
 
-    def __init__(self, player: Player, made: Made) -> None:
+    def __init__(self, player: Player, made: Made, stuck: Collection[Key]) -> None:
         self._player = player
         self._made = made
+        self._stuck = stuck
         self._positions = positions(player.scheduler)
 
     def played(self, waiting: list[Object], problems: list[str]) -> Played:
         pods = tuple(self._pod(key_of(each), each) for each in self._made.pods)
         started = tuple(found for each in waiting if (found := self._pod(key_of(each), each)).node)
         evicted = tuple(map(self._evicted, self._player.evictions))
-        return Played(pods, evicted, started, (*problems, *self._player.errors))
+        return Played(pods, evicted, started=started, problems=(*problems, *self._player.errors))
 
     def _pod(self, key: Key, wanted: Object) -> PlacedPod:
         if missing := self._made.missing.get(key):
             return PlacedPod(key, reason=missing, document=wanted)
+        if key in self._stuck:
+            return PlacedPod(key, reason="not rolled out: pods before it wait", document=wanted)
         stored = self._player.stored.get("Pod", *key)
         if stored is None:
             return PlacedPod(key, reason="evicted for others", document=wanted)

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Final
 
 from dray.api.objects import Key, Object, key_of, status_of
-from dray.api.pods import claim_entries, group_name, has_entry
+from dray.api.pods import claim_entries, group_name, has_entry, node_of
 from dray.api.suggestions import did_you_mean
 from dray.controllers.claims.owners import GROUP, POD, OwnerKind, new_claim
+from dray.planning.daemons import daemon_pods
+from dray.planning.rollout import Rollout
 
 Objects = Mapping[str, Sequence[Object]]
 """Objects by the kind under which the scheduler receives them."""
+
+_BYPASSES: Final = "spec.nodeName bypasses the scheduler, so that its claims get no devices; use a nodeSelector instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,10 @@ class Scene:
     now: float = 0.0
     evicted: Mapping[Key, str] = field(default_factory=dict)
     """Pods that leave their node before anything else, and why."""
+    leaving: Mapping[Key, str] = field(default_factory=dict)
+    """Pods that their controllers delete as soon as the wanted objects are there, and why."""
+    rollouts: Sequence[Rollout] = ()
+    """Wanted pods that replace others step by step."""
 
     def of(self, kind: str) -> list[Object]:
         """Returns the objects of a kind in the cluster and among those to be added; the latter replace others."""
@@ -60,7 +69,11 @@ def made_claims(scene: Scene) -> Made:
     for group in scene.wanted.get("PodGroup", ()):
         made.groups.append(_owner(GROUP, group, claims, templates, made, {}))
     groups = {key_of(each): each for each in (*scene.cluster.get("PodGroup", ()), *made.groups)}
-    for pod in scene.wanted.get("Pod", ()):
+    pods = list(_wanted_pods(scene))
+    there = {key_of(each) for each in scene.cluster.get("Pod", ())} if any(map(node_of, pods)) else set()
+    for pod in pods:
+        if node_of(pod) and claim_entries(pod) and key_of(pod) not in there:
+            made.missing[key_of(pod)] = _BYPASSES
         shared = groups.get((key_of(pod)[0], group_name(pod)), {})
         made.pods.append(_owner(POD, pod, claims, templates, made, shared))
     return made
@@ -68,7 +81,11 @@ def made_claims(scene: Scene) -> Made:
 
 def _owners(scene: Scene) -> Iterator[Object]:
     """The wanted pods and groups, which may name claims."""
-    return chain(scene.wanted.get("PodGroup", ()), scene.wanted.get("Pod", ()))
+    return chain(scene.wanted.get("PodGroup", ()), _wanted_pods(scene))
+
+
+def _wanted_pods(scene: Scene) -> Iterator[Object]:
+    return chain(scene.wanted.get("Pod", ()), daemon_pods(scene))
 
 
 def _owner(
@@ -79,11 +96,18 @@ def _owner(
     of_group = {
         each["name"]: each.get("resourceClaimName") for each in status_of(group).get("resourceClaimStatuses") or ()
     }
+    known = {
+        each["name"]: each.get("resourceClaimName") for each in status_of(owner).get("resourceClaimStatuses") or ()
+    }
     for entry in claim_entries(owner):
         template_name, name = entry.get("resourceClaimTemplateName"), entry["name"]
         if not template_name:
             if (namespace, entry.get("resourceClaimName")) not in claims:
                 made.missing[key_of(owner)] = f"ResourceClaim {namespace}/{entry.get('resourceClaimName')} not found"
+            continue
+        if name in known:
+            # The pod is in the cluster already, and has its claims.
+            names[name] = known[name]
             continue
         if has_entry(group, entry):
             names[name] = of_group.get(name)

@@ -1,25 +1,29 @@
 """Reads manifests as the objects that a cluster has after they are applied and controllers have run.
 
-Workloads become pods, and Jobs with `spec.scheduling` also PodGroups. Pods get the priority of their PriorityClass.
-Kinds that do not matter to the scheduler are ignored.
+Workloads become pods, and Jobs with `spec.scheduling` also PodGroups. A DaemonSet stays one object, since its pods
+depend on the nodes. Pods get the priority of their PriorityClass. Other kinds do not matter to the scheduler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from dray.answers.linting.examination import identity_findings
 from dray.answers.manifests.claim_specs import made_pod_spec
 from dray.answers.manifests.reading import Manifest
-from dray.answers.manifests.stored import Namespaces, Unusable, decoded, read_workload
+from dray.answers.manifests.stored import Namespaces, Unusable, decoded, decoded_workload
+from dray.answers.manifests.workload_pods import RunningPods, TooMany, workload_pods
 from dray.api.catalogue import KINDS, find, split_api_version
-from dray.api.objects import Object, key_of, mapping, spec_of, text
+from dray.api.objects import Key, Object, key_of, mapping, mappings, spec_of, text, uid_of
+from dray.api.pods import is_terminal
 from dray.api.suggestions import did_you_mean
 from dray.api.times import text_of
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.controllers.jobs.groups import planned_group
+from dray.planning.daemons import KIND as DAEMON_SET
+from dray.planning.rollout import Rollout
 from dray.planning.stored_objects import kind_of
 from dray.scheduling.groups import jobs
 from dray.scheduling.groups.front_ends import FRONT_ENDS, TOPOLOGIES
@@ -28,6 +32,7 @@ from dray.scheduling.quota.kueue import kinds as kueue
 from dray.yaml.text import ManifestError
 
 _PRIORITY_CLASS: Final = "PriorityClass"
+_VOLUME_CLAIM: Final = "PersistentVolumeClaim"
 _CHECKED: Final = frozenset(
     (
         "DeviceClass",
@@ -63,53 +68,172 @@ class Planned:
     objects: dict[str, list[Object]] = field(default_factory=dict)
     """Objects by the kind under which the scheduler receives them."""
     notes: list[str] = field(default_factory=list)
+    leaving: dict[Key, str] = field(default_factory=dict)
+    """Pods of the cluster that their controllers delete, and why."""
+    rollouts: list[Rollout] = field(default_factory=list)
+    unplanned: list[str] = field(default_factory=list)
+    """Messages about objects that make pods which are not planned."""
+
+    @property
+    def has_pods(self) -> bool:
+        return bool(self.objects.get("Pod") or self.objects.get(DAEMON_SET))
 
     def add(self, kind: str, obj: Object) -> None:
         self.objects.setdefault(kind, []).append(obj)
 
 
 def planned_objects(
-    manifests: Sequence[Manifest], namespace: str, priority_classes: Sequence[Object], now: float
+    manifests: Sequence[Manifest],
+    namespace: str,
+    priority_classes: Sequence[Object],
+    now: float,
+    cluster: Mapping[str, Sequence[Object]] | None = None,
 ) -> Planned:
-    """Returns the planned objects; objects without a namespace get `namespace`. Raises Unusable."""
+    """Returns the planned objects; objects without a namespace get `namespace`. `cluster` has the objects of the
+    cluster by kind: workloads that are there keep their pods. Raises Unusable."""
     planned, problems, namespaces = Planned(), list[ManifestError](), Namespaces(manifests)
+    reader = _Reader(planned, namespaces, cluster or {}, now)
     for manifest in manifests:
         if not manifest.namespace and (manifest.kind in _NAMESPACED or made_pod_spec(manifest.document) is not None):
             manifest.document.setdefault("metadata", {})["namespace"] = namespace
         try:
-            _add_manifest(manifest, planned, namespaces, now)
+            reader.add(manifest)
         except Unusable as unusable:
             problems += unusable.problems
     if problems:
         raise Unusable(problems)
+    _assume_volumes(planned, manifests)
     classes = (*priority_classes, *planned.objects.pop(_PRIORITY_CLASS, ()))
-    pods = planned.objects.get("Pod", [])
-    planned.objects["Pod"] = [_with_priority(pod, classes) for pod in pods]
+    planned.objects["Pod"] = [_with_priority(pod, classes) for pod in planned.objects.get("Pod", [])]
+    for each in planned.objects.get(DAEMON_SET, ()):
+        each["spec"]["template"] = _with_priority(each["spec"]["template"], classes)
     return planned
 
 
-def _add_manifest(manifest: Manifest, planned: Planned, namespaces: Namespaces, now: float) -> None:
-    spec, kind = made_pod_spec(manifest.document), _kind(manifest)
-    if spec is not None:
-        workload = read_workload(manifest, spec)
-        owner = None if manifest.kind == "Pod" else _owner(manifest)
-        group = _job_group(manifest, planned)
-        if manifest.kind == "DaemonSet":
-            planned.notes.append(f"{workload.title} is planned as one pod, not one for each node")
-        for number in range(1 if workload.replicas is None else workload.replicas):
-            name = workload.name if workload.replicas is None else f"{workload.name}-{number}"
-            pod = _planned_pod(workload.pod, workload.namespace, name, now, owner)
-            planned.add("Pod", {**pod, "spec": {**pod["spec"], "schedulingGroup": group}} if group else pod)
-    elif kind in _CHECKED:
-        planned.add(kind, _with_uid(decoded(manifest, namespaces), kind))
-    elif kind in _UNCHECKED:
-        planned.add(kind, _with_uid(manifest.document, kind))
-    elif problem := _misspelt_kind(manifest):
-        place = manifest.place.find("kind")
-        at = {"line": place.line, "column": place.column}
-        raise Unusable([ManifestError(f"{manifest.title}: {problem}", source=manifest.source, **at)])
-    else:
-        planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
+class _Reader:
+    """Adds what becomes of each manifest to `planned`."""
+
+    def __init__(
+        self, planned: Planned, namespaces: Namespaces, cluster: Mapping[str, Sequence[Object]], now: float
+    ) -> None:
+        self._planned, self._namespaces, self._now = planned, namespaces, now
+        self._running = RunningPods(cluster.get("Pod", ()))
+        self._jobs = {key_of(each): each for each in cluster.get(jobs.KIND, ())}
+        self._seen: dict[tuple[str, Key], Manifest] = {}
+        self._generated = 0
+
+    def add(self, manifest: Manifest) -> None:
+        kind = _kind(manifest)
+        if made_pod_spec(manifest.document) is not None:
+            self._add_workload(manifest)
+        elif kind in _CHECKED:
+            self._planned.add(kind, _with_uid(decoded(manifest, self._namespaces), kind))
+        elif kind in _UNCHECKED:
+            self._planned.add(kind, _with_uid(manifest.document, kind))
+        elif problem := _misspelt_kind(manifest):
+            raise Unusable([_problem(manifest, "kind", problem)])
+        elif _makes_pods(manifest.document):
+            self._planned.unplanned.append(
+                f"{manifest.title}: dray does not know which pods it makes; they are not planned"
+            )
+        elif manifest.kind != _VOLUME_CLAIM:
+            self._planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
+
+    def _add_workload(self, manifest: Manifest) -> None:
+        document = decoded_workload(manifest)
+        if manifest.kind == "PodTemplate":
+            self._planned.notes.append(f"{manifest.title} makes no pods: ignored")
+            return
+        self._name(manifest, document)
+        if manifest.kind == "Pod":
+            self._add_pod(document)
+            return
+        metadata = document["metadata"]
+        metadata["uid"] = f"{manifest.kind}/{metadata['namespace']}/{metadata['name']}"
+        metadata["creationTimestamp"] = text_of(self._now)
+        if manifest.kind == DAEMON_SET:
+            self._planned.add(DAEMON_SET, _without_scheduler(document))
+            return
+        if manifest.kind == "CronJob":
+            document = _job_of(document)
+        self._add_pods(manifest, document)
+
+    def _add_pod(self, document: Object) -> None:
+        known = self._running.get(key_of(document))
+        if known is not None and is_terminal(known):
+            self._planned.notes.append(
+                f"pod {'/'.join(key_of(document))} has ended in the cluster: it is not started again"
+            )
+        else:
+            self._planned.add("Pod", known or _planned_pod(document, self._now))
+
+    def _name(self, manifest: Manifest, document: Object) -> None:
+        """Completes a name that the server would generate. Raises Unusable if an object has the name of another."""
+        metadata = document["metadata"]
+        if not manifest.name and metadata.get("generateName"):
+            metadata["name"] = f"{metadata['generateName']}{self._generated}"
+            self._generated += 1
+        known = self._seen.setdefault((manifest.kind, key_of(document)), manifest)
+        if known is not manifest:
+            where = f"{known.source}:{known.place.line}"
+            raise Unusable([_problem(manifest, "metadata.name", f"there is another one of this name in {where}")])
+
+    def _add_pods(self, manifest: Manifest, document: Object) -> None:
+        planned, known = self._planned, None
+        if document["kind"] == jobs.KIND:
+            known = self._jobs.get(key_of(document)) if manifest.kind == jobs.KIND else None
+            planned.add(jobs.KIND, document)
+        try:
+            found = workload_pods(document, self._running, known, self._now)
+        except TooMany as error:
+            raise Unusable([_problem(manifest, "spec", str(error))]) from None
+        group = self._group_of(document)
+        for pod in found.pods:
+            made = pod if uid_of(pod) else _planned_pod(pod, self._now)
+            planned.add("Pod", {**made, "spec": {**made["spec"], "schedulingGroup": group}} if group else made)
+        planned.leaving |= found.leaving
+        planned.rollouts += found.rollouts
+        planned.notes += found.notes
+
+    def _group_of(self, document: Object) -> Object | None:
+        """Adds the PodGroup of a Job; returns `schedulingGroup` of its pods, None if they are in no group."""
+        group = planned_group(document) if document["kind"] == jobs.KIND else None
+        if group is None:
+            return None
+        self._planned.add("PodGroup", _with_uid(group, "PodGroup"))
+        return {"podGroupName": group["metadata"]["name"]}
+
+
+def _assume_volumes(planned: Planned, manifests: Sequence[Manifest]) -> None:
+    """Removes volumes from pods whose volume claims are among the manifests: nobody has made a volume for them yet."""
+    claims = {(each.namespace, each.name) for each in manifests if each.kind == _VOLUME_CLAIM}
+    for pod in planned.objects.get("Pod", ()) if claims else ():
+        volumes = [each for each in mappings(spec_of(pod).get("volumes")) if not _is_new(pod, each, claims)]
+        if len(volumes) < len(mappings(spec_of(pod).get("volumes"))):
+            pod["spec"] = {**spec_of(pod), "volumes": volumes}
+    if claims:
+        planned.notes.append("volume claims of the files are ignored: their volumes may be made on any node")
+
+
+def _is_new(pod: Object, volume: Object, claims: set[tuple[str, str]]) -> bool:
+    name = text(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
+    return bool(name) and not claims.isdisjoint({("", name), (key_of(pod)[0], name)})
+
+
+def _makes_pods(value: Any) -> bool:
+    """Returns True if there is a template of pods anywhere in an object of an unknown kind."""
+    if isinstance(value, list):
+        return any(map(_makes_pods, value))
+    if not isinstance(value, dict):
+        return False
+    containers = mappings(value.get("containers"))
+    return any("image" in each for each in containers) or any(map(_makes_pods, value.values()))
+
+
+def _problem(manifest: Manifest, field: str, message: str) -> ManifestError:
+    place = manifest.place.find(field)
+    at = {"line": place.line, "column": place.column}
+    return ManifestError(f"{manifest.title}: {message}", source=manifest.source, **at)
 
 
 def _misspelt_kind(manifest: Manifest) -> str:
@@ -127,34 +251,33 @@ def _kind(manifest: Manifest) -> str:
     return kind_of(manifest.document) if manifest.kind and manifest.api_version else ""
 
 
-def _owner(manifest: Manifest) -> Object:
-    """Returns the owner reference of the pods of a workload."""
-    uid = f"{manifest.kind}/{manifest.namespace}/{manifest.name}"
-    reference = {"apiVersion": manifest.api_version, "kind": manifest.kind, "name": manifest.name, "uid": uid}
-    return {**reference, "controller": True}
+def _job_of(cron_job: Object) -> Object:
+    """Returns the Job that a CronJob starts, under the name of the CronJob."""
+    template = cron_job["spec"]["jobTemplate"]
+    given = mapping(template.get("metadata"))
+    kept = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
+    metadata = {**cron_job["metadata"], "labels": {}, "annotations": {}, **kept}
+    return {"apiVersion": "batch/v1", "kind": jobs.KIND, "metadata": metadata, "spec": spec_of(template)}
 
 
-def _job_group(manifest: Manifest, planned: Planned) -> Object | None:
-    """Adds the Job and its PodGroup; returns `schedulingGroup` of its pods, None if they are in no group."""
-    if (manifest.api_version, manifest.kind) != ("batch/v1", jobs.KIND):
-        return None
-    job = {**manifest.document, "metadata": {**manifest.document["metadata"], "uid": _owner(manifest)["uid"]}}
-    group = planned_group(job)
-    planned.add(jobs.KIND, job)
-    if group is None:
-        return None
-    planned.add("PodGroup", _with_uid(group, "PodGroup"))
-    return {"podGroupName": group["metadata"]["name"]}
+def _planned_pod(document: Object, now: float) -> Object:
+    metadata = {name: value for name, value in document["metadata"].items() if name != "finalizers"}
+    metadata |= {"uid": f"planned/{'/'.join(key_of(document))}", "creationTimestamp": text_of(now)}
+    volumes = [each for each in mappings(spec_of(document).get("volumes")) if "ephemeral" not in each]
+    spec = {name: value for name, value in spec_of(document).items() if name != "schedulerName"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, "volumes": volumes},
+        "status": {"phase": "Pending"},
+    }
 
 
-def _planned_pod(document: Object, namespace: str, name: str, now: float, owner: Object | None) -> Object:
-    metadata = {**document["metadata"], "namespace": namespace, "name": name, "uid": f"planned/{namespace}/{name}"}
-    metadata["creationTimestamp"] = text_of(now)
-    if owner is not None:
-        metadata["ownerReferences"] = [owner]
-    spec = {key: value for key, value in document["spec"].items() if key not in ("nodeName", "schedulerName")}
-    status = {"phase": "Pending"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+def _without_scheduler(daemon_set: Object) -> Object:
+    template = daemon_set["spec"]["template"]
+    spec = {name: value for name, value in spec_of(template).items() if name != "schedulerName"}
+    return {**daemon_set, "spec": {**daemon_set["spec"], "template": {**template, "spec": spec}}}
 
 
 def _with_uid(obj: Object, kind: str) -> Object:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dray.answers.manifests.claim_specs import Spec, made_pod_spec
+from dray.answers.manifests.claim_specs import Spec, made_pod_spec, pod_spec
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.wanted import Workload, replicas
 from dray.api import alpha2, intake
@@ -106,6 +106,42 @@ def read_workload(manifest: Manifest, spec: Spec) -> Workload:
     assert not isinstance(decoded, intake.Refusal)
     namespace = manifest.namespace or "default"
     return Workload(manifest.kind, namespace, manifest.name or "", decoded, replicas(manifest.document))
+
+
+def decoded_workload(manifest: Manifest) -> Object:
+    """Returns a pod or workload as a server stores it; the spec of its pods has the defaults of pods. Raises Unusable.
+
+    Volumes that are made from the volume claims of a StatefulSet are not in it.
+    """
+    made, given = made_pod_spec(manifest.document), pod_spec(manifest.document)
+    assert made is not None
+    assert given is not None
+    pod = read_workload(manifest, made).pod
+    volumes = [each for each in pod["spec"].get("volumes") or () if each.get("name") in _names(given)]
+    spec = {name: value for name, value in {**pod["spec"], "volumes": volumes}.items() if name != "volumes" or value}
+    document = _replaced(manifest.document, given.path.split("."), spec)
+    elsewhere = [
+        problem
+        for problem in intake.check(document, gates=ALL_GATES)
+        if not problem.field.startswith((f"{given.path}.", f"{given.path}["))
+    ]
+    _raise_problems(manifest, elsewhere)
+    target = find(manifest.api_version, manifest.kind)
+    assert target is not None
+    stored = intake.decode(document, target, now=_EPOCH, gates=ALL_GATES)
+    assert not isinstance(stored, intake.Refusal)
+    return stored
+
+
+def _names(pod: Spec) -> set[str]:
+    return {str(each.value.get("name")) for each in pod.items("volumes")}
+
+
+def _replaced(value: Object, path: Sequence[str], new: Object) -> Object:
+    """Returns a copy with another value at the path."""
+    if not path:
+        return new
+    return {**value, path[0]: _replaced(walk(value, path[0]), path[1:], new)}
 
 
 def _raise_problems(manifest: Manifest, problems: Iterable[FieldError], at: str = "spec") -> None:
