@@ -63,9 +63,10 @@ def test_fewer_pods_of_what_fits_in_part_and_of_a_gang():
 def test_a_pod_that_ends_and_one_more_machine():
     made = scene(*node("a", 1), template(), *running("old", "a", "gpu-0"), wanted=[pod("p")])
     texts = found(made)
-    assert "end pod default/old on node a" in texts
+    ending = "end pod default/old on node a, and scale ReplicaSet o down, or it comes back"
+    assert ending in texts
     assert "add 1 machine like node a" in texts
-    assert texts.index("end pod default/old on node a") < texts.index("add 1 machine like node a")
+    assert texts.index(ending) < texts.index("add 1 machine like node a")
 
 
 def test_a_claim_that_nobody_uses_is_deleted():
@@ -126,3 +127,79 @@ def test_a_gang_that_finds_no_rack_may_do_without_one():
     assert not played.fits
     found = suggest(made, played, Options(), Budget(), lambda: 0.0)
     assert "drop schedulingConstraints rack of group default/g" in [each.change.text for each in found.suggestions]
+
+
+def test_no_kind_of_change_uses_up_the_budget_alone():
+    """A gang of 40 pods could be smaller in 39 ways, and its claims in 31; what helps is one more machine."""
+    group = objects.pod_group("g", minCount=40)
+    members = {"schedulingGroup": {"podGroupName": "g"}, "nodeSelector": {"size": "large"}}
+    large = objects.node("large", cpu="80", labels={"size": "large"}, pods="200")
+    slices = gpus.slice_of("large", 40, allowMultipleAllocations=False)
+    pods = [pod(f"p{number}", requests={"cpu": "4"}, **members) for number in range(40)]
+    made = scene(large, slices, template(), wanted=[group, *pods])
+    outcome = play(made, Options())
+    search = suggest(made, outcome, Options(), Budget(), lambda: 0.0)
+    texts = [each.change.text for each in search.suggestions]
+    assert "add 1 machine like node large" in texts
+    assert "start 20 instead of 40 pods in group default/g" in texts
+    assert search.tried < 60
+
+
+def test_the_smallest_amount_that_helps_is_found():
+    made = scene(*node("a", 1, cpu="64"), template("two", 2), wanted=[pod(f"p{number}", "two") for number in range(11)])
+    assert "add 11 machines like node a" not in found(made)
+    made = scene(*node("a", 2, cpu="64"), template("two", 2), wanted=[pod(f"p{number}", "two") for number in range(11)])
+    assert "add 10 machines like node a" in found(made)
+
+
+def test_fewer_devices_of_an_extended_resource():
+    extended = gpus.device_class("ext", "gpu", extendedResourceName="example.com/gpu")
+    wanted = objects.pod("p", requests={"example.com/gpu": "4"}, limits={"example.com/gpu": "4"})
+    assert "request 3 instead of 4 example.com/gpu" in found(scene(extended, *node("a", 3), wanted=[wanted]))
+
+
+def test_a_smaller_share_of_a_device():
+    share = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}}}
+    asked = template(capacity={"requests": {"memory": "48Gi"}})
+    made = scene(objects.node("a"), gpus.slice_of("a", 1, **share), asked, wanted=[pod("p")])
+    assert "request 40Gi instead of 48Gi memory in template default/one" in found(made)
+
+
+def test_a_pod_that_holds_cpu_and_no_device():
+    hog = running("hog", "a", cpu="8", owner="")
+    holder = running("holder", "b", "gpu-0")
+    made = scene(*node("a", 1), *node("b", 1, cpu="4"), template(), *hog, *holder, wanted=[pod("p", cpu="8")])
+    assert "end pod default/hog on node a" in found(made)
+
+
+def test_the_queue_with_the_most_similar_name_is_tried_first():
+    queues = [flavor()]
+    for name in ("blue", "red"):
+        queues += [cluster_queue(name, ("any", {GPU: nominal("4")})), local_queue(name, name)]
+    made = scene(*node("a", 4), template(), *queues, wanted=[in_queue(pod("p"), "redd")])
+    assert "use queue red instead of redd" in found(made)
+
+
+def test_quota_of_the_flavor_that_the_pods_need_and_of_memory():
+    amounts = {GPU: nominal("0"), "memory": nominal("1Gi")}
+    queues = [flavor("fx", zone="x"), flavor("fy", zone="y"), local_queue("team", "team")]
+    queues.append(cluster_queue("team", ("fx", amounts), ("fy", {**amounts, GPU: nominal("4")})))
+    members = {"nodeSelector": {"zone": "x"}}
+    made = scene(*node("a", 4, labels={"zone": "x"}), template(), *queues, wanted=[in_queue(pod("p", **members))])
+    assert f"raise quota of flavor fx in queue team by 1 {GPU}" in found(made)
+    large = [in_queue(pod("p", requests={"memory": "3Gi"}, nodeSelector={"zone": "y"}))]
+    made = scene(*node("a", 4, labels={"zone": "y"}, memory="16Gi"), template(), *queues, wanted=large)
+    assert "raise quota of flavor fy in queue team by 2Gi memory" in found(made)
+
+
+def test_a_smaller_group_of_kueue():
+    queues = [flavor(), cluster_queue("team", ("any", {GPU: nominal("2")})), local_queue("team", "team")]
+    members = []
+    for number in range(3):
+        made = in_queue(pod(f"p{number}"))
+        made["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "g"
+        made["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+        members.append(made)
+    assert "start 2 instead of 3 pods in group default/g" in found(
+        scene(*node("a", 4), template(), *queues, wanted=members)
+    )

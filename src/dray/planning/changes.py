@@ -6,8 +6,9 @@ queue. It returns a new scene and changes no object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dray.api.objects import Key, Object, controller_of, key_of, mapping, mappings, spec_of
 from dray.api.pods import MIRROR_ANNOTATION, claims_used, extended_claim, is_terminal, node_of
@@ -34,6 +35,26 @@ class Change:
     apply: Callable[[Scene], Scene]
     machines: tuple[str, ...] = ()
     """The types of the machines that it adds."""
+    smaller: Steps | None = None
+    """Smaller changes that were skipped, because this one is tried first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Changes of one kind that differ by an amount."""
+
+    amounts: Sequence[int]
+    """From the smallest change to the largest."""
+    make: Callable[[int], Change]
+
+    def doubling(self) -> Iterator[Change]:
+        """Yields the smallest change, then larger ones at distances that double; the last one is the largest."""
+        last, distance = -1, 1
+        while last < len(self.amounts) - 1:
+            at = min(last + distance, len(self.amounts) - 1)
+            skipped = self.amounts[last + 1 : at]
+            yield replace(self.make(self.amounts[at]), smaller=Steps(skipped, self.make) if skipped else None)
+            last, distance = at, 2 * distance
 
 
 def add_machines(machines: Sequence[Machine]) -> Change:
@@ -140,15 +161,22 @@ def _evicting(scene: Scene, pods: Iterable[Object], reason: str) -> Scene:
     return replace(scene, evicted={**scene.evicted, **{key_of(each): reason for each in pods}})
 
 
-def set_quota(queue: str, resource: str, amount: str) -> Change:
-    """`amount` is the new quota, or `+N` for more than there is; `resource` may be the name of a DeviceClass."""
+_QuotaEdit = Callable[[Object, str, str], Object]
+
+
+def set_quota(queue: str, resource: str, amount: str, flavor: str = "") -> Change:
+    """`amount` is the new quota, or `+N` for more than there is; `resource` may be the name of a DeviceClass.
+
+    Without a flavor it is the quota of the first flavor that has the resource.
+    """
 
     def apply(scene: Scene) -> Scene:
         kinds = ("ClusterQueue", kai_queue.KIND)
         names = [key_of(each)[1] for kind in kinds for each in scene.of(kind)]
         if queue not in names:
             raise ChangeError(f"queue {queue} not found; {suggestion(queue, names)}")
-        for kind, change in zip(kinds, (_with_quota, _with_share), strict=True):
+        changes: tuple[_QuotaEdit, ...] = (partial(_with_quota, flavor=flavor), _with_share)
+        for kind, change in zip(kinds, changes, strict=True):
             for objects, put in ((scene.cluster, scene.with_cluster), (scene.wanted, scene.with_wanted)):
                 given = objects.get(kind, ())
                 if any(key_of(each)[1] == queue for each in given):
@@ -156,24 +184,24 @@ def set_quota(queue: str, resource: str, amount: str) -> Change:
                     scene = put(**{kind: made})
         return scene
 
-    more = f"raise quota of queue {queue} by {amount[1:]} {resource}"
-    return Change(
-        "SetQuota", more if amount.startswith("+") else f"set quota of queue {queue} to {amount} {resource}", apply
-    )
+    of = f"flavor {flavor} in queue {queue}" if flavor else f"queue {queue}"
+    more = f"raise quota of {of} by {amount[1:]} {resource}"
+    return Change("SetQuota", more if amount.startswith("+") else f"set quota of {of} to {amount} {resource}", apply)
 
 
-def _with_quota(queue: Object, resource: str, amount: str) -> Object:
+def _with_quota(queue: Object, resource: str, amount: str, flavor: str) -> Object:
     found = False
     groups = []
     for group in mappings(spec_of(queue).get("resourceGroups")):
         flavors = []
-        for flavor in mappings(group.get("flavors")):
+        for entry in mappings(group.get("flavors")):
             resources = []
-            for each in mappings(flavor.get("resources")):
+            for each in mappings(entry.get("resources")):
                 is_it = each.get("name") in (resource, IMPLICIT + resource) and not found
+                is_it = is_it and flavor in ("", entry.get("name"))
                 found = found or is_it
                 resources.append({**each, "nominalQuota": _amount(each, amount)} if is_it else each)
-            flavors.append({**flavor, "resources": resources})
+            flavors.append({**entry, "resources": resources})
         groups.append({**group, "flavors": flavors})
     if not found:
         raise ChangeError(f"queue {key_of(queue)[1]} has no quota of {resource}; {_known(queue, resource)}")
@@ -181,13 +209,15 @@ def _with_quota(queue: Object, resource: str, amount: str) -> Object:
 
 
 def _with_share(queue: Object, resource: str, amount: str) -> Object:
-    """Returns a queue of KAI with another quota."""
+    """Returns a queue of KAI with another quota; a limit below the quota is raised to it."""
     resources = mapping(spec_of(queue).get("resources"))
     if resource not in kai_queue.RESOURCES:
         raise ChangeError(f"{resource!r} has no quota in KAI; {suggestion(resource, kai_queue.RESOURCES)}")
     entry = mapping(resources.get(resource))
     number = Quantity.parse(_amount({"nominalQuota": entry.get("quota", 0)}, amount)).as_float()
-    made = {**resources, resource: {**entry, "quota": number}}
+    limit = entry.get("limit")
+    is_below = isinstance(limit, (int, float)) and 0 <= limit < number
+    made = {**resources, resource: {**entry, "quota": number, **({"limit": number} if is_below else {})}}
     return {**queue, "spec": {**spec_of(queue), "resources": made}}
 
 

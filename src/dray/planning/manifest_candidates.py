@@ -1,4 +1,4 @@
-"""Changes of manifests that may help: no constraint, no selector, another class, fewer devices, fewer pods."""
+"""Changes of manifests that may help: no constraint, no selector, another class, fewer devices, smaller shares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final
 
 from dray.api.objects import Key, Object, key_of, mapping, mappings, spec_of
 from dray.api.pods import claim_entries
-from dray.planning.changes import Change
-from dray.planning.playing import PlacedPod, Played
+from dray.planning.changes import Change, Steps
+from dray.planning.daemons import KIND as DAEMON_SET
+from dray.planning.playing import PlacedPod
 from dray.planning.scene import Scene
 
 Edit = Callable[[Object], Object]
@@ -23,6 +25,13 @@ _HARD: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 _FEWEST_TRIES: Final = 8
 _DRIVER: Final = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
+
+
+_AMOUNT: Final = re.compile(r"(\d{1,15})([A-Za-z]*)")
+_SMALLER_UNITS: Final = {"Ti": "Gi", "Gi": "Mi", "Mi": "Ki"}
+_Source = tuple[str, Key]
+"""The kind and the key of a claim or of the template that it is made from."""
+_Place = tuple[Any, ...]
 
 
 def relaxed_claims(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
@@ -61,10 +70,46 @@ def _drivers(device_class: Object) -> set[str]:
 def fewer_devices(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
     for source in _sources(scene, waiting):
         for at, body in _bodies(_devices(scene, source)):
-            count = body.get("count", 1)
-            for less in range(count - 1, 0, -1) if isinstance(count, int) else ():
-                text = f"request {less} instead of {count} {body.get('deviceClassName')} in {_title(source)}"
-                yield _edited("FewerDevices", text, source, _at(at, _setting("count", less)))
+            if isinstance(count := body.get("count", 1), int):
+                yield from Steps(range(count - 1, 0, -1), partial(_with_count, source, at, body)).doubling()
+
+
+def _with_count(source: _Source, at: _Place, body: Object, count: int) -> Change:
+    text = f"request {count} instead of {body['count']} {body.get('deviceClassName')} in {_title(source)}"
+    return _edited("FewerDevices", text, source, _at(at, _setting("count", count)))
+
+
+def less_capacity(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
+    """Yields claims of waiting pods for smaller shares of devices."""
+    for source in _sources(scene, waiting):
+        for at, body in _bodies(_devices(scene, source)):
+            for name, amount in mapping(mapping(body.get("capacity")).get("requests")).items():
+                number, unit = _number_and_unit(str(amount))
+                make = partial(_with_capacity, source, at, (name, str(amount), unit))
+                yield from Steps(range(number - 1, 0, -1), make).doubling()
+
+
+def _number_and_unit(amount: str) -> tuple[int, str]:
+    """Splits an amount; one of a binary unit becomes many of the next smaller one. (0, "") if it is no whole number."""
+    found = _AMOUNT.fullmatch(amount)
+    if found is None:
+        return 0, ""
+    number, unit = int(found[1]), found[2]
+    if number == 1 and unit in _SMALLER_UNITS:
+        return 1024, _SMALLER_UNITS[unit]
+    return number, unit
+
+
+def _with_capacity(source: _Source, at: _Place, asked: tuple[str, str, str], number: int) -> Change:
+    name, amount, unit = asked
+    text = f"request {number}{unit} instead of {amount} {name} in {_title(source)}"
+
+    def edit(body: Object) -> Object:
+        capacity = mapping(body.get("capacity"))
+        requests = {**mapping(capacity.get("requests")), name: f"{number}{unit}"}
+        return {**body, "capacity": {**capacity, "requests": requests}}
+
+    return _edited("LessCapacity", text, source, _at(at, edit))
 
 
 def relaxed_pods(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]:
@@ -90,26 +135,7 @@ def relaxed_pods(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Change]
         )
 
 
-def fewer_pods(scene: Scene, played: Played) -> Iterator[Change]:
-    """Yields fewer pods of what does not fit: as many as have a node, or a smaller gang."""
-    waiting = [pod for pod in played.pods if not pod.node]
-    placed = len(played.pods) - len(waiting)
-    if waiting and placed and not any(pod.group for pod in waiting):
-        names = {pod.key for pod in waiting}
-        text = f"start {placed} instead of {len(played.pods)} pods"
-        yield Change("FewerPods", text, lambda scene: _only(scene, lambda pod: key_of(pod) not in names))
-    for group in dict.fromkeys(pod.group for pod in waiting if pod.group is not None):
-        members = [pod.key for pod in played.pods if pod.group == group]
-        for number in range(len(members) - 1, 0, -1):
-            text = f"start {number} instead of {len(members)} pods in group {group.title}"
-            yield Change("FewerPods", text, _smaller(set(members[number:]), (group.namespace, group.name), number))
-
-
 # Claims
-
-_Source = tuple[str, Key]
-"""The kind and the key of a claim or of the template that it is made from."""
-_Place = tuple[Any, ...]
 
 
 def _sources(scene: Scene, waiting: Sequence[PlacedPod]) -> list[_Source]:
@@ -198,9 +224,16 @@ def _pods(kind: str, text: str, edit: Callable[[Object], Object]) -> Change:
 
     def apply(scene: Scene) -> Scene:
         pods = [{**each, "spec": edit(spec_of(each))} for each in scene.wanted.get("Pod", ())]
-        return scene.with_wanted(Pod=pods)
+        daemons = [_with_template(each, edit) for each in scene.wanted.get(DAEMON_SET, ())]
+        return scene.with_wanted(Pod=pods, **({DAEMON_SET: daemons} if daemons else {}))
 
     return Change(kind, text, apply)
+
+
+def _with_template(daemon_set: Object, edit: Callable[[Object], Object]) -> Object:
+    spec = spec_of(daemon_set)
+    template = mapping(spec.get("template"))
+    return {**daemon_set, "spec": {**spec, "template": {**template, "spec": edit(spec_of(template))}}}
 
 
 def _without_label(name: str) -> Callable[[Object], Object]:
@@ -226,34 +259,3 @@ def _without_member(member: str) -> Callable[[Object], Object]:
 
 def _tolerating(toleration: Object) -> Callable[[Object], Object]:
     return lambda spec: {**spec, "tolerations": [*mappings(spec.get("tolerations")), toleration]}
-
-
-def _only(scene: Scene, keeps: Callable[[Object], bool]) -> Scene:
-    return scene.with_wanted(Pod=[each for each in scene.wanted.get("Pod", ()) if keeps(each)])
-
-
-def _smaller(dropped: set[Key], group: Key, number: int) -> Callable[[Scene], Scene]:
-    """Drops some pods of a group, and lowers its minimum to the number of pods that are left."""
-
-    def apply(scene: Scene) -> Scene:
-        scene = _only(scene, lambda pod: key_of(pod) not in dropped)
-        kinds = [kind for kind in scene.wanted if kind.startswith("PodGroup")]
-        changed = {
-            kind: [_lowered(each, number) if key_of(each) == group else each for each in scene.wanted[kind]]
-            for kind in kinds
-        }
-        return replace(scene, wanted={**scene.wanted, **changed})
-
-    return apply
-
-
-def _lowered(group: Object, number: int) -> Object:
-    spec = spec_of(group)
-    if "minMember" in spec:
-        return {**group, "spec": {**spec, "minMember": min(spec["minMember"], number)}}
-    policy = mapping(spec.get("schedulingPolicy"))
-    gang = mapping(policy.get("gang"))
-    if not gang:
-        return group
-    lower = {**gang, "minCount": min(gang.get("minCount", number), number)}
-    return {**group, "spec": {**spec, "schedulingPolicy": {**policy, "gang": lower}}}

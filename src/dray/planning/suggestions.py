@@ -1,35 +1,56 @@
 """Suggestions: the smallest changes with which everything fits, found by trying.
 
-Candidates come in order of size: something the manifests could do without, fewer devices or pods, another queue; then
-more quota, a pod that ends and machines, in turn, so that none of them uses up the budget alone. Each is a change of
-the scene that is played as the plan itself was. The search ends after enough were found, or when its budget of tries or
-seconds is spent.
+Sources of candidates take turns, so that none of them uses up the budget alone. Each source begins with its smallest
+change, and changes that differ by an amount (fewer devices, more machines) are tried at distances that double. When
+one helps, the smallest amount that helps is looked for between it and the one before. Each change is played as the
+plan itself was. The search ends after enough were found, or when its budget of tries or seconds is spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from typing import Final
 
 from dray.planning.changes import Change
-from dray.planning.cluster_candidates import (
-    freed_claims,
-    freed_pods,
-    further_machines,
-    further_quota,
-    other_queues,
-)
+from dray.planning.cluster_candidates import freed_claims, further_machines
+from dray.planning.extended_candidates import fewer_extended
+from dray.planning.fewer_pods import fewer_pods
+from dray.planning.freed_pods import freed_pods
 from dray.planning.group_candidates import relaxed_groups
-from dray.planning.manifest_candidates import fewer_devices, fewer_pods, other_classes, relaxed_claims, relaxed_pods
+from dray.planning.manifest_candidates import (
+    fewer_devices,
+    less_capacity,
+    other_classes,
+    relaxed_claims,
+    relaxed_pods,
+)
 from dray.planning.playing import Evicted, Played
+from dray.planning.queue_candidates import further_quota, other_queues
 from dray.planning.scene import Scene
-from dray.planning.tries import Tries
+from dray.planning.tries import Tried, Tries
 from dray.scheduling.scheduler import Options
 
-_LARGE: Final = ("SetQuota", "FreePod", "AddMachines")
-"""Kinds of changes that are tried in turn, the smallest first."""
+_ORDER: Final = (
+    "DropConstraint",
+    "DropSelector",
+    "DropNodeSelector",
+    "DropAffinity",
+    "DropSpread",
+    "AddToleration",
+    "DropTopology",
+    "FewerDevices",
+    "LessCapacity",
+    "FewerPods",
+    "ChangeClass",
+    "OtherQueue",
+    "FreeClaim",
+    "SetQuota",
+    "FreePod",
+    "AddMachines",
+)
+"""Kinds of changes, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +78,81 @@ class Search:
 
 def suggest(scene: Scene, played: Played, options: Options, budget: Budget, clock: Callable[[], float]) -> Search:
     """`played` is what came of the scene as it is. `clock` gives seconds."""
-    found: dict[str, Suggestion] = {}
-    tries, tried, end = Tries(scene, options), 0, clock() + budget.seconds
-    # One of a kind is enough: others of it are as large or larger.
-    left = (each for each in candidates(scene, played) if each.kind not in found)
-    while batch := list(islice(left, tries.at_a_time)):
-        if tried >= budget.tries or clock() >= end or len(found) >= budget.found:
-            return Search(_ordered(found), tried, exhausted=False)
-        outcomes = tries.outcomes(batch, end - clock())
-        tried += len(batch)
-        for change, outcome in zip(batch, outcomes, strict=True):
-            if outcome is not None and outcome.fits and change.kind not in found:
-                found[change.kind] = Suggestion(change, outcome.evicted)
-    return Search(_ordered(found), tried, exhausted=True)
+    return _Searching(scene, options, budget, clock).search(candidates(scene, played))
 
 
-def _ordered(found: Mapping[str, Suggestion]) -> tuple[Suggestion, ...]:
-    def size(each: Suggestion) -> int:
-        return _LARGE.index(each.change.kind) + 1 if each.change.kind in _LARGE else 0
+class _Searching:
+    def __init__(self, scene: Scene, options: Options, budget: Budget, clock: Callable[[], float]) -> None:
+        self._tries, self._budget, self._clock = Tries(scene, options), budget, clock
+        self._end = clock() + budget.seconds
+        self._tried = 0
+        self._found: dict[str, Suggestion] = {}
 
-    return tuple(sorted(found.values(), key=size))
+    def search(self, changes: Iterator[Change]) -> Search:
+        # One of a kind is enough: others of it are as large or larger.
+        left = (each for each in changes if each.kind not in self._found)
+        exhausted = False
+        while self._has_budget and len(self._found) < self._budget.found:
+            batch = list(islice(left, self._tries.at_a_time))
+            if exhausted := not batch:
+                break
+            self._try(batch)
+        for suggestion in list(self._found.values()):
+            self._refine(suggestion.change)
+        found = sorted(self._found.values(), key=lambda each: _ORDER.index(each.change.kind))
+        return Search(tuple(found), self._tried, exhausted)
+
+    @property
+    def _has_budget(self) -> bool:
+        return self._tried < self._budget.tries and self._clock() < self._end
+
+    def _try(self, batch: Sequence[Change]) -> None:
+        for change, outcome in zip(batch, self._outcomes(batch), strict=True):
+            if outcome is not None and outcome.fits and change.kind not in self._found:
+                self._found[change.kind] = Suggestion(change, outcome.evicted)
+
+    def _outcomes(self, batch: Sequence[Change]) -> list[Tried | None]:
+        self._tried += len(batch)
+        return self._tries.outcomes(batch, self._end - self._clock())
+
+    def _refine(self, change: Change) -> None:
+        """Looks for the smallest amount that helps, by halves."""
+        steps = change.smaller
+        low, high = 0, len(steps.amounts) if steps is not None else 0
+        while steps is not None and low < high and self._has_budget:
+            middle = (low + high) // 2
+            smaller = steps.make(steps.amounts[middle])
+            [outcome] = self._outcomes([smaller])
+            if outcome is not None and outcome.fits:
+                self._found[change.kind], high = Suggestion(smaller, outcome.evicted), middle
+            else:
+                low = middle + 1
 
 
 def candidates(scene: Scene, played: Played) -> Iterator[Change]:
-    """Yields changes from small to large."""
+    """Yields changes of all sources in turn, and at last those that were skipped at first."""
     waiting = [pod for pod in played.pods if not pod.node]
-    return chain(
+    skipped = []
+    for change in _in_turn(
         relaxed_claims(scene, waiting),
         relaxed_pods(scene, waiting),
         relaxed_groups(scene, waiting),
         fewer_devices(scene, waiting),
+        less_capacity(scene, waiting),
+        fewer_extended(scene, waiting),
         fewer_pods(scene, played),
         other_classes(scene, waiting),
         other_queues(scene, waiting),
         freed_claims(scene, waiting),
-        _in_turn(further_quota(scene, waiting), freed_pods(scene, waiting), further_machines(scene)),
-    )
+        further_quota(scene, waiting),
+        freed_pods(scene, waiting),
+        further_machines(scene),
+    ):
+        if change.smaller is not None:
+            skipped.append(change.smaller)
+        yield change
+    for steps in skipped:
+        yield from map(steps.make, steps.amounts)
 
 
 def _in_turn(*several: Iterator[Change]) -> Iterator[Change]:
