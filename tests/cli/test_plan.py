@@ -97,6 +97,13 @@ def test_wrong_options_and_files_are_named(run: Dray, file: str, tmp_path: Path)
         (("--without", "p5-48xlarge-0/gpu-9"), "device p5-48xlarge-0/gpu-9 not found"),
         (("--quota", "team"), "write QUEUE=RESOURCE:AMOUNT"),
         (("--price", "p5.48xlarge"), "write TYPE=AMOUNT"),
+        (("--price", "p5.48xlarge=nan"), "write TYPE=AMOUNT"),
+        (("--price", "=4"), "write TYPE=AMOUNT"),
+        (("--seconds", "nan"), "give a number from 0 to 3600"),
+        (("--seconds", "inf"), "give a number from 0 to 3600"),
+        (("--seconds", "-1"), "give a number from 0 to 3600"),
+        (("--quota", "team=gpu:-1"), "queue team not found"),
+        (("--add", "0xp5.48xlarge"), "adds no machine"),
         (("--add", "4xp5.48xlarg"), "did you mean p5.48xlarge?"),
         (("--snapshot", file), "leave --snapshot"),
     ):

@@ -122,6 +122,8 @@ def test_added_machines_take_pods():
         (set_quota("tea", "gpu", "1"), "queue tea not found; did you mean team?"),
         (set_quota("team", "cpu", "1"), "queue team has no quota of cpu"),
         (set_quota("team", GPU, "many"), "'many' is no amount"),
+        (set_quota("team", GPU, "-1"), "'-1' is no amount"),
+        (set_quota("team", GPU, "+-3"), "'+-3' is no amount"),
     ],
 )
 def test_changes_of_what_is_not_there_are_refused(change, told):

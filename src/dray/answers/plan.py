@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from dray.allocation.wording import some
@@ -35,6 +36,7 @@ from dray.scheduling.scheduler import Options
 from dray.snapshot.listing import listed
 
 _MOST_NAMES: Final = 6
+_MOST_SECONDS: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,22 @@ class Question:
     @property
     def has_changes(self) -> bool:
         return any((self.add, self.drain, self.without, self.quota))
+
+    def check(self) -> None:
+        """Raises InvalidInput if a number makes no sense."""
+        problems = []
+        if not 0 <= self.seconds <= _MOST_SECONDS:
+            problems.append(f"error: {self.seconds} seconds: give a number from 0 to {_MOST_SECONDS}")
+        for name, price in self.prices.items():
+            if not name or not 0 <= price < inf:
+                problems.append(f"error: price {name}={price}: write TYPE=AMOUNT, as in p5.48xlarge=55.04")
+        problems += [
+            f"error: {each!r} adds no machine; write NxTYPE, as in 4xp5.48xlarge"
+            for each in self.add
+            if _as_choice(each).endswith("=0")
+        ]
+        if problems:
+            raise InvalidInput(problems)
 
 
 def _nothing(pod: Object) -> Mapping[str, str]:
@@ -189,6 +207,7 @@ async def _priority_classes(source: Source) -> tuple[list[Object], str]:
 
 def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
     """Returns the plan of manifests that were read before. Raises InvalidInput."""
+    question.check()
     problems, planned = [str(problem) for problem in reading.problems], None
     if not problems and not reading.manifests and not question.has_changes:
         raise InvalidInput(["error: nothing to plan; give manifests, or a change: drain, without, add or quota"])

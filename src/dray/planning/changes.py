@@ -233,6 +233,8 @@ def _amount(entry: Object, amount: str) -> str:
         number = Quantity.parse(amount.removeprefix("+"))
         if amount.startswith("+"):
             number = Quantity.parse(str(entry.get("nominalQuota", "0"))) + number
+        if number.sign() < 0:
+            raise QuantityError
     except QuantityError:
         raise ChangeError(f"{amount!r} is no amount; write 8, 500m, 64Gi, or +8 for more than there is") from None
     return str(number)

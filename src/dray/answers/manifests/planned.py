@@ -134,7 +134,7 @@ class _Reader:
             raise Unusable([_problem(manifest, "kind", problem)])
         elif _makes_pods(manifest.document):
             self._planned.unplanned.append(
-                f"{manifest.title}: dray does not know which pods it makes; they are not planned"
+                f"{manifest.title}: dray does not know which pods it makes; they are not planned; try a Job with their template"
             )
         elif manifest.kind != _VOLUME_CLAIM:
             self._planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
