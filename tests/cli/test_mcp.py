@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -80,6 +81,23 @@ async def test_an_agent_asks_about_a_fleet() -> None:
         assert (await call(session, "queue")).startswith("error: ")
         assert "not found" in await call(session, "explain", target="pod/nobody")
         assert "node nowhere not found" in await call(session, "plan", drain=["nowhere"])
+        assert "there is no state lost" in (await call(session, "devices", states=["lost"])).replace("'", "")
+        assert "name a target" in await call(session, "explain", target="")
+        assert "nothing to plan" in await call(session, "plan")
+        assert tools["plan"].input_schema["additionalProperties"] is False
+        assert "Extra inputs are not permitted" in await call(session, "plan", manifests=JOB, drains=["nowhere"])
+
+
+@pytest.mark.time_limit(120)
+async def test_a_question_that_is_cancelled_does_not_hold_up_the_next_one() -> None:
+    waiting = "---".join(POD.replace("secretive", f"p{number}") for number in range(50))
+    async with connected("--fleet", "p5.48xlarge=1") as session:
+        await call(session, "devices")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await call(session, "plan", manifests=waiting, seconds=60)
+        answers = await asyncio.gather(*(call(session, "devices", states=["free"]) for _ in range(3)))
+        assert all("42 devices: 42 free" in each for each in answers)
 
 
 @pytest.mark.time_limit(180)
@@ -115,6 +133,9 @@ def test_long_answers_are_cut_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     assert text.endswith("42 devices: 42 free\n")
     with pytest.raises(Refused, match="more than 400"):
         answered(FLEET, "devices", {}, "json")
+    with pytest.raises(Refused) as raised:
+        answered(FLEET, "explain", {"target": f"pod/{'x' * 5000}"}, "text")
+    assert len(str(raised.value)) < 600
 
 
 def test_manifests_are_text_and_never_a_path(tmp_path: Path) -> None:
@@ -123,6 +144,19 @@ def test_manifests_are_text_and_never_a_path(tmp_path: Path) -> None:
         answered(FLEET, "allocate", {"manifests": str(tmp_path / "pod.yaml")}, "text")
     with pytest.raises(Refused, match="is no machine type"):
         answered(FLEET, "plan", {"add": [str(tmp_path / "pod.yaml")]}, "text")
+    with pytest.raises(Refused, match="is no machine type"):
+        answered(FLEET, "plan", {"add": ["p5.48xlarge=1,box.yaml"]}, "text")
+    with pytest.raises(Refused, match="10,000 machines at most"):
+        answered(FLEET, "plan", {"add": ["99999xp5.48xlarge"]}, "text")
+
+
+def test_a_fault_of_a_question_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(questions._TOOLS, "lint", lambda subject, arguments: 1 / 0)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="dray failed on this question: ZeroDivisionError"):
+        answered(FLEET, "lint", {}, "text")
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_without_the_package_the_command_says_what_to_install() -> None:

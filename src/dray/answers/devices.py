@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dray.allocation.device_states import DeviceState, device_states
+from dray.allocation.device_states import STATES, DeviceState, device_states
 from dray.answers.cluster import Cluster
-from dray.answers.errors import NotThere
+from dray.answers.errors import InvalidInput, NotThere
 from dray.answers.source import Source
 from dray.answers.views.device_sources import PODS, as_v1, device_sources
 from dray.answers.views.device_tables import device_document, lines, summary
@@ -47,8 +47,11 @@ def devices(
 ) -> Devices:
     """Returns the devices of a cluster: all of them, or only devices of the given nodes, drivers and states.
 
-    Raises NotThere for a node or driver that does not exist, and ClientError if the server does not answer.
+    Raises NotThere for a node or driver that does not exist, InvalidInput for an unknown state, and ClientError if the
+    server does not answer.
     """
+    if unknown := [each for each in states if each not in STATES]:
+        raise InvalidInput([f"error: there is no state {unknown[0]!r}; there are: {', '.join(STATES)}"])
     return (cluster or Cluster.from_kubeconfig()).ask(lambda source: find_devices(source, nodes, drivers, states))
 
 

@@ -42,6 +42,8 @@ def explain(
     in the manifests is placed first, on the cluster if one is given. `node` limits the answer to this node. Raises
     InvalidInput if there is no such target or if manifests are wrong, and ClientError if a server does not answer.
     """
+    if not target.strip("/ "):
+        raise InvalidInput(["error: name a target, such as pod/NAME or job/NAME"])
     told, chosen = Told(), policy_of(policy)
     reading = read_given(manifests)
     if reading.manifests or reading.problems:

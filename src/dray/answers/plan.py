@@ -37,6 +37,7 @@ from dray.snapshot.listing import listed
 
 _MOST_NAMES: Final = 6
 _MOST_SECONDS: Final = 3600
+_MOST_MACHINES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,9 @@ class Question:
         for name, price in self.prices.items():
             if not name or not 0 <= price < inf:
                 problems.append(f"error: price {name}={price}: write TYPE=AMOUNT, as in p5.48xlarge=55.04")
+        counts = [_as_choice(each).rpartition("=")[2] for each in self.add]
+        if sum(int(each) for each in counts if each.isascii() and each.isdecimal()) > _MOST_MACHINES:
+            problems.append(f"error: a plan can add {_MOST_MACHINES:,} machines at most")
         problems += [
             f"error: {each!r} adds no machine; write NxTYPE, as in 4xp5.48xlarge"
             for each in self.add

@@ -14,7 +14,7 @@ from dray.answers.linting.examination import identity_findings
 from dray.answers.manifests.claim_specs import made_pod_spec
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.stored import Namespaces, Unusable, decoded, decoded_workload
-from dray.answers.manifests.workload_pods import RunningPods, TooMany, workload_pods
+from dray.answers.manifests.workload_pods import MOST_PODS, RunningPods, TooMany, workload_pods
 from dray.api.catalogue import KINDS, find, split_api_version
 from dray.api.objects import Key, Object, key_of, mapping, mappings, spec_of, text, uid_of
 from dray.api.pods import is_terminal
@@ -134,7 +134,8 @@ class _Reader:
             raise Unusable([_problem(manifest, "kind", problem)])
         elif _makes_pods(manifest.document):
             self._planned.unplanned.append(
-                f"{manifest.title}: dray does not know which pods it makes; they are not planned; try a Job with their template"
+                f"{manifest.title}: dray does not know which pods it makes; they are not planned; "
+                "try a Job with their template"
             )
         elif manifest.kind != _VOLUME_CLAIM:
             self._planned.notes.append(f"{manifest.title} does not matter to the scheduler: ignored")
@@ -191,6 +192,8 @@ class _Reader:
         for pod in found.pods:
             made = pod if uid_of(pod) else _planned_pod(pod, self._now)
             planned.add("Pod", {**made, "spec": {**made["spec"], "schedulingGroup": group}} if group else made)
+        if len(planned.objects.get("Pod", ())) > MOST_PODS:
+            raise Unusable([_problem(manifest, "spec", f"all together are more than {MOST_PODS:,} pods; plan fewer")])
         planned.leaving |= found.leaving
         planned.rollouts += found.rollouts
         planned.notes += found.notes

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from dray.answers.cluster import Cluster
 from dray.answers.errors import InvalidInput
-from dray.answers.manifests.reading import MAX_BYTES, Reading, of_text
+from dray.answers.manifests.reading import MAX_BYTES, SUFFIXES, Reading, of_text
 from dray.client.errors import ClientError
 
 MOST_CHARACTERS: Final = 40_000
 """The longest answer; a context window has room for a few of them."""
 _SOURCE: Final = "manifests"
+_MACHINES: Final = re.compile(r"[\w.:=,-]*", re.ASCII)
 
 
 class Subject(NamedTuple):
@@ -55,17 +58,27 @@ def answered(subject: Subject, tool: str, arguments: Mapping[str, Any], output: 
         answer = _TOOLS[tool](subject, dict(arguments))
         return _cut(answer.text) if output == "text" else _json(answer.document)
     except InvalidInput as error:
-        raise Refused("\n".join(error.problems)) from None
+        raise Refused(_cut("\n".join(error.problems))) from None
     except ClientError as error:
-        raise Refused(f"the server did not answer, or refused: {error}") from None
+        raise Refused(_cut(f"the server did not answer, or refused: {error}")) from None
+    except Refused:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise Refused(_cut(f"dray failed on this question: {type(error).__name__}: {error}")) from None
 
 
 def _cut(text: str) -> str:
+    """Returns the first lines and the last one; a line that is too long is cut too."""
     if len(text) <= MOST_CHARACTERS:
         return text
-    shown = text[:MOST_CHARACTERS].rpartition("\n")[0]
+    # Room for the last line, and for the note about lines that are left out.
+    last_room = max(200, MOST_CHARACTERS // 20)
+    room = MOST_CHARACTERS - last_room
+    shown = text[:room].rpartition("\n")[0] or text[:room]
     left = text[len(shown) :].strip("\n").count("\n") + 1
     last = text.rstrip("\n").rpartition("\n")[2]
+    last = last if len(last) <= last_room // 2 else f"{last[: last_room // 2]}..."
     return f"{shown}\n... {left} more lines; ask for less, such as one node or queue. The last line is:\n{last}\n"
 
 
@@ -116,7 +129,7 @@ def _plan(subject: Subject, arguments: dict[str, Any]) -> _Answer:
     from dray.answers.plan import plan
 
     for each in arguments.get("add") or ():
-        if os.sep in each or Path(each).exists():
+        if not _MACHINES.fullmatch(each) or each.endswith(SUFFIXES) or Path(each).exists():
             raise InvalidInput([f"{each!r} is no machine type; write NxTYPE, as in 4xp5.48xlarge"])
     return plan(_manifests(arguments), _cluster(subject), **arguments)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -19,6 +23,8 @@ from dray.allocation.device_states import STATES
 from dray.cli.agents.questions import Refused, Subject, answered, quiet
 from dray.cli.agents.writes import changed
 
+_SECONDS: Final = 180.0
+"""The longest time for one answer."""
 _READING: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True)
 _WRITING: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True)
 _INSTRUCTIONS: Final = """dray answers questions about devices (GPUs, NICs and so on) in a Kubernetes cluster that uses
@@ -37,33 +43,65 @@ class _Asking:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._pool: ProcessPoolExecutor | None = None
+        self._process = 0
+        self._turn = asyncio.Lock()
 
     async def ask(self, tool: str, output: str, **arguments: Any) -> str:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            try:
+                pool = await self._started()
+                question = loop.run_in_executor(pool, answered, self._subject, tool, arguments, output)
+                return await asyncio.wait_for(question, _SECONDS)
+            except Refused as error:
+                raise ToolError(str(error)) from None
+            except BrokenProcessPool:
+                self._pool = None
+                raise ToolError("the process that answers questions has ended (out of memory?); ask again") from None
+            except TimeoutError:
+                self._stop()
+                raise ToolError(f"no answer within {_SECONDS:.0f} s; ask about fewer pods or machines") from None
+            except asyncio.CancelledError:
+                # The client no longer wants the answer, and the next question must not wait for it.
+                self._stop()
+                raise
+
+    async def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=quiet)
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._pool, answered, self._subject, tool, arguments, output)
-        except Refused as error:
-            raise ToolError(str(error)) from None
-        except BrokenProcessPool:
-            self._pool = None
-            raise ToolError("the process that answers questions has ended (out of memory?); ask again") from None
+            self._process = await asyncio.get_running_loop().run_in_executor(self._pool, os.getpid)
+        return self._pool
+
+    def _stop(self) -> None:
+        """Ends the process in the middle of its work; the next question starts another one."""
+        if self._pool is not None and self._process:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGKILL)
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool, self._process = None, 0
 
 
 def serve(subject: Subject, *, allow_writes: bool) -> None:
     """Answers over standard input and output until the client closes them."""
-    server = MCPServer("dray", instructions=_INSTRUCTIONS, version=version("dray"), log_level="WARNING")
     asking = _Asking(subject)
-    for tool in (*_questions(asking), *_views(asking)):
-        server.tool(annotations=_READING, structured_output=False)(tool)
-    for tool in _changes(subject) if allow_writes else ():
-        server.tool(annotations=_WRITING, structured_output=False)(tool)
+    tools = [_tool(each, _READING) for each in (*_questions(asking), *_views(asking))]
+    tools += [_tool(each, _WRITING) for each in (_changes(subject) if allow_writes else ())]
+    server = MCPServer("dray", instructions=_INSTRUCTIONS, version=version("dray"), tools=tools, log_level="WARNING")
     server.run("stdio")
 
 
 _Tool = Callable[..., Coroutine[Any, Any, str]]
+
+
+def _tool(function: _Tool, annotations: ToolAnnotations) -> Tool:
+    """Returns a tool that refuses arguments it does not have: an agent would take the answer for what it asked."""
+    tool = Tool.from_function(function, annotations=annotations, structured_output=False)
+    model = tool.fn_metadata.arg_model
+    model.model_config["extra"] = "forbid"
+    model.model_rebuild(force=True)
+    tool.parameters["additionalProperties"] = False
+    return tool
 
 
 def _questions(asking: _Asking) -> tuple[_Tool, ...]:
