@@ -1,5 +1,7 @@
 """Fields of a snapshot: annotations that a front end of groups reads are kept."""
 
+import pytest
+
 from dray.scheduling.groups.front_ends import APIS
 from dray.snapshot.fields import ANNOTATIONS, kept
 
@@ -26,3 +28,33 @@ def test_messages_of_foreign_conditions_are_left_out():
 
 def test_values_of_the_wrong_type_do_not_matter():
     assert kept("Pod", {"metadata": None, "spec": [1], "status": "x"})["spec"] == []
+
+
+KINDS = (
+    *("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "WorkloadPriorityClass", "Queue", "Topology"),
+    *("PodGroup", "PodDisruptionBudget", "SomethingElse"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_that_the_scheduler_does_not_know_are_left_out(kind):
+    """Definitions of Kueue and KAI may allow any field."""
+    conditions = [{"type": "Active", "status": "False", "reason": "R", "message": "secret"}]
+    status = {"conditions": conditions, "occupiedBy": "secret", "extra": {"a": "secret"}}
+    spec = {"displayName": "secret", "extra": ["secret"]} if kind != "PodDisruptionBudget" else {}
+    made = kept(
+        kind, {"metadata": {"name": "a"}, "spec": spec, "status": status, "data": "secret", "description": "secret"}
+    )
+    assert "secret" not in str(made)
+
+
+def test_fields_of_queues_and_groups_that_the_scheduler_reads_are_kept():
+    spec = {"parentQueue": "a", "resources": {"gpu": {"quota": 1}}, "reclaimMinRuntime": "5m"}
+    assert kept("Queue", {"metadata": {"name": "a"}, "spec": spec})["spec"] == spec
+    spec = {"minMember": 4, "subGroups": [{"name": "b"}], "queue": "q", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    assert kept("PodGroup", {"metadata": {"name": "a"}, "spec": spec})["spec"] == spec
+    usage = {"fairSharing": {"admissionFairSharingStatus": {"consumedResources": {"cpu": "1"}}}}
+    assert (
+        kept("LocalQueue", {"metadata": {"name": "a"}, "spec": {"clusterQueue": "c"}, "status": usage})["status"]
+        == usage
+    )

@@ -78,12 +78,11 @@ _METADATA: Final = dict.fromkeys(
     True,
 )
 _SPEC: Final = {"spec": True}
-_WHOLE: Final = {"spec": True, "status": True}
 _CONDITIONS: Final = dict.fromkeys(
     ("type", "status", "reason", "observedGeneration", "lastTransitionTime", "lastProbeTime"), True
 )
 _SAID: Final = {**_CONDITIONS, "message": True}
-_MESSAGES: Final = ("PodScheduled", "DisruptionTarget", "Failed", "ReplicaFailure")
+_MESSAGES: Final = ("PodScheduled", "PodGroupInitiallyScheduled", "DisruptionTarget", "Failed", "ReplicaFailure")
 """Conditions whose message explanations repeat: schedulers and controllers of Kubernetes wrote it."""
 _CONFIG: Final = {"requests": True, "opaque": {"driver": True}, "source": True}
 _CLAIM_SPEC: Final = {"devices": {"requests": True, "constraints": True, "config": _CONFIG}}
@@ -194,7 +193,14 @@ _ALLOWED: Final[Mapping[str, Allowed]] = {
         },
     },
     "ResourceClaimTemplate": {"spec": {"metadata": {"labels": True, "annotations": True}, "spec": _CLAIM_SPEC}},
-    "PodDisruptionBudget": _WHOLE,
+    "PodDisruptionBudget": {
+        "spec": True,
+        "status": {
+            **dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), True),
+            "observedGeneration": True,
+            "conditions": _CONDITIONS,
+        },
+    },
     "PersistentVolumeClaim": {
         "spec": dict.fromkeys(
             ("accessModes", "resources", "selector", "storageClassName", "volumeMode", "volumeName"), True
@@ -217,8 +223,74 @@ _ALLOWED: Final[Mapping[str, Allowed]] = {
     },
     **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"), _WORKLOAD),
 }
-_QUEUES_AND_GROUPS: Final[Allowed] = {**_WHOLE, "value": True, "description": True}
-"""Kinds of queue and group systems: all of their spec decides on pods."""
+
+
+def _spec(*fields: str, status: Allowed | None = None) -> Allowed:
+    """These fields of the spec and the status, and the conditions without their messages."""
+    return {"spec": dict.fromkeys(fields, True), "status": {"conditions": _CONDITIONS, **(status or {})}}
+
+
+_COUNTS: Final = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads", "fairSharing")
+_QUEUES_AND_GROUPS: Final[Mapping[str, Allowed]] = {
+    "ResourceFlavor": _spec("nodeLabels", "nodeTaints", "tolerations", "topologyName"),
+    "ClusterQueue": _spec(
+        "resourceGroups",
+        "cohort",
+        "cohortName",
+        "queueingStrategy",
+        "namespaceSelector",
+        "flavorFungibility",
+        "preemption",
+        "admissionChecks",
+        "admissionChecksStrategy",
+        "stopPolicy",
+        "fairSharing",
+        "admissionScope",
+        "concurrentAdmissionPolicy",
+        status=dict.fromkeys((*_COUNTS, "flavorsUsage", "flavorsReservation"), True),
+    ),
+    "LocalQueue": _spec(
+        "clusterQueue",
+        "stopPolicy",
+        "fairSharing",
+        status=dict.fromkeys((*_COUNTS, "flavorsUsage", "flavorUsage", "flavorsReservation"), True),
+    ),
+    "Cohort": _spec("parent", "parentName", "resourceGroups", "fairSharing", status={"fairSharing": True}),
+    "WorkloadPriorityClass": {"value": True},
+    "Topology": _spec("levels"),
+    "Queue": _spec("parentQueue", "resources", "priority", "preemptMinRuntime", "reclaimMinRuntime"),
+    # Of Kubernetes, the coscheduling plugin and KAI.
+    "PodGroup": _spec(
+        "schedulingPolicy",
+        "schedulingConstraints",
+        "disruptionMode",
+        "resourceClaims",
+        "priority",
+        "priorityClassName",
+        "preemptionPolicy",
+        "parentCompositePodGroupName",
+        "podGroupTemplateRef",
+        "minMember",
+        "minResources",
+        "scheduleTimeoutSeconds",
+        "queue",
+        "subGroups",
+        "minSubGroup",
+        "topologyConstraint",
+        "markUnschedulable",
+        "schedulingBackoff",
+        "stalenessGracePeriod",
+        "preemptibility",
+        status={
+            **dict.fromkeys(("phase", "scheduled", "running", "succeeded", "failed", "scheduleStartTime"), True),
+            "resourceClaimStatuses": True,
+            "conditions": _SAID,
+        },
+    ),
+    "CompositePodGroup": {"spec": True, "status": {"conditions": _SAID}},
+    "ComputeClass": _SPEC,
+}
+"""Kinds of queue and group systems. Their definitions may allow fields that nobody reads."""
 
 EVENT_REASONS: Final = frozenset(
     (
@@ -238,7 +310,7 @@ EVENT_REASONS: Final = frozenset(
 
 def kept(kind: str, obj: Object) -> Object:
     """Returns the object with only the fields that the lists name; `kind` is the kind of the object."""
-    allowed = _ALLOWED.get(kind, _QUEUES_AND_GROUPS)
+    allowed = _ALLOWED.get(kind) or _QUEUES_AND_GROUPS.get(kind, {})
     made: Object = {"metadata": _metadata(mapping(obj.get("metadata")))}
     made |= _of(obj, allowed)
     template = mapping(mapping(made.get("spec")).get("template"))
