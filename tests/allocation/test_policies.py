@@ -52,6 +52,20 @@ def test_the_partition_that_breaks_no_larger_one() -> None:
     assert picks(slices, [holding("h", "c1-1-0")], exactly(1, size), policy=KUBERNETES) == ["c0-1-0"]
 
 
+def test_a_partition_goes_where_many_others_are_in_use() -> None:
+    # Both cards have as much left; but the first one is whole again as soon as one partition ends.
+    cards = {f"card-{card}": {"memory": "4"} for card in (0, 1)}
+    parts = [
+        {**device(f"c{card}-{size}-{at}", size=size), "consumesCounters": [consumes(f"card-{card}", memory=str(size))]}
+        for card in (0, 1)
+        for size in (1, 2, 4)
+        for at in range(0, 4, size)
+    ]
+    slices = [resource_slice(parts, count=2), counter_slice(cards, count=2)]
+    held = [holding("h", "c0-2-0"), holding("i", "c1-1-0"), holding("j", "c1-1-1")]
+    assert picks(slices, held, exactly(1, f'device.attributes["{DRIVER}"].size == 1')) == ["c1-1-2"]
+
+
 def test_groups_are_kept_whole() -> None:
     slices = [resource_slice([device(f"d{number}", root=f"p{number // 2}") for number in range(4)])]
     held = [holding("h", "d3")]
