@@ -79,6 +79,19 @@ def test_devices_are_not_left_over_where_cpu_is_used_up():
     assert place(core, "next", claim=share("next", 1000), cpu="4") == "b"
 
 
+@pytest.mark.parametrize(("used_up", "expected"), [(False, "b"), (True, "a")])
+def test_devices_that_lose_their_cpu_do_not_count_if_cpu_is_used_up_first(used_up, expected):
+    core = Core(*(objects.node(name) for name in "abc"), *(shared_gpus(name, 4) for name in "abc"), **PACKING)
+    for number in range(3):
+        place(core, f"a-{number}", "a", share(f"a-{number}", 1000), cpu="2")
+    place(core, "b-0", "b", share("b-0", 1000))
+    if used_up:
+        # Pods use 14 of 24 cores and 4 of 12 devices: some devices will stay free wherever pods go.
+        place(core, "c-0", "c", cpu="8")
+    # The device that is free on a needs the rest of the cpu there; b has cpu to spare.
+    assert place(core, "plain", cpu="1") == expected
+
+
 def test_pods_that_use_little_cpu_do_not_break_whole_nodes():
     core = Core(*(objects.node(name) for name in "ab"), *(shared_gpus(name, 4) for name in "ab"), **PACKING)
     nodes = [place(core, f"p{number}", claim=share(f"p{number}", 1000), cpu="100m") for number in range(4)]
