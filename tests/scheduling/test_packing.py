@@ -144,3 +144,31 @@ def test_power_prefers_models_that_draw_little():
     simulation = Simulation(trace_world(cluster), "pack,power")
     simulation.play([task, task])
     assert simulation.meter.gpu_watts == 2 * 30 + 2 * 70
+
+
+@pytest.mark.parametrize(
+    ("request_", "affine", "expected"),
+    [
+        (objects.request(count=4), False, "b"),
+        (objects.request(count=4), True, "a"),
+        (objects.first_available("gpu", objects.subrequest("four", count=4), objects.subrequest("one")), True, "a"),
+    ],
+)
+def test_a_preferred_node_counts_more_than_the_value_of_models(request_, affine, expected):
+    core = Core(*(objects.node(name) for name in "ab"), **PACKING)
+    for node, memory in (("a", "192Gi"), ("b", "24Gi")):
+        devices = [gpus.gpu(f"gpu-{number}", capacity={"memory": {"value": memory}}) for number in range(4)]
+        core.put(objects.resource_slice(node, *devices, nodeName=node))
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}]}
+    preferred = [{"weight": 1, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}} if affine else {}
+    assert place(core, "p", claim=objects.claim("p", request_), affinity=affinity) == expected
+
+
+def test_pods_that_take_any_model_get_the_least_valuable():
+    """A node with many small devices free is preferred to one with a large one."""
+    core = Core(*(objects.node(name) for name in "abc"), **PACKING)
+    for node, memory, count in (("a", "80Gi", 1), ("b", "24Gi", 4), ("c", "40Gi", 2)):
+        devices = [gpus.gpu(f"gpu-{number}", capacity={"memory": {"value": memory}}) for number in range(count)]
+        core.put(objects.resource_slice(node, *devices, nodeName=node))
+    assert [place(core, f"p{number}", claim=objects.claim(f"p{number}")) for number in range(7)] == list("bbbbcca")

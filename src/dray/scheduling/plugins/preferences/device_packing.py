@@ -1,6 +1,6 @@
 """DevicePacking: prefers nodes where a pod wastes few devices (`pack`). DeviceSpreading: nodes whose devices are free.
 
-Devices are counted in thousandths, and four kinds of waste are added up, each with a weight:
+Devices are counted in thousandths, and five kinds of waste are added up, each with a weight:
 - `rest`: the part of a shared device that a share leaves over; the fullest device with room for it is the best;
 - `stranded`: free devices that lose the cpu or memory that their users would need, also to pods that claim no device.
   It counts less, and in the end not at all, if pods use up cpu or memory before the devices: then some devices must
@@ -8,7 +8,8 @@ Devices are counted in thousandths, and four kinds of waste are added up, each w
 - `imbalance`: the difference between the free part of the devices and of cpu or memory, whichever is scarcer. A node
   with more cpu than its free devices need is as bad as one with less: other nodes lack that cpu. Whether cpu and
   memory are scarce is learned from the pods that run: if they use little of them for their devices, they do not count;
-- `left`: free devices that remain on the node. The node with the fewest is taken, and whole nodes are kept.
+- `left`: free devices that remain on the node. The node with the fewest is taken, and whole nodes are kept;
+- the memory of the devices: a pod that can use several models gets the smallest (`device_values`).
 The weights were found by playing 1,213 nodes of a production cluster with seven mixes of tasks. They allocate more than
 a rule that knows the frequencies of tasks (FGD). Under `pack` the scores of cpu and memory, which prefer empty nodes,
 do not count, and preferences such as affinity weigh as much as some tenths of a device.
@@ -30,6 +31,7 @@ from dray.scheduling.core.state import State
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
+from dray.scheduling.plugins.preferences.device_values import memory_taken
 from dray.scheduling.plugins.preferences.free_devices import RESOURCES, WHOLE, ClusterUsage, FreeDevices, room, stranded
 from dray.scheduling.plugins.preferences.partition_packing import partition_waste
 
@@ -38,6 +40,9 @@ OTHER_SCORES: Final = 1000
 _REST: Final = 500
 _STRANDED: Final = 500
 _IMBALANCE: Final = 18
+# For each GiB of memory of a device: 16 GiB weigh more than to keep a node whole, and any difference less than a
+# preferred affinity.
+_VALUE: Final = 1000
 # For each watt, with `pack,power`: 60 watts weigh as much as 600 wasted thousandths. The watts of processors do not
 # count: a processor is idle or not, and pods that avoid waking one up go to GPUs that draw more.
 _WATT: Final = 5000
@@ -86,10 +91,20 @@ class DevicePacking(Plugin):
         if free.view.counter_sets:
             points, wanted = self._partitions(free.view, wanted)
         points += waste(free, node, cycle.pod.requirements, wanted, self._usage)
+        points += sum(int(_VALUE * self._memory(free, take)) for take in wanted)
         if self._watt:
             opened = sum(_placed(free.view, free.parts, take).opened for take in wanted)
             points += self._watt * free.watts * opened
         return -points
+
+    def _memory(self, free: FreeDevices, take: Take) -> float:
+        """The memory in GiB of a device that a request takes, or of its part of the device."""
+        if not take.sole:
+            # The request has alternatives, in the order in which they are preferred.
+            return 0.0
+        view = free.view
+        part = _placed(view, free.parts, take).taken / (take.count * WHOLE) if take.amounts else 1.0
+        return memory_taken(self._state.inventory, view, take.request, part)
 
     def _partitions(self, view: View, wanted: Sequence[Take]) -> tuple[int, list[Take]]:
         """The points of requests that take partitions of devices, and the other requests."""
@@ -133,6 +148,8 @@ class Take:
     amounts: Mapping[str, int]
     """Amounts in billionths, by name of the capacity."""
     request: Object = field(default_factory=dict, compare=False)
+    sole: bool = True
+    """Whether the request has no alternatives."""
 
 
 def takes(requests: Sequence[Object]) -> list[Take]:
@@ -148,7 +165,7 @@ def takes(requests: Sequence[Object]) -> list[Take]:
                 amounts[name] = Quantity.parse(str(amount)).nanos
             except QuantityError:
                 continue
-        found.append(Take(subrequest.get("count") or 1, amounts, subrequest))
+        found.append(Take(subrequest.get("count") or 1, amounts, subrequest, "exactly" in request))
     return found
 
 

@@ -23,7 +23,7 @@ def partition_waste(inventory: Inventory, view: View, request: Object) -> int | 
     """Points to subtract from the score of a node where the request takes partitions; None if it takes none there."""
     if not view.counter_sets:
         return None
-    bits = _suitable(inventory, view, request)
+    bits = suitable(inventory, view, request)
     if not any(bits >> rank & 1 for rank in view.counter_sets):
         return None
     found = sorted(preference for rank, preference in preferences(view).items() if bits >> rank & 1)
@@ -42,7 +42,7 @@ def free_parts(view: View) -> tuple[int, float]:
     return len(devices), sum(device.table.free(device.left) for device in devices)
 
 
-def _suitable(inventory: Inventory, view: View, request: Object) -> int:
+def suitable(inventory: Inventory, view: View, request: Object) -> int:
     """The devices that no claim holds and that the class and the selectors of the request select."""
     device_class = inventory.classes.get(request.get("deviceClassName") or "")
     bits = view.every & ~view.held
