@@ -25,6 +25,8 @@ WORK = "device_class,devices,cpu,priority,pods,run_time,selector\n"
         ("1,1,1,500,nan,1", r"creation_time: 'nan' is not a number of seconds"),
         ("1,1,1,500,0,inf", r"deletion_time: 'inf' is not a number of seconds"),
         ("1,1,1", r"gpu_milli: the line has no value for it"),
+        ("1,1,1,500,0,1,9", r"the line has more values than there are columns"),
+        ('"1,1,1,500,0,1', r".*is a quote missing\?"),
     ],
 )
 def test_a_task_that_cannot_be_read_names_its_line_and_what_is_allowed(tmp_path, row, message):

@@ -25,22 +25,27 @@ class TraceError(ValueError):
 def column_names(file: Path) -> Sequence[str]:
     """The column names of a CSV file. Raises TraceError, or OSError if it cannot be opened."""
     with _opened(file) as text:
-        return csv.DictReader(text).fieldnames or ()
+        return csv.DictReader(text, strict=True).fieldnames or ()
 
 
 def read_rows(file: Path, columns: Sequence[str], made: Callable[[dict[str, str]], T]) -> Iterator[T]:
     """Yields what is made of each line. Raises TraceError with the line, if a column is missing or a value is wrong."""
     with _opened(file) as text:
-        reader = csv.DictReader(text)
+        # Without strict, a quote that is not closed makes one value of all the lines after it.
+        reader = csv.DictReader(text, strict=True)
         if not reader.fieldnames:
             raise TraceError(f"{file}: the file is empty; write a line of column names first")
         if missing := [name for name in columns if name not in reader.fieldnames]:
             raise TraceError(f"{file}: column {missing[0]} not found; the columns are {', '.join(reader.fieldnames)}")
-        for row in reader:
-            try:
+        try:
+            for row in reader:
+                if None in row:
+                    raise ValueError("the line has more values than there are columns")
                 yield made(row)
-            except (ValueError, TypeError) as error:
-                raise TraceError(f"{file}, line {reader.line_num}: {error}") from None
+        except csv.Error as error:
+            raise TraceError(f"{file}, line {reader.line_num + 1}: {error}; is a quote missing?") from None
+        except (ValueError, TypeError) as error:
+            raise TraceError(f"{file}, line {reader.line_num}: {error}") from None
 
 
 @contextmanager
