@@ -2,11 +2,14 @@
 
 import gzip
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from dray.cli.replay import replay
+from dray.replay import reports
+from dray.replay.runs import Run, Sample
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,8000,32768,2,T4\nb,8000,32768,2,T4\n"
 TASKS = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n" + "1000,1024,1,500,1,9\n" * 4
@@ -24,6 +27,21 @@ def test_policies_are_shown_side_by_side(tmp_path):
     assert result.exit_code == 0, result.output
     assert [line.split()[0] for line in result.stdout.split("\n\n")[0].splitlines()] == ["POLICY", "kubernetes", "pack"]
     assert plot.read_text().startswith("<svg")
+
+
+def test_a_plot_in_virtual_time_has_steps():
+    """Between two events nothing changes."""
+    run = Run("pack", 1, 1000, curve=[Sample(0, 50, 0, 0, 0), Sample(3600, 100, 0, 0, 0)])
+    (line,) = re.findall(r'points="([^"]*)"[^>]*stroke-width="2"', reports.plot([run], timed=True))[:1]
+    heights = [point.split(",")[1] for point in line.split()]
+    assert heights[0] == heights[1] != heights[2]
+
+
+@pytest.mark.parametrize("option", ["--plot", "--record"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_replay(tmp_path, option):
+    result = played(tmp_path, option, str(tmp_path / "missing" / "file"))
+    assert result.exit_code == 2
+    assert "no such folder" in result.output
 
 
 def test_virtual_time_reports_waiting_times(tmp_path):

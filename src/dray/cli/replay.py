@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -35,6 +36,13 @@ class Percent(click.ParamType[float]):
         if not 0 < number <= _MOST_LOAD:
             self.fail(f"{value!r} is not a number of percent above 0 and up to {_MOST_LOAD}", param, ctx)
         return number
+
+
+def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuses a file that cannot be written, before hours are spent on what is written to it in the end."""
+    if value is not None and not os.access(value if value.exists() else value.parent, os.W_OK):
+        raise click.BadParameter(f"cannot write {value}: no such folder, or no permission", ctx, param)
+    return value
 
 
 @click.command()
@@ -76,10 +84,17 @@ class Percent(click.ParamType[float]):
 @click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(1, 256), metavar="N", help="Processes to use."
 )
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write plots to this SVG file.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_writable,
+    metavar="FILE",
+    help="Write plots to this SVG file.",
+)
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=_writable,
     metavar="FILE",
     help="Record the pods of a running cluster to FILE, instead of playing.",
 )

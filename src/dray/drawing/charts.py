@@ -12,6 +12,8 @@ from dray.drawing.svg import Box, polyline, text
 WIDTH, HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 40
 COLORS: Final = ("#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce", "#b91c1c", "#0f766e", "#57534e")
+_LEGEND_FROM: Final = 0.75
+"""The legend begins at about this part of the horizontal scale."""
 _GRID: Final = "#dddddd"
 
 
@@ -52,11 +54,16 @@ class Chart:
             x = left + (right - left) * part / 4
             parts.append(text(place(x, least)[0], HEIGHT - _BOTTOM + 14, f"{x:.4g}", anchor="middle", grey=True))
         parts.append(text(_LEFT + inner_width / 2, HEIGHT - 8, self.x_title, anchor="middle"))
+        legend = HEIGHT - _BOTTOM - 8 - 14 * (len(self.series) - 1)
+        right_end = [place(x, y) for x, y in points if right > left and (x - left) / (right - left) >= _LEGEND_FROM]
+        if right_end and max(down for _, down in right_end) > legend - 14:
+            # Lines run through the lower corner, where the legend is otherwise.
+            legend = _TOP + 14
         for number, series in enumerate(self.series):
             color = COLORS[number % len(COLORS)]
             parts.append(polyline([place(x, y) for x, y in series.points], color, width=2))
             across = WIDTH - _RIGHT - 6
-            down = HEIGHT - _BOTTOM - 8 - 14 * (len(self.series) - 1 - number)
+            down = legend + 14 * number
             parts.append(text(across, down, series.label, anchor="end", fill=color))
         return Box(WIDTH, HEIGHT, parts)
 

@@ -135,15 +135,21 @@ def plot(runs: Sequence[Run], *, timed: bool) -> str:
     first = {policy: group[0] for policy, group in by_policy(runs).items()}
     x_title = "time in hours" if timed else "requested devices in percent"
 
+    def points(run: Run, scale: float, value: Callable[[Sample], float]) -> list[tuple[float, float]]:
+        found: list[tuple[float, float]] = []
+        for each in run.curve:
+            if timed and found:
+                # Between two events nothing changes.
+                found.append((each.x / scale, found[-1][1]))
+            found.append((each.x / scale, value(each)))
+        return found
+
     def chart(title: str, value: Callable[[Sample], float], label: Callable[[Run], str], top: float | None) -> Chart:
         scale = 3600 if timed else 1
         return Chart(
             title,
             x_title,
-            [
-                Series(f"{policy}: {label(run)}", [(each.x / scale, value(each)) for each in run.curve])
-                for policy, run in first.items()
-            ],
+            [Series(f"{policy}: {label(run)}", points(run, scale, value)) for policy, run in first.items()],
             top,
         )
 
