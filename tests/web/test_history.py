@@ -240,3 +240,6 @@ async def test_numbers_of_the_whole_cluster_are_for_those_who_may_list_it() -> N
         bob = await stage.document(await stage.signed_in("bob"), "history?hours=x")
         [point] = bob["points"].values()
         assert (sorted(point), bob["hours"]) == (["devices", "longest", "waiting"], 1)
+        # What bob may list is no reason.
+        assert bob["hidden"] == {name: ["resourceclaims"] for name in ("allocated", "busy", "fragmentation")}
+        assert (admin["seesAllEvents"], bob["seesAllEvents"]) == (True, False)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.client.errors import ApiError
 from dray.snapshot.in_memory import stored
 from dray.snapshot.taking import take
 from dray.web.access import Identity
@@ -75,7 +76,15 @@ class Desk:
         kept = self._clusters.get(viewer.key)
         if kept is not None and kept[0] >= came - _TOGETHER_SECONDS:
             return kept[1]
-        taken = await take(viewer.client, time.time(), "default")
+        try:
+            taken = await take(viewer.client, time.time(), "default")
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+            raise BadCall(
+                f"this is worked out from what you may list, and that is too little: {error}; the role dray:viewer has "
+                "the rights that it takes"
+            ) from None
         data = await asyncio.to_thread(lambda: encoded(stored(taken)))
         self._clusters[viewer.key] = now, data
         return data

@@ -44,7 +44,7 @@ function Frame({ viewer, onSignOut }) {
       <a class="brand" href=${link(views[0]?.name || "")}><img src="/ui/static/icon.svg" alt="" width="22" height="22" />dray</a>
       <${Menu} views=${views} current=${view?.name} />
       <div class="bar-end">
-        <span class="viewer" title="You are signed in as this user">${viewer.user}</span>
+        <span class="viewer" title=${`You are signed in as ${viewer.user}`}>${viewer.user}</span>
         <${ThemeButton} />
         <button type="button" class="quiet" onClick=${onSignOut}>Sign out</button>
       </div>

@@ -6,11 +6,13 @@ and idle devices are those of namespaces that the viewer may see.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from dray.api.objects import Object
 from dray.web.history.recorder import STEP, History
 from dray.web.history.samples import RINGS
+from dray.web.model import KINDS
 from dray.web.view import Question, View
 
 _NEEDS: Final = {
@@ -27,12 +29,14 @@ _NEEDS: Final = {
 def derive(question: Question) -> Object:
     history = question.services.history
     hours = int(question.query.get("hours", "1")) if question.query.get("hours", "1") in map(str, RINGS) else 1
-    seen = {name for name, kinds in _NEEDS.items() if all(_sees_all(question, kind) for kind in kinds)}
+    missing = {name: _missing(question, kinds) for name, kinds in _NEEDS.items()}
+    seen = {name for name, kinds in missing.items() if not kinds}
     return {
         "hours": hours,
         "step": RINGS[hours][0],
         "since": int(history.since),
-        "hidden": {name: list(kinds) for name, kinds in _NEEDS.items() if name not in seen},
+        "hidden": {name: kinds for name, kinds in missing.items() if kinds},
+        "seesAllEvents": question.sight.sees_all("events"),
         "points": {str(time): point for time, point in _points(history, hours, seen).items() if point},
         "events": _events(question, history),
         "idle": {
@@ -43,8 +47,9 @@ def derive(question: Question) -> Object:
     }
 
 
-def _sees_all(question: Question, kind: str) -> bool:
-    return question.sight.namespaces.get(kind, frozenset()) is None
+def _missing(question: Question, kinds: Sequence[str]) -> list[str]:
+    """Resources of these kinds that the viewer may not list in the whole cluster."""
+    return [KINDS[kind][1] for kind in kinds if not question.sight.sees_all(kind)]
 
 
 def _points(history: History, hours: int, seen: set[str]) -> dict[int, dict[str, float]]:

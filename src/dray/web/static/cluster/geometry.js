@@ -56,7 +56,7 @@ export class Geometry {
     const members = store.racks.map(() => []);
     store.names.forEach((_, node) => members[store.nodeRack[node]].push(node));
     this.place = new Float32Array(2 * store.names.length);
-    this.racks = members.map((nodes, rack) => this.#rack(store, nodes, rack)).filter((rack) => rack.nodes.length);
+    this.racks = members.map((nodes, rack) => this.#rack(store, nodes, rack, aspect)).filter((rack) => rack.nodes.length);
     this.#flow(aspect);
     for (const rack of this.racks) {
       rack.nodes.forEach((node, at) => {
@@ -67,11 +67,13 @@ export class Geometry {
     this.store = store;
   }
 
-  #rack(store, nodes, number) {
+  // A rack that has most of the nodes is as wide as the window, others are about as wide as high.
+  #rack(store, nodes, number, aspect) {
     const sizes = [...new Set(nodes.map((node) => store.nodeLayout[node]))].map((layout) => this.nodes[layout]);
     const cellW = Math.max(...sizes.map((each) => each.w)) + 3;
     const cellH = Math.max(...sizes.map((each) => each.h)) + 3;
-    const across = Math.max(1, Math.round(Math.sqrt((nodes.length * cellH * 0.8) / cellW)));
+    const shape = Math.max(0.8, (aspect * nodes.length) / store.names.length);
+    const across = Math.max(1, Math.round(Math.sqrt((nodes.length * cellH * shape) / cellW)));
     const down = Math.ceil(nodes.length / across);
     return { name: store.racks[number], nodes, across, cellW, cellH, w: across * cellW + PAD, h: down * cellH + RACK_NAME, x: 0, y: 0 };
   }

@@ -37,7 +37,7 @@ function Models({ models, kinds, chosen, onChoose }) {
   const shown = all || names.length <= MOST_MODELS + 1 ? names : names.filter((name, place) => place < MOST_MODELS || name === chosen);
   return html`<div class="models" role="group" aria-label="Models">${shown.map((name) => html`<button key=${name} type="button"
       class="model" aria-pressed=${String(name === chosen)} onClick=${() => onChoose(name === chosen ? "" : name)}>
-    <b>${name}</b><span class="soft">${(models[name].free || 0).toLocaleString("en")} free of ${statesTotal(models[name]).toLocaleString("en")}</span>
+    <b>${name}</b><span class="soft">${(models[name].free || 0).toLocaleString("en")} free${models[name].unknown > 0 ? `, ${models[name].unknown.toLocaleString("en")} unknown` : ""} of ${statesTotal(models[name]).toLocaleString("en")}</span>
     <${Bar} parts=${statesParts(models[name])} whole=${statesTotal(models[name])} label=${statesText(models[name])} width=${180} height=${8} />
   </button>`)}
     ${names.length > MOST_MODELS + 1 && html`<button type="button" class="more-models" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>

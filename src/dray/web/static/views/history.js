@@ -56,7 +56,7 @@ function History() {
   const hidden = [...new Set(Object.values(data?.hidden || {}).flat())];
   return html`<${ViewHead} title="History" state=${state} problem=${problem}>
       <${Choice} label="Last" param="hours" options=${[["1", "hour"], ["6", "6 hours"], ["24", "24 hours"]]} /><//>
-    ${hidden.length > 0 && html`<p class="notice">Some charts are about the whole cluster; you may not list these everywhere: ${hidden.join(", ")}.</p>`}
+    ${hidden.length > 0 && html`<p class="notice">Some charts are about the whole cluster; you may not list these in all namespaces: ${hidden.join(", ")}.</p>`}
     ${data && !data.since && html`<p class="empty">No sample was taken yet; the first comes within seconds.</p>`}
     ${data?.since > 0 && html`
       <label class="time-cursor">Time <input type="range" min=${span.from} max=${span.to} step=${data.step} value=${cursor || span.to}
@@ -69,7 +69,7 @@ function History() {
     ${data && html`<h2 class="section">Idle devices</h2>
       <p class="soft">${idle.length ? `${count(idle.length, "device")} that a claim holds and nobody uses` : ""}</p>
       <${Table} caption="Idle devices" columns=${IDLE} rows=${idle} sortParam="idle" empty="No device that is in use is reported as idle." />
-      <${EventList} events=${data.events} span=${span} />`}`;
+      <${EventList} events=${data.events} span=${span} partial=${!data.seesAllEvents} />`}`;
 }
 
 export const view = { name: "history", title: "History", component: History };

@@ -33,7 +33,7 @@ export function EventAxis({ events, span, cursor }) {
     </svg></section>`;
 }
 
-export function EventList({ events, span }) {
+export function EventList({ events, span, partial }) {
   const [q] = useParam("q");
   const [type] = useParam("type");
   const rows = useMemo(() => Object.entries(events).map(([key, event]) => ({ key, ...event }))
@@ -41,5 +41,6 @@ export function EventList({ events, span }) {
     .sort((first, second) => second.time.localeCompare(first.time)), [events, q, type, span.from]);
   return html`<div class="view-head section"><h2>Events</h2><div class="tools"><${FilterBox} />
       <${Choice} label="Type" param="type" options=${[["", "any"], ["Warning", "warnings"], ["Normal", "normal"]]} /></div></div>
-    <${Table} caption="Events" columns=${COLUMNS} rows=${rows} most=${100} empty="No event is found in this time." />`;
+    <${Table} caption="Events" columns=${COLUMNS} rows=${rows} most=${100}
+      empty=${partial ? "No event is found in this time, in the namespaces whose events you may list." : "No event is found in this time."} />`;
 }

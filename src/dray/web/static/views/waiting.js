@@ -62,6 +62,8 @@ function Open({ name, row, onClose }) {
   const why = useAnswer("waiting", "explain", row ? { name } : null);
   const help = useAnswer("waiting", "help", row && row.state !== "starting" ? { name } : null);
   const title = row ? row.name : name.split("/").at(-1);
+  // One reason is enough for why there is no answer.
+  const once = (found) => (found.problem && found.problem === why.problem ? { ...found, problem: "", busy: false } : found);
   if (!row) {
     return html`<${Details} title=${title} onClose=${onClose}><p>It does not wait any more: it runs, has ended, or was deleted.</p></>`;
   }
@@ -76,9 +78,9 @@ function Open({ name, row, onClose }) {
       <${Trees} trees=${answer.trees} open=${1} />`}<//>
     ${row.state !== "starting" && html`
       <h3>When it may start</h3>
-      <${Answer} found=${help} busy="Playing what happens next…">${(answer) => html`<${Start} answer=${answer} />`}<//>
+      <${Answer} found=${once(help)} busy="Playing what happens next…">${(answer) => html`<${Start} answer=${answer} />`}<//>
       <h3>What would help</h3>
-      <${Answer} found=${help} busy="Trying changes…">${(answer) => html`<${Help} answer=${answer} />
+      <${Answer} found=${once(help)} busy="Trying changes…">${(answer) => html`<${Help} answer=${answer} />
         ${answer.notes.map((each) => html`<p class="soft" key=${each}>${each}</p>`)}`}<//>`}
     <button type="button" disabled=${why.busy || help.busy} onClick=${() => { why.again(); help.again(); }}>Ask again</button>
   <//>`;
