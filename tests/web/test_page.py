@@ -199,6 +199,9 @@ async def test_every_answer_has_the_headers_that_protect_it() -> None:
             assert "unsafe" not in policy
             assert answer.header("x-content-type-options") == "nosniff"
         assert (await viewer.send("GET", "/ui/static/../page.py")).status == 404
+        paths = ("/", "/ui", "/ui/", "/ui/waiting/pod/a/b", "/uix", "/api/v1/secrets", "/version", "//ui")
+        statuses = [(await viewer.send("GET", path)).status for path in paths]
+        assert statuses == [200, 200, 200, 200, 404, 404, 404, 404]
 
 
 async def test_changes_arrive_as_merge_patches() -> None:

@@ -107,6 +107,8 @@ class Page:
             await exchange.answer(refusal.status, {"error": str(refusal)})
 
     async def _serve(self, exchange: Exchange) -> None:
+        if exchange.path not in ("/", PREFIX) and not exchange.path.startswith(f"{PREFIX}/"):
+            raise Refusal(404, f"there is nothing here; the page is at {PREFIX}")
         rest = exchange.path.removeprefix(PREFIX).strip("/")
         match rest.split("/"):
             case ["static", *parts]:
