@@ -1,5 +1,7 @@
 """Files of fleets: what is wrong with one is told with its place and a fix."""
 
+import re
+
 import pytest
 
 from dray.fleet.catalogue import library, machine_type
@@ -89,3 +91,18 @@ def test_a_machine_of_ones_own_is_a_file_away(tmp_path):
 def test_a_choice_that_cannot_be_understood(choice, told):
     with pytest.raises(ChoiceError, match=told.replace("?", r"\?")):
         choose([choice])
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        (f"name: {'n' * 70}", f"node {'n' * 70}-0: metadata.labels: Invalid value"),
+        ("labels: {team: a b}", "node p5-48xlarge-0: metadata.labels: Invalid value"),
+        ("taints: [{key: gpu, effect: Never}]", "node p5-48xlarge-0: metadata.taints[0].effect: Unsupported value"),
+    ],
+)
+def test_machines_whose_nodes_an_api_server_refuses(tmp_path, members, told):
+    file = tmp_path / "fleet.yaml"
+    file.write_text(f"{HEAD}Fleet\nmachines:\n- {{type: p5.48xlarge, {members}}}\n")
+    with pytest.raises(ChoiceError, match=re.escape(f"machines p5.48xlarge: {told}")):
+        choose([str(file)])

@@ -17,6 +17,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from dray.api.intake import check
 from dray.drivers.devices.tpu_topology import chips_in
 from dray.fleet.catalogue import library, machine_type
 from dray.fleet.documents import Found, Library, read_file
@@ -128,7 +129,17 @@ def _numbered(groups: list[Machines], known: Library) -> tuple[Machine, ...]:
                 options = msgspec.structs.replace(group, labels=labels)
             made.append(Machine(f"{prefix}-{numbers[prefix]}", type_, options))
             numbers[prefix] += 1
+        if group.count > 0:
+            # The last node of a group has its longest name.
+            _check_node(group, made[-1])
     return tuple(made)
+
+
+def _check_node(group: Machines, machine: Machine) -> None:
+    """Raises ChoiceError for a machine whose node an API server would refuse."""
+    problems = check(machine.node())
+    if problems:
+        raise ChoiceError(f"machines {group.type}: node {machine.name}: {problems[0]}")
 
 
 def _hosts(group: Machines, type_: MachineType) -> int:
