@@ -4,7 +4,9 @@ import pytest
 
 from dray.fleet.choice import choose
 from dray.planning.changes import ChangeError, add_machines, drain, set_quota, without
+from dray.planning.plan import make_plan
 from dray.planning.playing import play
+from dray.planning.suggestions import Budget
 from dray.scheduling.scheduler import Options
 from dray.testing import objects
 from tests import gpus
@@ -198,3 +200,14 @@ def test_a_claim_of_a_late_version_is_given_back_when_its_pod_leaves():
 def test_a_scene_is_not_changed_by_playing_it():
     made = scene(*node("a", 1), template(), *running("low", "a", "gpu-0"), wanted=[pod("p", priority=5)])
     assert played(made) == played(made)
+
+
+def test_a_plan_that_takes_too_long_is_stopped_and_says_so():
+    made = scene(*node("a", 8), template(), wanted=[pod(f"p{number}") for number in range(8)])
+    left = iter([True] * 6)
+    outcome = play(made, Options(), lambda: next(left, False))
+    assert not outcome.fits
+    assert "the scheduler was stopped before it had tried everything" in outcome.problems[0]
+    times = iter(range(0, 10_000, 50))
+    plan = make_plan(made, (), Options(), prices={}, budget=Budget(), clock=lambda: float(next(times)))
+    assert (plan.verdict.value, plan.tried, plan.exhausted) == ("DoesNotFit", 0, False)

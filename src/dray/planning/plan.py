@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 from dray.api.objects import Key
 from dray.planning.changes import Change
@@ -17,6 +18,9 @@ from dray.planning.scene import Scene
 from dray.planning.starting import Start, expected_starts
 from dray.planning.suggestions import Budget, Suggestion, suggest
 from dray.scheduling.scheduler import Options
+
+MOST_SECONDS: Final = 100.0
+"""The longest time for placing the pods of a plan, before changes are tried."""
 
 
 class Verdict(Enum):
@@ -59,15 +63,22 @@ def make_plan(
     budget: Budget,
     clock: Callable[[], float],
 ) -> Plan:
-    """Raises ChangeError. `clock` gives seconds, for the time that the budget allows."""
+    """Raises ChangeError. `clock` gives seconds, for the time that the budget allows.
+
+    A plan that takes longer than MOST_SECONDS is stopped, and has a problem that says so.
+    """
+    end = clock() + MOST_SECONDS
     for change in changes:
         scene = change.apply(scene)
-    played = play(scene, options)
+    played = play(scene, options, lambda: clock() < end)
     known = Prices(prices, scene)
     cost = known.of_pods(played.pods)
     added = known.of_machines([each for change in changes for each in change.machines])
-    if played.fits:
-        return Plan(played, tuple(changes), cost, added)
+    if played.fits or clock() >= end:
+        return Plan(played, tuple(changes), cost, added, exhausted=played.fits)
+    began = clock()
     starts = expected_starts(scene, options, seconds=budget.seconds / 2, clock=clock)
-    found = suggest(scene, played, options, budget, clock)
+    # Both together keep to the budget.
+    left = max(budget.seconds / 2, budget.seconds - (clock() - began))
+    found = suggest(scene, played, options, replace(budget, seconds=left), clock)
     return Plan(played, tuple(changes), cost, added, starts, found.suggestions, found.tried, found.exhausted)

@@ -33,6 +33,10 @@ class Endless(Exception):
     """The scheduler goes on deciding and never comes to rest."""
 
 
+class OutOfTime(Endless):
+    """The time is over before the scheduler has come to rest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Eviction:
     pod: Pod
@@ -55,13 +59,15 @@ class Player:
         linger: Collection[str] = (),
         stale_gangs: bool = False,
         options: Options | None = None,
+        has_time: Callable[[], bool] = lambda: True,
     ) -> None:
         """`listed` are the lists of a cluster, by kind. `start` is the time, in seconds since 1970.
 
         With `recreate` an evicted pod is created again at once. Without `evict` evictions are only recorded.
         Pods named in `linger` stay in deletion when they are evicted. With `stale_gangs` gangs that have lost too many
-        pods are evicted.
+        pods are evicted. As soon as `has_time` returns False, it decides nothing more and raises OutOfTime.
         """
+        self._has_time = has_time
         self.errors: list[str] = []
         self.evicted: list[Key] = []
         """Evicted pods in order; a pod that was evicted twice is there twice."""
@@ -152,6 +158,8 @@ class Player:
     def _decisions(self) -> list[Action]:
         found: list[Action] = []
         for _ in range(self._most_decisions):
+            if not self._has_time():
+                raise OutOfTime("the time is over")
             action = self.scheduler.next(self.now)
             if action is not None:
                 found.append(action)

@@ -6,14 +6,14 @@ that wait have their turn first, as on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dray.api.objects import Key, Object, controller_of, key_of, spec_of, uid_of
 from dray.api.pods import MIRROR_ANNOTATION, claims_used, extended_claim, is_terminal, node_of
 from dray.api.resource_claims import results_of
-from dray.planning.player import Endless, Eviction, Player
+from dray.planning.player import Endless, Eviction, OutOfTime, Player
 from dray.planning.rollout import RolloutRun
 from dray.planning.scene import Made, Scene, made_claims
 from dray.planning.waiting import group_of, positions
@@ -25,6 +25,7 @@ from dray.scheduling.scheduler import Options
 _LAST: Final = ("PodGroup", "ResourceClaim", "Pod", "ResourceClaimTemplate", "DaemonSet")
 _NOT_SERVED: Final = frozenset(_LAST) - {"PodGroup"}
 _NOT_RECREATED: Final = ("DaemonSet", "Node")
+_STOPPED: Final = "the scheduler was stopped before it had tried everything: plan fewer pods or machines at a time"
 # Rounds of virtual time without a change after which the scheduler has come to rest.
 QUIET: Final = 1
 
@@ -95,8 +96,9 @@ class Played:
         return all(each.node for each in self.pods) and all(map(_settled, self.evicted))
 
 
-def play(scene: Scene, options: Options) -> Played:
-    return Stage(scene, options).finish(scene)
+def play(scene: Scene, options: Options, has_time: Callable[[], bool] = lambda: True) -> Played:
+    """As soon as `has_time` returns False, the scheduler stops; pods that it has not tried have no node then."""
+    return Stage(scene, options, has_time).finish(scene)
 
 
 class Stage:
@@ -105,11 +107,13 @@ class Stage:
     Nothing is collected while it works: with 5,000 nodes, looking for garbage took a third of the time.
     """
 
-    def __init__(self, scene: Scene, options: Options) -> None:
+    def __init__(self, scene: Scene, options: Options, has_time: Callable[[], bool] = lambda: True) -> None:
         served = dict.fromkeys(scene.wanted.keys() - _NOT_SERVED, ())
         listed = {**served, **scene.cluster}
         with loading():
-            self.player = Player(listed=listed, start=scene.now, recreate=is_created_again, options=options)
+            self.player = Player(
+                listed=listed, start=scene.now, recreate=is_created_again, options=options, has_time=has_time
+            )
         self.made = Made()
         self._problems: list[str] = []
         self._deleted: list[Deleted] = []
@@ -176,6 +180,9 @@ class Stage:
     def _settle(self) -> None:
         try:
             self.player.settle(QUIET)
+        except OutOfTime:
+            if _STOPPED not in self._problems:
+                self._problems.append(_STOPPED)
         except Endless as error:
             self._problems.append(f"the scheduler does not come to rest: {error}")
 
