@@ -150,6 +150,7 @@ def test_manifests_may_be_paths_and_text(tmp_path: Path) -> None:
         (lambda: dray.queue("", lab()), "this cluster has no queues"),
         (lambda: dray.topology(lab(), node="b"), "no devices on node b"),
         (lambda: dray.lint([3]), "int is no manifest"),
+        (lambda: dray.plan(3), "int is no manifest"),
         (lambda: dray.Cluster.from_snapshot("nowhere"), "cannot read nowhere"),
         (lambda: dray.Cluster.from_fleet("p5.48xlarg=1"), "did you mean p5.48xlarge?"),
     ],

@@ -175,9 +175,9 @@ def plan(
     not answer.
     """
     question = Question(add, drain, without, quota, prices or {}, policy, seconds)
-    chosen = cluster or Cluster.from_kubeconfig()
+    reading, chosen = read_given(manifests), cluster or Cluster.from_kubeconfig()
     base = fleet_base(chosen.machines, "") if chosen.machines else chosen.ask(cluster_base)
-    return plan_reading(read_given(manifests), base, question)
+    return plan_reading(reading, base, question)
 
 
 async def cluster_base(source: Source) -> Base:

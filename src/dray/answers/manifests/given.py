@@ -26,6 +26,8 @@ def read_given(manifests: Manifests) -> Reading:
         return manifests
     if isinstance(manifests, (str, os.PathLike, Mapping)):
         return _read([manifests], numbered=False)
+    if not isinstance(manifests, Iterable):
+        raise _no_manifest(manifests)
     return _read(manifests, numbered=True)
 
 
@@ -40,7 +42,11 @@ def _read(manifests: Iterable[Given], *, numbered: bool) -> Reading:
         elif isinstance(given, (str, os.PathLike)):
             found = read([os.fspath(given)])
         else:
-            raise InvalidInput([f"{type(given).__name__} is no manifest: give a path, YAML text or a dictionary"])
+            raise _no_manifest(given)
         reading.manifests += found.manifests
         reading.problems += found.problems
     return reading
+
+
+def _no_manifest(given: object) -> InvalidInput:
+    return InvalidInput([f"{type(given).__name__} is no manifest: give a path, YAML text or a dictionary"])
