@@ -235,3 +235,17 @@ async def test_what_cannot_be_planned_is_refused_or_noted(virtual_time):
         assert "note: JobSet p: dray does not know which pods it makes; they are not planned" in both.text
         bound = await planned(cluster, pod("name: p", 4, "      nodeName: p5-48xlarge-1\n"), virtual_time)
         assert "spec.nodeName bypasses the scheduler" in bound.pods[0].reason
+
+
+async def test_rules_that_evict_pods_are_noted(virtual_time):
+    rule = """
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceTaintRule
+metadata: {name: sick}
+spec: {deviceSelector: {driver: gpu.nvidia.com, pool: p5-48xlarge-0}, taint: {key: sick, effect: NoExecute}}
+---"""
+    async with Rehearsal(FLEET).going() as cluster:
+        await applied(cluster, TEMPLATES)
+        answer = await planned(cluster, rule + pod("name: p", 8), virtual_time)
+        assert answer.pods[0].node == "p5-48xlarge-1"
+        assert "note: DeviceTaintRule sick: pods that a NoExecute taint evicts stay in the plan" in answer.text

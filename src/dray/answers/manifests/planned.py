@@ -6,6 +6,7 @@ depend on the nodes. Pods get the priority of their PriorityClass. Other kinds d
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -128,6 +129,11 @@ class _Reader:
             self._add_workload(manifest)
         elif kind in _CHECKED:
             self._planned.add(kind, _with_uid(decoded(manifest, self._namespaces), kind))
+            if '"NoExecute"' in json.dumps(manifest.document.get("spec"), default=str):
+                self._planned.notes.append(
+                    f"{manifest.title}: pods that a NoExecute taint evicts stay in the plan; "
+                    "--drain and --without plan their move"
+                )
         elif kind in _UNCHECKED:
             self._planned.add(kind, _with_uid(manifest.document, kind))
         elif problem := _misspelt_kind(manifest):
