@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from dray.answers.cluster import Cluster
+from dray.answers.snapshots import take_snapshot
 from tests.cli.lab import CLASS, claim, pod, template
 from tests.cli.running import DRAY
 from tests.cli.test_explain_live import Server
@@ -169,3 +172,16 @@ def test_misspelt_names_are_told_with_the_right_one(run: Dray, file: str, tmp_pa
     refused = run("plan", "-f", str(wrong), *fleet)
     assert refused.exit_code == 2
     assert "wrong.yaml:2:1: Jobb a: there is no kind Jobb in batch/v1; did you mean Job?" in refused.stderr
+
+
+def test_a_server_that_refuses_a_list_is_no_plan_that_does_not_fit(run: Dray, file: str, tmp_path: Path) -> None:
+    machines = Cluster.from_fleet("p5.48xlarge=1")
+    whole = take_snapshot(tmp_path / "whole", machines)
+    header, *objects = gzip.decompress(whole.read_bytes()).splitlines()
+    told = json.loads(header)
+    refusal = {"status": 403, "reason": "Forbidden", "message": "pods is forbidden"}
+    told["kinds"] = [{**each, "refusal": refusal} if each["plural"] == "pods" else each for each in told["kinds"]]
+    part = tmp_path / "part"
+    part.write_bytes(gzip.compress(b"\n".join([json.dumps(told).encode(), *objects])))
+    result = run("plan", "-f", file, "--snapshot", str(part))
+    assert (result.exit_code, "pods is forbidden" in result.stderr) == (2, True)

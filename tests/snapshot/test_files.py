@@ -106,3 +106,17 @@ def test_a_file_that_grows_without_end_is_refused_early(file, monkeypatch):
     assert "larger than a snapshot can be" in refused(
         file, gzip.compress(header + (b"{}" + b" " * 60_000 + b"\n") * 40)
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"takenAt": -1e18}, "damaged header: takenAt is -1e+18"),
+        ({"takenAt": 1e300}, "damaged header: takenAt is 1e+300"),
+        ({"kinds": []}, "damaged header: it has no nodes"),
+    ],
+)
+def test_headers_that_no_server_would_give_are_refused(file, change, told):
+    header, *objects = lines(file)
+    data = b"\n".join([json.dumps({**json.loads(header), **change}).encode(), *objects])
+    assert refused(file, gzip.compress(data)) == told

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import click
 
 from dray.answers.cluster import chosen_machines
+from dray.answers.errors import InvalidInput
 from dray.answers.plan import Base, Question, cluster_base, fleet_base, plan_reading
 from dray.cli.cluster import Cluster, Where, ask, located, snapshot_option
 from dray.cli.output_formats import output_option, structured
@@ -87,7 +88,13 @@ def plan(
     bases: list[Base] = []
 
     async def work(cluster: Cluster) -> int:
-        bases.append(await cluster_base(cluster))
+        from dray.client.errors import ApiError
+
+        try:
+            bases.append(await cluster_base(cluster))
+        except ApiError as error:
+            # Status 1 would say that it does not fit.
+            raise InvalidInput([f"error: {error}"]) from None
         return 0
 
     ask(where, work, lambda: _answer(question, paths, bases[0], output))

@@ -26,6 +26,10 @@ MOST_BYTES: Final = 2 * 1024**3
 MOST_OBJECTS: Final = 5_000_000
 _LONGEST_LINE: Final = 32 * 1024**2
 _LEVEL: Final = 3
+_LATEST: Final = 253_402_300_799.0
+"""The end of the year 9999."""
+_ALWAYS_THERE: Final = frozenset((("v1", "pods"), ("v1", "nodes")))
+"""Kinds that every server has."""
 
 
 class SnapshotError(Exception):
@@ -169,9 +173,14 @@ def _read_header(line: bytes) -> Header:
     if found.version != VERSION:
         raise SnapshotError(f"version {found.version!r} of the format; this dray reads version {VERSION}")
     try:
-        return _header.decode(line)
+        header = _header.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"damaged header: {error}") from None
+    if not 0 <= header.taken_at <= _LATEST:
+        raise SnapshotError(f"damaged header: takenAt is {header.taken_at}")
+    if missing := _ALWAYS_THERE - {(kind.api_version, kind.plural) for kind in header.kinds}:
+        raise SnapshotError(f"damaged header: it has no {min(missing)[1]}")
+    return header
 
 
 def _read_objects(header: Header, lines: Iterator[bytes]) -> dict[tuple[str, str], list[StoredObject]]:
