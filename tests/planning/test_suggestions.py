@@ -93,7 +93,7 @@ def test_more_quota_and_another_queue():
 def test_the_search_keeps_to_its_budget():
     made = scene(*node("a", 1), template(), *running("old", "a", "gpu-0"), wanted=[pod("p")])
     outcome = play(made, Options())
-    none = suggest(made, outcome, Options(), Budget(tries=0), lambda: 0.0)
+    none = suggest(made, outcome, Options(), Budget(seconds=0), lambda: 0.0)
     assert (none.tried, none.suggestions, none.exhausted) == (0, (), False)
     times = iter(range(100))
     many = [pod(f"p{number}", "two") for number in range(3)]
@@ -103,6 +103,15 @@ def test_the_search_keeps_to_its_budget():
     assert not late.exhausted
     one = suggest(made, outcome, Options(), Budget(tries=200, found=1), lambda: 0.0)
     assert len(one.suggestions) == 1
+
+
+def test_changes_are_tried_until_one_helps():
+    """The first changes do not help: only more quota does. The number of tries counts from then on."""
+    queues = [flavor(), cluster_queue("team", ("any", {GPU: nominal("0")})), local_queue("team", "team")]
+    made = scene(*node("a", 2), template(), *queues, wanted=[in_queue(pod("p"))])
+    search = suggest(made, play(made, Options()), Options(), Budget(tries=1), lambda: 0.0)
+    assert search.tried > 1
+    assert [each.change.kind for each in search.suggestions] == ["SetQuota"]
 
 
 @pytest.mark.parametrize("index", range(14))

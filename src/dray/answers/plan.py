@@ -242,7 +242,7 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
 
 def search_budget(seconds: float) -> Budget:
     """Returns the budget of a search for changes that help; 0 seconds leave the search out."""
-    return Budget(tries=60 if seconds > 0 else 0, seconds=seconds)
+    return Budget(seconds=seconds)
 
 
 def _changes(question: Question, added: Sequence[Machine]) -> list[Change]:

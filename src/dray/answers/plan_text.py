@@ -112,5 +112,6 @@ def _verdict_text(plan: Plan) -> str:
         return f"{text}; each of these changes helps:" if len(plan.suggestions) > 1 else f"{text}; this change helps:"
     if not plan.tried:
         return text
-    rest = "" if plan.exhausted else "; there are more, which --seconds leaves no time for"
-    return f"{text}; no single change of {plan.tried} that were tried helps{rest}"
+    rest = "" if plan.exhausted else "; a larger --seconds tries more"
+    changes = "1 change was" if plan.tried == 1 else f"{plan.tried} changes were"
+    return f"{text}; {changes} tried, and none helps by itself{rest}"

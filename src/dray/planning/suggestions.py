@@ -3,7 +3,8 @@
 Sources of candidates take turns, so that none of them uses up the budget alone. Each source begins with its smallest
 change, and changes that differ by an amount (fewer devices, more machines) are tried at distances that double. When
 one helps, the smallest amount that helps is looked for between it and the one before. Each change is played as the
-plan itself was. The search ends after enough were found, or when its budget of tries or seconds is spent.
+plan itself was. The search ends after enough were found, when all changes were tried, or when its seconds are over;
+and after a number of tries if it has found something.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _ORDER: Final = (
 @dataclass(frozen=True, slots=True)
 class Budget:
     tries: int = 60
+    """How many changes are tried for further suggestions, once one was found."""
     seconds: float = 10.0
     found: int = 5
     """How many suggestions are enough."""
@@ -92,7 +94,7 @@ class _Searching:
         # One of a kind is enough: others of it are as large or larger.
         left = (each for each in changes if each.kind not in self._found)
         exhausted = False
-        while self._has_budget and len(self._found) < self._budget.found:
+        while self._goes_on:
             batch = list(islice(left, self._tries.at_a_time))
             if exhausted := not batch:
                 break
@@ -103,8 +105,14 @@ class _Searching:
         return Search(tuple(found), self._tried, exhausted)
 
     @property
-    def _has_budget(self) -> bool:
-        return self._tried < self._budget.tries and self._clock() < self._end
+    def _goes_on(self) -> bool:
+        if not self._found:
+            return self._has_time
+        return self._has_time and self._tried < self._budget.tries and len(self._found) < self._budget.found
+
+    @property
+    def _has_time(self) -> bool:
+        return self._clock() < self._end
 
     def _try(self, batch: Sequence[Change]) -> None:
         for change, outcome in zip(batch, self._outcomes(batch), strict=True):
@@ -119,7 +127,7 @@ class _Searching:
         """Looks for the smallest amount that helps, by halves."""
         steps = change.smaller
         low, high = 0, len(steps.amounts) if steps is not None else 0
-        while steps is not None and low < high and self._has_budget:
+        while steps is not None and low < high and self._has_time:
             middle = (low + high) // 2
             smaller = steps.make(steps.amounts[middle])
             [outcome] = self._outcomes([smaller])
