@@ -47,6 +47,26 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"items": []},
+        {"kind": "Status", "metadata": {}},
+        {"kind": "ResourceClaimList", "metadata": {}, "items": {}},
+        {"kind": "ResourceClaimList", "metadata": {}, "items": [{"metadata": None}, 7, None]},
+        {"kind": "ResourceClaimList", "metadata": {}, "items": [{"metadata": {}}]},
+        {"kind": "ResourceClaimList", "metadata": None, "items": []},
+    ],
+)
+async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(way, answer):
+    script = Script(listed(5, claim("a", 1)), Say(answer), listed(7, claim("a", 1), claim("b", 2)))
+    script.watches.extend([Say(refusal(410, "Expired"), 410), Stream([], "hang")])
+    async with informing(way, script) as (_, told):
+        await until(lambda: len(told) == 2)
+        assert told == [("ADDED", "a", "1"), ("ADDED", "b", "2")]
+
+
 async def test_lists_then_watches(way):
     script = Script(listed(5, claim("a", 1), token="x"), listed(5, claim("b", 2)))
     script.watches.append(

@@ -85,7 +85,7 @@ class ApiClient:
         first = await self.list(
             resource, namespace=namespace, selection=selection, limit=limit, resource_version=at, exact=bool(at)
         )
-        items, page = list(first.get("items") or ()), first
+        items, page = list(_items(first)), first
         while token := page.get("metadata", {}).get("continue"):
             try:
                 page = await self.list(
@@ -96,7 +96,7 @@ class ApiClient:
                     raise
                 # The pages took so long that the list is no longer kept: take it whole.
                 return await self.list(resource, namespace=namespace, selection=selection)
-            items += page.get("items") or ()
+            items += _items(page)
         metadata = {**first.get("metadata", {}), **page.get("metadata", {})}
         for name in ("continue", "remainingItemCount"):
             metadata.pop(name, None)
@@ -269,6 +269,13 @@ def _document(answer: Answer) -> Object:
         return _decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Garbled(f"the answer is not an object in JSON: {answer.body[:200]!r}") from error
+
+
+def _items(page: Object) -> list[Any]:
+    items = page.get("items")
+    if not isinstance(items, list | None) or not isinstance(page.get("metadata", {}), dict):
+        raise Garbled(f"the answer is not a list of objects: {_encode(page)[:200]!r}")
+    return items or []
 
 
 def _selecting(selection: Selection) -> dict[str, str]:

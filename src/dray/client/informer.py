@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
-from dray.api.objects import key_of, metadata_of
+from dray.api.objects import Object, key_of, mapping, metadata_of
 from dray.client.api import ApiClient
 from dray.client.cache import Cache, Change, Index
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, Garbled
 from dray.client.interface import EVERYTHING, Resource, Selection, WatchEvent
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Backoff, Retries
@@ -134,7 +134,7 @@ class Informer:
     async def _list(self) -> None:
         self._doing = "list"
         listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
-        self._tell(self.cache.replace(listed.get("items") or ()))
+        self._tell(self.cache.replace(_objects(listed)))
         self.resource_version = str(metadata_of(listed).get("resourceVersion") or "")
         for _, handler in self._listed:
             try:
@@ -187,6 +187,20 @@ class Informer:
     def _failed(self, change: Change) -> None:
         place = "/".join(part for part in change.key if part)
         _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, place)
+
+
+def _objects(listed: Object) -> list[Object]:
+    """The objects of a list. Raises Garbled for what is none, such as the `{}` of a proxy: it would pass for a list of
+    nothing, and whatever depends on the objects would be cleaned up."""
+    items, metadata = listed.get("items"), listed.get("metadata")
+    is_list = str(listed.get("kind") or "").endswith("List") and isinstance(metadata, dict)
+    if not is_list or not isinstance(items, list | None) or not all(map(_is_object, items or ())):
+        raise Garbled(f"the answer is not a list of objects: {str(listed)[:200]}")
+    return items or []
+
+
+def _is_object(item: Any) -> bool:
+    return isinstance(item, dict) and bool(mapping(item.get("metadata")).get("name"))
 
 
 class Informers:

@@ -24,7 +24,7 @@ from dray.controllers.environment import Environment, RootCertificate
 from dray.controllers.notifications.options import NO_NOTIFICATIONS, NotificationOptions
 from dray.controllers.registry import CONTROLLERS, make
 from dray.process.loop_watch import LoopWatch
-from dray.process.tasks import end_tasks
+from dray.process.tasks import end_tasks, unless
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import SchedulerLoop, Sharing
 
@@ -118,16 +118,16 @@ class ControlPlane:
         watching = asyncio.create_task(self.informers.run())
         writing = [asyncio.create_task(recorder.run()) for recorder in self.events]
         try:
-            await self.informers.synced()
+            await unless(watching, self.informers.synced())
             if self.loop is not None:
                 # Not after the lease is held: another one may have the rights that are missing here.
-                await self.parts[0].within(self.loop.prepare)
+                await unless(watching, self.parts[0].within(self.loop.prepare))
             lease = self.options.lease
             if lease is None:
-                await self._work()
+                await unless(watching, self._work())
             else:
                 election = LeaderElection(self._lease_client, lease.namespace, lease.name, lease.identity)
-                await election.lead(self._work)
+                await unless(watching, election.lead(self._work))
         finally:
             await self._say_the_rest(writing)
             await end_tasks((watching, *writing))
