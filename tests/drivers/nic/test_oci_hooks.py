@@ -4,6 +4,8 @@ CRI-O run it on the machine of a kubelet."""
 import secrets
 import subprocess
 
+import pytest
+
 from dray.node.cdi import resolve
 from dray.node.runtimes.podman.hooks import write_hooks
 from tests.drivers.nic.networks import interfaces, make_interface, seen
@@ -41,8 +43,13 @@ class Containers:
             podman("rm", "--force", "--ignore", "--time", "0", f"{self.name}-{number}")
 
 
-async def test_containers_that_name_the_claim_have_its_interface(host_network, tmp_path):
-    image = busybox.image()
+@pytest.fixture
+def image():
+    """Comes before `host_network`: it runs a container, and podman leaves a bridge in the network that it finds."""
+    return busybox.image()
+
+
+async def test_containers_that_name_the_claim_have_its_interface(image, host_network, tmp_path):
     before = make_interface("nic0")
     wanted = config(
         "of-nic0",
@@ -79,8 +86,7 @@ async def test_containers_that_name_the_claim_have_its_interface(host_network, t
         assert seen("nic0") == before
 
 
-async def test_a_container_whose_interface_cannot_be_had_does_not_start(host_network, tmp_path):
-    image = busybox.image()
+async def test_a_container_whose_interface_cannot_be_had_does_not_start(image, host_network, tmp_path):
     before = make_interface("nic0")
     wanted = config(
         "of-nic0",
