@@ -80,7 +80,8 @@ TRACES ?= ../shared/traces/openb
 traces: $(READY)
 	$(BIN)/python tools/replay_tables.py traces $(TRACES)
 	$(BIN)/python tools/replay_tables.py power $(TRACES)
-	$(BIN)/python tools/replay_tables.py mig --seeds 3
+	$(BIN)/python tools/replay_tables.py mig
+	$(BIN)/python tools/replay_tables.py fill
 
 # Takes the pictures of docs/page.md anew, with Chromium.
 screenshots: $(READY)

@@ -50,6 +50,11 @@ def test_virtual_time_reports_waiting_times(tmp_path):
     assert (run["placed"], run["waitSeconds"]) == (4, {"median": 0, "p95": 0})
 
 
+def test_load_and_seeds_without_an_effect_are_noted(tmp_path):
+    assert "note: --load and --seeds" in played(tmp_path, "--time", "--load", "80", "--policy", "pack").stderr
+    assert "note" not in played(tmp_path, "--time", "--policy", "pack").stderr
+
+
 def test_a_file_without_the_columns_is_an_error(tmp_path):
     result = played(tmp_path, tasks="x\n1\n")
     assert result.exit_code == 2
@@ -65,6 +70,31 @@ def test_random_partitions_are_refused_if_they_do_not_fit(tmp_path):
     for run in (first, packed):
         assert run["placed"] + run["refused"] == 40
         assert run["refusedByReason"] == {"CannotAllocate": run["refused"]}
+
+
+def test_random_partitions_fill_an_empty_cluster():
+    asked = ["--random-profiles", "7g.80gb", "--fill", "--load", "150", "--fleet", "a3-highgpu-1g:mig=4"]
+    result = CliRunner().invoke(replay, [*asked, "--policy", "pack", "-o", "json"])
+    document = json.loads(result.stdout)
+    (run,) = document["runs"]
+    assert (document["virtualTime"], run["placed"], run["refused"]) == (False, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--random-profiles", "all", "--fill", "--tasks", "5"], "--fill"),
+        (["--random-profiles", "all", "--fill", "--no-wait"], "--fill"),
+        (["tasks.csv", "--tasks", "5"], "--tasks are for --random-profiles"),
+        (["tasks.csv", "--fill"], "are for --random-profiles"),
+    ],
+)
+def test_options_without_an_effect_are_refused(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.csv").write_text("device_class\n")
+    result = CliRunner().invoke(replay, [*arguments, "--fleet", "a3-highgpu-1g:mig=4"])
+    assert result.exit_code == 2
+    assert message in result.output
 
 
 def test_a_file_of_workloads_is_played_with_queues_from_manifests(tmp_path):

@@ -117,6 +117,14 @@ def test_without_waiting_tasks_that_do_not_fit_on_arrival_are_refused():
     assert (run.placed, dict(run.refused), run.acceptance) == (3, {"2": 1}, 75.0)
 
 
+def test_the_warm_up_is_not_measured():
+    tasks = [task(2, created=0, deleted=100), task(2, created=50, deleted=100)]
+    run = Simulation(TWO, "pack").play_in_time(tasks)
+    assert (run.placed, run.percent, run.figures.whole_free) == (2, 75.0, 1.0)
+    run = Simulation(TWO, "pack").play_in_time(tasks, warm_up=50)
+    assert (run.placed, run.percent, run.figures.whole_free) == (1, 100.0, 0.0)
+
+
 def test_fragmented_is_what_is_free_on_devices_in_use():
     run = Simulation(TWO, "spread").play([task(1, 500), task(1, 500)])
     assert (run.figures.whole_free, run.figures.fragmented) == (2, pytest.approx(100 / 3))

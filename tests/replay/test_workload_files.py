@@ -5,8 +5,8 @@ import pytest
 from dray.cli.fleet_choice import chosen_fleet
 from dray.planning.fleet_scene import fleet_objects
 from dray.replay.csv_files import TraceError
-from dray.replay.device_units import published_devices
-from dray.replay.random_profiles import mix_of, random_workloads
+from dray.replay.device_units import WHOLE, published_devices
+from dray.replay.random_profiles import WARM_UP, filling_workloads, mix_of, random_workloads
 from dray.replay.recordings import recorded_workloads, run_seconds
 from dray.replay.simulation import Simulation
 from dray.replay.workload_files import read_workloads
@@ -72,6 +72,22 @@ def test_pack_accepts_more_partitions_than_first_fit():
     first, packed = (Simulation(world, policy).play_in_time(workloads, wait=False) for policy in ("first-fit", "pack"))
     assert packed.placed > first.placed
     assert packed.figures.fragmented < first.figures.fragmented
+
+
+def test_workloads_come_before_those_that_are_measured():
+    world, published = fleet("a3-highgpu-1g:mig=4")
+    workloads = random_workloads({"7g.80gb": 1.0}, published, GPUS, number=40, load=300, seed=1)
+    measured = [each for each in workloads if each.created >= workloads[0].created + WARM_UP]
+    assert len(measured) == 40 < len(workloads)
+    run = Simulation(world, "pack").play_in_time(workloads, wait=False, warm_up=WARM_UP)
+    assert (run.placed + run.refused.total(), run.requested) == (40, 40 * WHOLE)
+
+
+def test_partitions_without_departures_fill_the_cluster():
+    world, published = fleet("a3-highgpu-1g:mig=4")
+    workloads = filling_workloads({"7g.80gb": 1.0}, published, GPUS, load=125, seed=1)
+    run = Simulation(world, "pack").play(workloads)
+    assert (run.placed, run.refused.total(), run.percent) == (4, 1, 100.0)
 
 
 def test_pods_of_a_cluster_are_played_without_their_nodes():

@@ -59,8 +59,12 @@ def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) ->
     default="",
     help="Play random partitions (MIG profiles) in virtual time, instead of a file.",
 )
+@click.option("--fill", is_flag=True, help="Random partitions never end; they come until they request --load.")
 @click.option(
-    "--tasks", default=2000, show_default=True, type=click.IntRange(1, 1_000_000), help="Number of random partitions."
+    "--tasks",
+    default=None,
+    type=click.IntRange(1, 1_000_000),
+    help="Number of random partitions after the cluster has filled. Default: 2000.",
 )
 @click.option(
     "--policy",
@@ -130,6 +134,7 @@ def replay(
       dray replay --record monday.recording --for 1h
       dray replay monday.recording --time --policy kubernetes --policy pack
       dray replay --random-profiles all --fleet p5.48xlarge:mig=8 --policy first-fit --policy pack --load 110
+      dray replay --random-profiles 1g.10gb=3,7g.80gb=1 --fill --load 85 --fleet a2-ultragpu-1g:mig=100 --policy pack
 
     Exit status: 0 played or recorded, 1 the server refused, 2 a file cannot be read, an option is wrong, or the server
     cannot be reached.
@@ -144,6 +149,8 @@ def replay(
     wanted = Asked(**asked)  # type: ignore[arg-type]
     todo = jobs_of(wanted)
     timed = todo[0].timed
+    if timed and not wanted.random_profiles and (wanted.load is not None or wanted.seeds > 1):
+        click.echo("note: --load and --seeds have no effect with --time: workloads come once, at their times", err=True)
     runs = _played(todo, jobs)
     for error in dict.fromkeys(error for run in runs for error in run.errors):
         click.echo(f"note: {error}", err=True)
@@ -185,5 +192,5 @@ def play(job: Job, progress: Callable[[float], None] = lambda _: None) -> Run:
     simulation = Simulation(job.world, job.policy, job.seed)
     workloads = job.workloads()
     if job.timed:
-        return simulation.play_in_time(workloads, progress, wait=job.wait)
+        return simulation.play_in_time(workloads, progress, wait=job.wait, warm_up=job.warm_up)
     return simulation.play(workloads, progress)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dray.replay.workloads import Workload, World
 
 _DEFAULT_POLICIES: Final = ("kubernetes", "pack")
+_TASKS: Final = 2000
+"""The number of random partitions, unless --tasks is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Asked:
     snapshot: Path | None
     manifests: tuple[str, ...]
     random_profiles: str
-    tasks: int
+    fill: bool
+    tasks: int | None
     policies: tuple[str, ...]
     seeds: int
     load: float | None
@@ -49,6 +52,8 @@ class Job:
     seed: int
     timed: bool
     wait: bool
+    warm_up: float = 0.0
+    """The first seconds of virtual time, which are not measured."""
 
 
 def jobs_of(asked: Asked) -> list[Job]:
@@ -63,9 +68,11 @@ def jobs_of(asked: Asked) -> list[Job]:
 
 def _jobs(asked: Asked) -> list[Job]:
     from dray.replay.device_units import published_devices
+    from dray.replay.random_profiles import WARM_UP
 
     if (asked.trace is None) != bool(asked.random_profiles):
         raise click.UsageError("give either TRACE or --random-profiles")
+    _check_random(asked)
     recorded = asked.trace is not None and _is_snapshot(asked.trace)
     given = [each for each in (asked.nodes, asked.fleet, asked.snapshot) if each]
     if len(given) > 1 or (not given and not recorded):
@@ -76,13 +83,33 @@ def _jobs(asked: Asked) -> list[Job]:
     if asked.trace is not None:
         workloads = _recorded(asked, objects) if recorded else _read(asked.trace, asked.nodes is not None, published)
     world = _measured(objects, published)
-    timed = asked.timed or asked.no_wait or bool(asked.random_profiles)
+    arriving = bool(asked.random_profiles) and not asked.fill
+    timed = asked.timed or asked.no_wait or arriving
     seeds = range(1, 2 if timed and not asked.random_profiles else asked.seeds + 1)
+    warm_up = WARM_UP if arriving else 0.0
     return [
-        Job(world, _drawing(asked, world, published, workloads, timed, seed), policy, seed, timed, _waits(asked))
+        Job(
+            world,
+            _drawing(asked, world, published, workloads, timed, seed),
+            policy,
+            seed,
+            timed,
+            _waits(asked),
+            warm_up,
+        )
         for policy in dict.fromkeys(asked.policies or _DEFAULT_POLICIES)
         for seed in seeds
     ]
+
+
+def _check_random(asked: Asked) -> None:
+    """Raises UsageError if an option would have no effect."""
+    if not asked.random_profiles and (asked.fill or asked.tasks is not None):
+        raise click.UsageError("--fill and --tasks are for --random-profiles")
+    if asked.fill and (asked.timed or asked.no_wait or asked.tasks is not None):
+        raise click.UsageError(
+            "with --fill partitions never end, until they request --load: leave out --time, --no-wait and --tasks"
+        )
 
 
 def _waits(asked: Asked) -> bool:
@@ -99,14 +126,15 @@ def _drawing(
 ) -> Callable[[], list[Workload]]:
     """Makes the workloads of one run."""
     from dray.replay.device_units import WHOLE
-    from dray.replay.random_profiles import mix_of, random_workloads
+    from dray.replay.random_profiles import filling_workloads, mix_of, random_workloads
     from dray.replay.traces import drawn
 
     if asked.random_profiles:
-        mix = mix_of(asked.random_profiles, published)
-        return partial(
-            random_workloads, mix, published, world.drivers, number=asked.tasks, load=asked.load or 100.0, seed=seed
-        )
+        mix, load = mix_of(asked.random_profiles, published), asked.load or 100.0
+        if asked.fill:
+            return partial(filling_workloads, mix, published, world.drivers, load=load, seed=seed)
+        number = asked.tasks or _TASKS
+        return partial(random_workloads, mix, published, world.drivers, number=number, load=load, seed=seed)
     if timed:
         return partial(list, workloads)
     devices = {device.physical for name, device in published.items() if name[0] in world.drivers}

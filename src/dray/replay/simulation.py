@@ -57,6 +57,8 @@ class Simulation:
         """The workloads of pods that have come and not ended."""
         self._serials = count()
         self._means = _Means()
+        self._measured_from = float("-inf")
+        """Workloads that come before this time do not count."""
 
     # All at once
 
@@ -76,10 +78,13 @@ class Simulation:
 
     # Virtual time
 
-    def play_in_time(self, workloads: Sequence[Workload], progress: Progress = ignore, *, wait: bool = True) -> Run:
+    def play_in_time(
+        self, workloads: Sequence[Workload], progress: Progress = ignore, *, wait: bool = True, warm_up: float = 0.0
+    ) -> Run:
         """Plays the workloads at their times, until the last one has ended or waits for good.
 
-        Without `wait` a workload that does not fit when it comes is refused. What waits in the end is refused too.
+        Without `wait` a workload that does not fit when it comes is refused. What waits in the end is refused too. The
+        figures leave out the first seconds (`warm_up`), and the workloads that come in them.
         """
         run, cluster = self.run, self._cluster
         events: list[Event] = [
@@ -88,7 +93,8 @@ class Simulation:
         ]
         heapify(events)
         step, come = max(1, 2 * len(workloads) // _POINTS), 0
-        cluster.now = self._means.start = self._means.end = min((each.created for each in workloads), default=0.0)
+        cluster.now = min((each.created for each in workloads), default=0.0)
+        self._measured_from = self._means.start = self._means.end = cluster.now + warm_up
         last = max((each.created for each in workloads), default=0.0)
         retried: float | None = None
         while events:
@@ -133,16 +139,21 @@ class Simulation:
             self._owners[key] = live
         for document in documents:
             self._cluster.put(document)
-        self.run.requested += live.workload.units
+        if self._counts(live):
+            self.run.requested += live.workload.units
         return live
+
+    def _counts(self, live: Live) -> bool:
+        return live.workload.created >= self._measured_from
 
     def _ends(self, live: Live, attempt: int) -> None:
         if attempt == live.attempt and live.running:
             self._remove(live)
 
     def _refuse(self, live: Live) -> None:
-        self.run.refused[live.workload.size] += 1
-        self.run.reasons[live.reason] += 1
+        if self._counts(live):
+            self.run.refused[live.workload.size] += 1
+            self.run.reasons[live.reason] += 1
         self._remove(live)
 
     def _remove(self, live: Live) -> None:
@@ -182,7 +193,7 @@ class Simulation:
             return
         live.attempt += 1
         workload, run = live.workload, self.run
-        if live.attempt == 1:
+        if live.attempt == 1 and self._counts(live):
             run.placed += 1
             run.accepted += workload.units
             if events is not None:
@@ -207,6 +218,8 @@ class _Means:
 
     def add(self, until: float, sample: Iterable[float]) -> None:
         duration = until - self.end
+        if duration <= 0:
+            return
         self._sums = [total + duration * value for total, value in zip(self._sums, sample, strict=True)]
         self.end = until
 
