@@ -5,6 +5,7 @@ import contextlib
 from random import Random
 from uuid import UUID
 
+from dray.allocation import POLICIES
 from dray.client.api import ApiClient
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.controllers.registry import CONTROLLERS
@@ -25,7 +26,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 class Rehearsal:
     """`choices` is a fleet as a command line names it."""
 
-    def __init__(self, *choices, seed=1, controllers=tuple(CONTROLLERS)):
+    def __init__(self, *choices, seed=1, controllers=tuple(CONTROLLERS), policy="kubernetes"):
         self.random = Random(seed)
         self._chance = Random(seed + 1)
         self.time = VirtualTime()
@@ -34,7 +35,9 @@ class Rehearsal:
         self._application = Application(self.server)
         self.client = ApiClient(InProcessTransport(self._application))
         self.chosen = choose(choices, seed=seed)
-        self.plane = ControlPlane(self.client, PlaneOptions(Options(), controllers), time=self.time)
+        self.plane = ControlPlane(
+            self.client, PlaneOptions(Options(policy=POLICIES[policy]), controllers), time=self.time
+        )
         self.simulation = None
         self._tasks = {}
 

@@ -26,7 +26,8 @@ from dray.testing import objects
 from tests.fleet.rehearsal import Rehearsal
 
 WORLDS = int(os.environ.get("DRAY_REPLAY_WORLDS", "3"))
-FLEET = "a3-highgpu-1g=2,a2-highgpu-2g=2,g2-standard-8=2"
+FLEET = "a3-highgpu-1g=2,a2-highgpu-2g=2,g2-standard-8=2,a2-ultragpu-1g:mig=2"
+POLICIES = ("kubernetes", "pack", "spread")
 GPU = "gpu.nvidia.com"
 BETWEEN = 20
 """Seconds between two pods: more than a pod takes to start or stop, which a replay does not know."""
@@ -59,6 +60,11 @@ def templates():
         "a100", objects.request(deviceClassName=GPU, selectors=[{"cel": {"expression": a100}}])
     )
 
+    for profile in ("1g.10gb", "3g.40gb"):
+        cel = f"device.attributes['{GPU}'].profile == '{profile}'"
+        request = objects.request(deviceClassName="mig.nvidia.com", selectors=[{"cel": {"expression": cel}}])
+        yield objects.claim_template(f"part-{profile[0]}", request)
+
 
 def random_pod(random, number):
     annotations = {}
@@ -70,7 +76,11 @@ def random_pod(random, number):
             "node.kubernetes.io/instance-type": random.choice(("a2-highgpu-2g", "a3-highgpu-1g"))
         }
     requests = {"cpu": str(random.choice((1, 4, 8)))}
-    template = {"gpu": random.choice(("gpus-1", "gpus-1", "gpus-2", "close", "a100"))} if random.random() < 0.9 else {}
+    template = (
+        {"gpu": random.choice(("gpus-1", "gpus-1", "gpus-2", "close", "a100", "part-1", "part-3"))}
+        if random.random() < 0.9
+        else {}
+    )
     return objects.pod(
         f"p{number:02}",
         templates=template,
@@ -81,10 +91,10 @@ def random_pod(random, number):
     )
 
 
-async def recorded(seed):
+async def recorded(seed, policy):
     """Returns what was listed from the recording of a cluster to which pods came one after the other."""
     random, stop = Random(seed), asyncio.Event()
-    async with Rehearsal(FLEET, seed=seed).going() as cluster:
+    async with Rehearsal(FLEET, seed=seed, policy=policy).going() as cluster:
         patient = objects.priority_class("patient", 5, preemptionPolicy="Never")
         await cluster.create(patient, *templates())
         await asyncio.sleep(BETWEEN)
@@ -115,11 +125,11 @@ def in_the_cluster(found):
     ]
 
 
-def in_the_replay(found):
+def in_the_replay(found, policy):
     published = published_devices(found["ResourceSlice"])
     workloads = recorded_workloads(found, published)
     empty = {**found, "Pod": [], "ResourceClaim": shared_claims(found)}
-    simulation = Observed(World(empty, frozenset([GPU])), "kubernetes")
+    simulation = Observed(World(empty, frozenset([GPU])), policy)
     run = simulation.play_in_time(workloads)
     assert run.errors == []
     return [simulation.placed.get(f"task-{number}", ("", [])) for number in range(len(workloads))]
@@ -127,7 +137,8 @@ def in_the_replay(found):
 
 @pytest.mark.parametrize("seed", range(WORLDS))
 async def test_a_replay_ends_on_the_same_nodes_with_the_same_devices(seed, virtual_time):
-    found = await recorded(seed)
+    policy = POLICIES[seed % len(POLICIES)]
+    found = await recorded(seed, policy)
     placed = in_the_cluster(found)
     assert sum(bool(devices) for _, devices in placed) >= 3
-    assert in_the_replay(found) == placed
+    assert in_the_replay(found, policy) == placed
