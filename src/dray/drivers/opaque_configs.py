@@ -26,6 +26,11 @@ TYPES: Final[dict[str, Sequence[type[Config]]]] = {
     names.TPU: (),
 }
 """The configuration types that each driver accepts, by driver name."""
+_KINDS_OF_CLASSES: Final[dict[str, type[Config]]] = {
+    "gpu.nvidia.com": gpu_configs.GpuConfig,
+    "mig.nvidia.com": gpu_configs.MigDeviceConfig,
+}
+"""The configuration type of the devices of a class that a driver installs, where the driver has several types."""
 # As msgspec ends its messages: ` - at `$.sharing.strategy``.
 _PLACE: Final = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -36,6 +41,15 @@ class ConfigProblem:
 
     member: str
     message: str
+
+
+def fits_class(driver: str, parameters: Any, class_name: str) -> bool:
+    """Returns False if the driver refuses parameters of this kind for devices of the class."""
+    expected = _KINDS_OF_CLASSES.get(class_name)
+    if expected is None or not isinstance(parameters, dict):
+        return True
+    types = TYPES.get(driver, ())
+    return expected not in types or type_of(parameters, types) in (None, expected)
 
 
 def problem_of(driver: str, parameters: Any) -> ConfigProblem | None:

@@ -113,3 +113,61 @@ def test_configuration_that_the_driver_would_refuse(found: Found) -> None:
     device_class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec:\n"
     wrong = config.replace("    config", "  config").replace("TimeSlicing", "TimeSlicin")
     assert [line for line, _ in found(single_objects.invalid_config, device_class + wrong)] == [12]
+
+
+@pytest.mark.parametrize(
+    ("of_class", "named", "kind", "is_found"),
+    [
+        ("mig.nvidia.com", "a", "GpuConfig", True),
+        ("mig.nvidia.com", "a", "MigDeviceConfig", False),
+        ("gpu.nvidia.com", "a", "MigDeviceConfig", True),
+        ("gpu.nvidia.com", "a", "GpuConfig", False),
+        ("partitions", "a", "GpuConfig", False),
+        # Without requests, the driver ignores the entry where it does not fit.
+        ("mig.nvidia.com", "", "GpuConfig", False),
+    ],
+)
+def test_configuration_of_another_kind_of_device(
+    found: Found, of_class: str, named: str, kind: str, is_found: bool
+) -> None:
+    claim = f"""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: a}}
+spec:
+  devices:
+    requests:
+    - name: a
+      exactly: {{deviceClassName: {of_class}}}
+    config:
+    - requests: [{named}]
+      opaque:
+        driver: gpu.nvidia.com
+        parameters: {{apiVersion: resource.nvidia.com/v1beta1, kind: {kind}}}
+"""
+    findings = found(single_objects.invalid_config, claim)
+    expected = f"not a configuration for request 'a', whose devices are of class {of_class}"
+    assert findings == ([(13, expected)] if is_found else [])
+
+
+def test_configuration_of_alternatives_is_judged_by_their_classes(found: Found) -> None:
+    claim = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests:
+    - name: a
+      firstAvailable:
+      - {name: whole, deviceClassName: gpu.nvidia.com}
+      - {name: part, deviceClassName: mig.nvidia.com}
+    config:
+    - requests: [NAMED]
+      opaque:
+        driver: gpu.nvidia.com
+        parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}
+"""
+    assert found(single_objects.invalid_config, claim.replace("NAMED", "a/whole")) == []
+    assert found(single_objects.invalid_config, claim.replace("NAMED", "a")) == []
+    assert len(found(single_objects.invalid_config, claim.replace("NAMED", "a/part"))) == 1

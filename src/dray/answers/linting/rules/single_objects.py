@@ -146,6 +146,18 @@ def invalid_config(manifest: Manifest) -> Iterator[Finding]:
             field = f"{entry.path}.opaque.parameters{f'.{problem.member}' if problem.member else ''}"
             hint = f"the driver {driver} refuses the claim when a pod with it starts"
             yield error("invalid-config", manifest, field, problem.message, hint)
+            continue
+        for name in sequence(entry.value.get("requests")):
+            classes = _classes_of(manifest.document, name)
+            if classes and not any(fits_class(driver, opaque.get("parameters"), each) for each in classes):
+                message = f"not a configuration for request {name!r}, whose devices are of class {classes[0]}"
+                yield error("invalid-config", manifest, f"{entry.path}.opaque.parameters.kind", message)
+
+
+def fits_class(driver: str, parameters: Any, class_name: str) -> bool:
+    from dray.drivers import opaque_configs
+
+    return opaque_configs.fits_class(driver, parameters, class_name)
 
 
 def config_problem(driver: str, parameters: Any) -> ConfigProblem | None:
@@ -171,6 +183,17 @@ def _configs(document: dict[str, Any]) -> Iterator[Spec]:
         yield from of_class.items("config")
     if (claim := claim_spec(document)) is not None:
         yield from claim.items("devices", "config")
+
+
+def _classes_of(document: dict[str, Any], name: Any) -> list[str]:
+    """Returns the classes of a request, or of its alternatives. `name` is as a config has it."""
+    claim = claim_spec(document)
+    return [
+        text(body.value.get("deviceClassName"))
+        for request in (claim.items("devices", "requests") if claim else ())
+        for body in request_bodies(request)
+        if name in (request.value.get("name"), f"{request.value.get('name')}/{body.value.get('name')}")
+    ]
 
 
 def _expressions(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
