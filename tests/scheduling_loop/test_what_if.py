@@ -17,6 +17,7 @@ from tests.scheduling.random_worlds import PREFIX, SYSTEMS, World
 from tests.scheduling_loop.core_walk import CoreWalk
 
 TRIALS = int(os.environ.get("DRAY_TRIALS", "400"))
+FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 WORLDS = 10
 DEEPEST = 4
 
@@ -200,7 +201,7 @@ def _by_name(counts):
     return {node.name: picture(count) for node, count in counts.items() if count}
 
 
-@pytest.mark.parametrize("seed", range(1, WORLDS + 1))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + WORLDS))
 def test_trials_leave_state_queue_and_waits_as_they_were(seed):
     walk = CoreWalk(seed, ("", "kueue", "flavors", "kai")[seed % 4])
     trials = Trials(walk, seed)
@@ -213,7 +214,7 @@ def test_trials_leave_state_queue_and_waits_as_they_were(seed):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("seed", range(1, 1 + max(1, TRIALS // 300)))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, TRIALS // 300)))
 def test_trials_in_worlds_with_other_groups(seed, system):
     trials = Trials(OtherWorld(seed, system), seed)
     while trials.count < 100:

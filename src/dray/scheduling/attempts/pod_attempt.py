@@ -6,6 +6,7 @@ Pods that wait together got the same answer before, so only nodes that changed s
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cached_property
 from math import inf
 from typing import Final
 
@@ -124,11 +125,15 @@ class PodAttempt(Attempt):
         return tuple(self.cycle.undecided.values())[:_MOST_SEARCHES]
 
     def _preempt(self) -> EvictionResult:
-        entry = self._context.queue.entries.known(self._wait_key()) if self._is_known else None
-        is_futile = entry is not None and bool(entry.wait.futile)
-        if not self.cycle.pod.preempts or is_futile:
+        if not self.cycle.pod.preempts or self._is_futile:
             return NO_EVICTION
         return self._context.preemptor.find(self.cycle)
+
+    @cached_property
+    def _is_futile(self) -> bool:
+        """Whether evictions were searched for in vain for a pod that waits for the same."""
+        entry = self._context.queue.entries.known(self._wait_key()) if self._is_known else None
+        return entry is not None and bool(entry.wait.futile)
 
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
         # There is quota, but not on the nodes where the pod fits or could fit: other queues may have borrowed it there.
@@ -153,12 +158,18 @@ class PodAttempt(Attempt):
 
     def _wait_key(self, alone: str = "") -> tuple[object, ...]:
         """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no
-        claims of their own, no terms about other pods, and no pods of their own group that they must not evict."""
+        claims of their own, no terms about other pods, and no pods that must not be evicted for them alone: pods of
+        their own group, pods that they evicted too often, or any pod before a time."""
         pod, asked = self.cycle.pod, self._asked()
         queue = asked.ask.queue if asked is not None else ""
         members = self._context.state.groups.members(pod.group) if pod.group is not None else None
         group = pod.group if members is not None and members.placed else None
-        return pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, group, alone
+        not_before = asked.policy.evictions(asked.ask).not_before if asked is not None else 0.0
+        evicting = self._context.state.evictions.evicting(pod)
+        return (
+            *(pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, group, alone),
+            *(not_before, evicting),
+        )
 
     def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
         """Returns quota that the queue of the pod lacks for some nodes, and not for all."""
@@ -175,7 +186,7 @@ class PodAttempt(Attempt):
 
     def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
         context, cycle, reservations = self._context, self.cycle, self._context.reservations
-        pod, nodes, is_known = cycle.pod, cycle.nodes, self._is_known
+        pod, nodes, is_futile = cycle.pod, cycle.nodes, self._is_futile
         passes = reservations.active and reservations.lets_pass((pod,), self.now)
         # Claims that only the pod uses can be deallocated if it fits on another node.
         if nodes is not None and any(context.devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
@@ -189,8 +200,8 @@ class PodAttempt(Attempt):
             cluster_wide=passes or bool(context.framework.own_filters(cycle)),
             quota=(*self._short_on_nodes(diagnosis), *(() if found else self._entitled_by())),
             # Pods that wait together do not search for evictions again.
-            binding=None if is_known else evicting.awaits_binding and not found,
-            futile=None if is_known else not found,
+            binding=None if is_futile else evicting.awaits_binding and not found,
+            futile=None if is_futile else not found,
             at=evicting.retry_at if not found else inf,
             error=diagnosis.error,
         )

@@ -44,6 +44,11 @@ class EvictionHistory:
         one, other = workload_of(asking), workload_of(victim)
         return self._is_exhausted(one, other, now) and self._leads_to(other, one, now)
 
+    def evicting(self, pod: Pod) -> Workload | None:
+        """Returns the workload of the pod if other pods were evicted for it, so that some may be spared from it."""
+        workload = workload_of(pod) if self._times else None
+        return workload if workload in self._times else None
+
     def is_limited(self, victim: Pod, now: float) -> bool:
         """Whether at least one workload may not evict the pod again."""
         other = workload_of(victim)

@@ -44,6 +44,10 @@ class PriorityEvictions:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
+    @property
+    def not_before(self) -> float:
+        return 0.0
+
     def removals(self) -> Removals:
         return PriorityRemovals(self._ask.pod.priority)
 

@@ -160,6 +160,10 @@ class Evictions(Protocol):
 
     `PriorityEvictions` is a base class: pods of lower priority are evicted to free nodes, and no pods for quota."""
 
+    @property
+    def not_before(self) -> float:
+        """The time before which no pod is evicted for the pods, as they ask for themselves; 0 if there is none."""
+
     def removals(self) -> Removals:
         """Returns the rules for pods that have quota but fit on no node."""
 

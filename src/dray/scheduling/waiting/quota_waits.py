@@ -102,6 +102,8 @@ class _Kind(NamedTuple):
     wanted: frozenset[tuple[str, int]]
     lacks: bool
     """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
+    not_before: float
+    """The time before which no pod is evicted for the pods."""
 
 
 class _Asked(NamedTuple):
@@ -140,7 +142,8 @@ class ReclaimWaits:
         uid = ask.pod.uid
         self.remove(uid)
         root = policy.label, policy.queue(ask.queue).root
-        kind = _Kind(ask.queue, ask.priority, frozenset(ask.wanted.items()), lacks)
+        wanted, not_before = frozenset(ask.wanted.items()), policy.evictions(ask).not_before
+        kind = _Kind(ask.queue, ask.priority, wanted, lacks, not_before)
         kinds = self._kinds.setdefault(root, OrderedDict())
         kinds.setdefault(kind, OrderedDict())[uid] = _Asked(policy, ask)
         self._places[uid] = root, kind

@@ -89,6 +89,11 @@ class WaitEntries:
         if entry.wait.binding != binding:
             entry.wait = replace(entry.wait, binding=binding)
 
+    def reconsider_evictions(self, entry: WaitEntry) -> None:
+        """Notes that evictions may help pods of the entry now, although they did not before."""
+        if entry.wait.futile:
+            entry.wait = replace(entry.wait, futile=False)
+
     def note_seen(self, entry: WaitEntry, seen: Seen) -> None:
         """Notes which changes were known when a pod of the entry was last tried, or were caused by that."""
         entry.seen = seen

@@ -176,7 +176,7 @@ class WaitIndex:
         while ready := self.quota.pop():
             self._retry_all(ready, now)
         if not self.reclaims.is_checked:
-            self._retry_all(self.reclaims.pop(), now)
+            self._retry_for_evictions(self.reclaims.pop(), now)
         for policy in queues.newly_entitled():
             self.wake(SharesChanged(policy), now)
         queues.sample(now)
@@ -204,6 +204,13 @@ class WaitIndex:
         for uid in uids:
             if (queued := self._queue.get(uid)) is not None:
                 self._retry(queued, now)
+
+    def _retry_for_evictions(self, uids: Sequence[str], now: float) -> None:
+        """Tries pods again for which other pods may be evicted now."""
+        for uid in uids:
+            if (queued := self._queue.get(uid)) is not None and queued.entry is not None:
+                self._entries.reconsider_evictions(queued.entry)
+        self._retry_all(uids, now)
 
     def _quota_changed(self, changes: QuotaChanges, now: float) -> None:
         if changes.kinds:

@@ -267,9 +267,13 @@ class KaiEvictions(PriorityEvictions):
         super().__init__(ask)
         self._queues = queues
 
+    @property
+    def not_before(self) -> float:
+        return self._queues.not_before(self._ask.pod)
+
     def removals(self) -> KaiRemovals:
         self._queues.shares()
-        return KaiRemovals(self._queues, self._ask, not_before=self._queues.not_before(self._ask.pod))
+        return KaiRemovals(self._queues, self._ask, not_before=self.not_before)
 
     def may_reclaim(self) -> bool:
         return self._queues.may_reclaim(self._ask)

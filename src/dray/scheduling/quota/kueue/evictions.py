@@ -22,6 +22,8 @@ _CHEAPEST: Final = (False, 0)
 
 
 class KueueEvictions:
+    not_before = 0.0
+
     def __init__(self, queues: KueueQueues, ask: Ask) -> None:
         self._queues = queues
         self._known = queues.cluster_queues()
