@@ -65,6 +65,16 @@ def test_a_share_goes_where_it_leaves_the_smallest_rest(core):
     assert place(core, "rest", claim=share("rest", 600)) == "b"
 
 
+def test_a_share_goes_where_other_shares_can_use_the_rest():
+    core = Core(*(objects.node(name) for name in "abc"), *(shared_gpus(name, 3) for name in "abc"), **PACKING)
+    for number in range(6):
+        place(core, f"half-{number}", "c", share(f"half-{number}", 500))
+    place(core, "first", "a", share("first", 480))
+    place(core, "second", "b", share("second", 200))
+    # On a it would leave 220 thousandths, which no share can use; on b a half.
+    assert place(core, "next", claim=share("next", 300)) == "b"
+
+
 def test_pods_without_claims_leave_cpu_to_devices_that_are_free(core):
     for number in range(2):
         place(core, f"whole-{number}", "a", share(f"whole-{number}", 1000), cpu="1")

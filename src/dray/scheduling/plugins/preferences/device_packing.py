@@ -1,7 +1,9 @@
 """DevicePacking: prefers nodes where a pod wastes few devices (`pack`). DeviceSpreading: nodes whose devices are free.
 
 Devices are counted in thousandths, and five kinds of waste are added up, each with a weight:
-- `rest`: the part of a shared device that a share leaves over; the fullest device with room for it is the best;
+- `unused`: the part of a shared device that no further share will take, as shares of the sizes in use come
+  (`share_sizes`). Beside it `rest` counts a little, the part that the share leaves over, and decides while no shares
+  are in use: the fullest device with room for the share is the best;
 - `stranded`: free devices that lose the cpu or memory that their users would need, also to pods that claim no device.
   It counts less, and in the end not at all, if pods use up cpu or memory before the devices: then some devices must
   stay free, and it is better that few nodes have them all;
@@ -32,12 +34,14 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
 from dray.scheduling.plugins.preferences.device_values import memory_taken
-from dray.scheduling.plugins.preferences.free_devices import RESOURCES, WHOLE, ClusterUsage, FreeDevices, room, stranded
+from dray.scheduling.plugins.preferences.free_devices import RESOURCES, ClusterUsage, FreeDevices, room, stranded
 from dray.scheduling.plugins.preferences.partition_packing import partition_waste
+from dray.scheduling.plugins.preferences.share_sizes import WHOLE
 
 OTHER_SCORES: Final = 1000
 """The factor of all other scores under `pack`: a preference of 100 points weighs as much as 200 wasted thousandths."""
-_REST: Final = 500
+_REST: Final = 100
+_UNUSED: Final = 1000
 _STRANDED: Final = 500
 _IMBALANCE: Final = 18
 # For each GiB of memory of a device: 16 GiB weigh more than to keep a node whole, and any difference less than a
@@ -173,45 +177,59 @@ def waste(
     free: FreeDevices, node: Node, requirements: Requirements, wanted: Sequence[Take], usage: ClusterUsage
 ) -> int:
     """Points to subtract from the node's score."""
-    number, left, rest = free.number, free.free, 0
+    number, left, rest, unused = free.number, free.free, 0, 0.0
     for take in wanted:
         placed = _placed(free.view, free.parts, take)
         left -= placed.taken
-        rest += placed.rest
+        if placed.driver:
+            shares = usage.shares[placed.driver]
+            for before, after in placed.parts:
+                rest += after
+                unused += shares.unused(after) - (shares.unused(before) if before < WHOLE else 0.0)
     left = max(0, left)
     part = left / number if number else 0
     lost = stranded(left, number, room(node, requirements.requests, RESOURCES)) - free.stranded
     imbalance = 0.0
     if usage.scarce and any(name in requirements.requests for name in usage.scarce):
         imbalance = abs(part - room(node, requirements.requests, usage.scarce))
-    return int(_REST * rest + _STRANDED * usage.stranded_weight * lost + _IMBALANCE * imbalance + left + part)
+    points = _REST * rest + _UNUSED * unused + _STRANDED * usage.stranded_weight * lost + _IMBALANCE * imbalance
+    return int(points + left + part)
 
 
 class Placed(NamedTuple):
     """What a request takes of a node's devices."""
 
     taken: int
-    rest: int
-    """What is left on the devices that it shares."""
     opened: int
     """The number of devices that were not in use before."""
+    driver: str = ""
+    """The driver of the devices that are shared."""
+    parts: Sequence[tuple[int, int]] = ()
+    """The free part of each device that is shared, before and after."""
 
 
 def _placed(view: View, parts: Mapping[int, int], take: Take) -> Placed:
     if not take.amounts:
-        return Placed(take.count * WHOLE, 0, take.count)
-    fits = []
+        return Placed(take.count * WHOLE, take.count)
+    fits, driver = [], ""
     for rank, used in parts.items():
         size = _size(view, rank, take)
         if size is not None and used + size <= WHOLE:
             fits.append((WHOLE - used - size, size))
+            driver = view.devices[rank].driver
     fits.sort()
     del fits[take.count :]
-    taken, rest = sum(size for _, size in fits), sum(left for left, _ in fits)
+    taken, found = sum(size for _, size in fits), [(after + size, after) for after, size in fits]
     if missing := take.count - len(fits):
-        size = next((size for rank in range(len(view.devices)) if (size := _size(view, rank, take)) is not None), WHOLE)
-        taken, rest = taken + missing * size, rest + missing * (WHOLE - size)
-    return Placed(taken, rest, missing)
+        size = WHOLE
+        for rank, device in enumerate(view.devices):
+            known = _size(view, rank, take)
+            if known is not None:
+                size, driver = known, device.driver
+                break
+        taken += missing * size
+        found += [(WHOLE, WHOLE - size)] * missing
+    return Placed(taken, missing, driver, found)
 
 
 def _size(view: View, rank: int, take: Take) -> int | None:

@@ -1,24 +1,28 @@
 """FreeDevices: what of a node's devices is free. ClusterUsage: what pods use for the devices that they hold.
 
-Devices are counted in thousandths. Whether cpu and memory are scarce, and whether they are used up before the devices,
-is learned from the pods that run.
+Devices are counted in thousandths. Whether cpu and memory are scarce, whether they are used up before the devices, and
+how large shares of devices are, is learned from the pods that run.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation import Inventory
+from dray.allocation.devices import Device
 from dray.allocation.views import View
+from dray.api.quantity import Quantity
 from dray.scheduling.cluster.gpu_watts import model_of, watts_of
 from dray.scheduling.model.node import Node
 from dray.scheduling.plugins.preferences.partition_packing import free_parts
+from dray.scheduling.plugins.preferences.share_sizes import WHOLE, ShareSizes
 
-WHOLE: Final = 1000
 RESOURCES: Final = ("cpu", "memory")
 _NOTHING: Final[Mapping[str, int]] = {}
+_NOTHING_SHARED: Final[Mapping[int, int]] = {}
 # Pods that hold all devices of a node use at least this part of its cpu, if cpu is scarce.
 _SCARCE: Final = 0.3
 # If pods use cpu or memory as fast as devices (1), stranded devices do not count; if 0.1 slower, they count in full.
@@ -42,6 +46,8 @@ class FreeDevices:
     requested: Mapping[str, int]
     allocatable: Mapping[str, int]
     """The amounts of cpu and memory that pods request, and that the node has."""
+    shares: Mapping[str, Mapping[int, int]]
+    """The numbers of shares by driver and size."""
 
     @classmethod
     def of(cls, inventory: Inventory, view: View, node: Node) -> FreeDevices:
@@ -63,6 +69,7 @@ class FreeDevices:
             used,
             {name: node.requested.get(name, 0) for name in RESOURCES},
             {name: node.allocatable.get(name, 0) for name in RESOURCES},
+            share_sizes(inventory, view),
         )
 
     @property
@@ -91,6 +98,8 @@ class ClusterUsage:
         """The resources of which pods use a large part when they use devices."""
         self.stranded_weight = 1.0
         """How much stranded devices count, from 0 (cpu or memory is used up before the devices are) to 1."""
+        self.shares: defaultdict[str, ShareSizes] = defaultdict(ShareSizes)
+        """The sizes of shares, by driver."""
 
     def replace(self, before: FreeDevices | None, after: FreeDevices | None) -> None:
         """Counts a node anew."""
@@ -102,8 +111,13 @@ class ClusterUsage:
                     self._used[name] += sign * free.used[name]
                     self._requested[name] += sign * free.requested[name]
                     self._allocatable[name] += sign * free.allocatable[name]
+        self._replace_shares(before.shares if before else {}, after.shares if after else {})
         self.scarce = [name for name, used in self._used.items() if used > _SCARCE * self._in_use > 0]
         self.stranded_weight = min(1.0, max(0.0, (_STRANDED_FROM - self._fastest()) / _STRANDED_RANGE))
+
+    def _replace_shares(self, before: Mapping[str, Mapping[int, int]], after: Mapping[str, Mapping[int, int]]) -> None:
+        for driver in before.keys() | after.keys():
+            self.shares[driver].replace(before.get(driver, _NOTHING_SHARED), after.get(driver, _NOTHING_SHARED))
 
     def _fastest(self) -> float:
         """How fast pods use up cpu or memory, whichever is faster, compared with devices: 1 if as fast."""
@@ -125,17 +139,30 @@ def used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
         device = view.devices[rank]
         usage = devices.get(device.id)
         if usage is not None:
-            yield (
-                rank,
-                max(
-                    (
-                        min(WHOLE, usage.consumed[name].nanos * WHOLE // capacity.value.nanos)
-                        for name, capacity in device.capacity.items()
-                        if name in usage.consumed and capacity.value.nanos > 0
-                    ),
-                    default=0,
-                ),
-            )
+            yield rank, _part(device, usage.consumed)
+
+
+def share_sizes(inventory: Inventory, view: View) -> Mapping[str, Mapping[int, int]]:
+    """The numbers of shares by driver and size."""
+    devices, found = inventory.usage.devices, defaultdict[str, Counter[int]](Counter)
+    for rank in view.ranks(view.shared & ~view.held):
+        device = view.devices[rank]
+        usage = devices.get(device.id)
+        if usage is not None:
+            found[device.driver].update(_part(device, share.consumed) for share in usage.shares.values())
+    return found
+
+
+def _part(device: Device, consumed: Mapping[str, Quantity]) -> int:
+    """The largest part of one of the device's capacities."""
+    return max(
+        (
+            min(WHOLE, consumed[name].nanos * WHOLE // capacity.value.nanos)
+            for name, capacity in device.capacity.items()
+            if name in consumed and capacity.value.nanos > 0
+        ),
+        default=0,
+    )
 
 
 def room(node: Node, requests: Mapping[str, int], resources: Sequence[str]) -> float:
