@@ -102,6 +102,13 @@ def test_a_gang_is_not_tried_before_there_are_enough_pods():
     assert len(bound(core.settle())) == 3
 
 
+def test_a_pod_on_a_node_completes_the_gang_for_pods_that_were_known_before_it():
+    core = Core(*nodes(a=4), *training("g", 3, number=2))
+    assert bound(core.settle()) == {}
+    core.put(member("g-2", nodeName="a"))
+    assert sorted(bound(core.settle())) == ["g-0", "g-1"]
+
+
 def test_a_lower_minimum_lets_those_that_are_there_start():
     core = Core(*nodes(a=2), *training("g", 3))
     assert bound(core.settle()) == {}

@@ -59,6 +59,13 @@ def test_a_tree_waits_for_as_many_groups_as_must_start():
     assert len(bound(core.settle())) == 4
 
 
+def test_a_pod_on_a_node_completes_the_tree_for_pods_that_were_known_before_it():
+    core = Core(*nodes(a=4), composite("root", 2), *leaf("x", 1, number=2))
+    assert bound(core.settle()) == {}
+    core.put(objects.pod_group("y", minCount=1, parentCompositePodGroupName="root"), member("y-0", of="y", nodeName="a"))
+    assert sorted(bound(core.settle())) == ["x-0", "x-1"]
+
+
 def test_each_group_in_its_rack_and_all_in_one_zone():
     def node(name, zone, rack_name, number):
         return objects.node(name, labels={"zone": zone, "rack": rack_name}), gpus.slice_of(name, number)

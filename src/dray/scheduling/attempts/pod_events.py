@@ -36,7 +36,9 @@ class PodEvents:
         if is_terminal(document) or (metadata.get("deletionTimestamp") and not node):
             self._remove(metadata["uid"], now)
             if phase_of(document) == "Succeeded" and group_of(document) is not None:
-                self._notify(self._state.groups.succeeded(pods.read(document, self._state.signatures)), now)
+                pod = pods.read(document, self._state.signatures)
+                self._state.groups.succeeded(pod)
+                self._joined(pod, now)
         elif node:
             self._put_assigned(document, node, now)
         elif (document["spec"].get("schedulerName") or "default-scheduler") == self._context.options.name:
@@ -69,6 +71,7 @@ class PodEvents:
                 # Pods with nominations on the node did not know of this pod.
                 kept = [uid for uid, place in self._nominations.places() if place == node]
                 self._context.waits.wake(PodsReady(kept), now)
+                self._joined(pod, now)
             return
         before = self._state.node_of(known)
         assert before is not None
@@ -130,7 +133,8 @@ class PodEvents:
                 return
             queued = self._queue.add(self._read(document), now)
             if queued.pod.joins:
-                self._notify(self._state.groups.wait(queued.pod), now)
+                self._state.groups.wait(queued.pod)
+                self._joined(queued.pod, now)
         else:
             if uid in self._context.in_flight:
                 document = _as_admitted(document, queued.pod)
@@ -142,7 +146,8 @@ class PodEvents:
             else:
                 self._state.groups.forget(queued.pod)
                 self._queue.replace(queued, pod)
-                self._notify(self._state.groups.wait(pod), now)
+                self._state.groups.wait(pod)
+                self._joined(pod, now)
         self._context.enqueue(queued, now)
 
     def _remove(self, uid: str, now: float) -> None:
@@ -156,9 +161,11 @@ class PodEvents:
             assert node is not None
             self._state.displace(placed, node.name)
 
-    def _notify(self, changed: ObjectRef | None, now: float) -> None:
-        if changed is not None:
-            self._context.waits.wake(ObjectChanged(changed), now)
+    def _joined(self, pod: Pod, now: float) -> None:
+        """Wakes the pods that waited for their group to have all its pods, which it may have with this one."""
+        completed = self._state.groups.completed(pod)
+        if completed is not None:
+            self._context.waits.wake(ObjectChanged(completed), now)
 
     # Bindings
 

@@ -252,25 +252,23 @@ class Groups(GroupMembers):
 
     # Pods
 
-    def wait(self, pod: Pod) -> ObjectRef | None:
-        """Adds a waiting pod; returns the group that other pods may have waited for, if it is complete now."""
-        if pod.group is None:
-            return None
-        self._members_to_change(pod.group).waiting[pod.uid] = pod
-        self._read_pod(pod)
-        self._read_pod_topology(pod)
-        group = self.of(pod)
+    def wait(self, pod: Pod) -> None:
+        """Adds a waiting pod."""
+        if pod.group is not None:
+            self._members_to_change(pod.group).waiting[pod.uid] = pod
+            self._read_pod(pod)
+            self._read_pod_topology(pod)
+
+    def succeeded(self, pod: Pod) -> None:
+        """Notes that a pod succeeded."""
+        if pod.group is not None:
+            self._members_to_change(pod.group).succeeded.add(pod.uid)
+
+    def completed(self, pod: Pod) -> ObjectRef | None:
+        """Returns what pods wait for that were known before this pod, if the group has all its pods now."""
+        group = self.of(pod) if pod.group is not None else None
         root = self.root(group) if group is not None else None
         return reference(root.key) if isinstance(root, Group) and self.is_complete(root) else None
-
-    def succeeded(self, pod: Pod) -> ObjectRef | None:
-        """Notes that a pod succeeded; returns the group that other pods may have waited for."""
-        if pod.group is None:
-            return None
-        self._members_to_change(pod.group).succeeded.add(pod.uid)
-        group = self.of(pod)
-        root = self.root(group) if group is not None else None
-        return reference(root.key if isinstance(root, Group) else pod.group)
 
     def place(self, pod: Pod) -> None:
         """Notes that the pod is on a node, assumed or bound."""
