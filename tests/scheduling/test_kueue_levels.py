@@ -129,3 +129,19 @@ def test_with_fair_sharing_whoever_fits_the_nominal_quota_goes_first():
     core.put(queued("borrows", "b", cpu="3", nodeSelector={"kind": "reserved"}))
     core.put(queued("fits", "a", cpu="4", nodeSelector={"kind": "reserved"}))
     assert list(bound(core.settle())) == ["fits"]
+
+
+@pytest.mark.parametrize(("cpu", "gone"), [("1", ["borrower"]), ("2", [])], ids=["within nominal quota", "beyond"])
+def test_with_fair_sharing_a_queue_reclaims_its_nominal_quota_whatever_its_share_is(cpu, gone):
+    fair = {"fairSharing": {}}
+    core = core_with(
+        *team("a", ("reserved", 3), ("spot", 0), **ANY, **fair),
+        *team("b", ("reserved", 0), ("spot", 6), **fair),
+        nodes=("reserved", "spot"),
+    )
+    # Queue a has borrowed much of another flavor, so that its share is larger than that of queue b.
+    on(core, "spot-heavy", "a", "spot", "5")
+    on(core, "own", "a", "reserved", "2")
+    on(core, "borrower", "b", "reserved", "1")
+    core.put(queued("p", "a", cpu=cpu, nodeSelector={"kind": "reserved"}))
+    assert victims(core.settle()) == gone

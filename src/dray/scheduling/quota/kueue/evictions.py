@@ -149,9 +149,9 @@ class KueueRemovals(PriorityRemovals):
         wanted = {asset: self._ask.wanted[asset.resource] for asset in held if asset.resource in self._ask.wanted}
         if not any(self._tree.is_borrowing(self._ask.queue, asset, amount) for asset, amount in wanted.items()):
             return False
-        if self._queues.is_fair(self._root):
-            return self._has_smaller_share(name, wanted)
-        return not any(self._tree.is_borrowing(name, asset) for asset in held)
+        if not any(self._tree.is_borrowing(name, asset) for asset in held):
+            return True
+        return self._queues.is_fair(self._root) and self._has_smaller_share(name, wanted)
 
     def _has_smaller_share(self, name: str, wanted: Mapping[Asset, int]) -> bool:
         own = self._tree.node(self._ask.queue)

@@ -1,10 +1,11 @@
 """FairPreemption: the units to evict for quota by the shares of queues (Kueue's fair sharing).
 
 The search goes down from the topmost cohort, to the child with the highest share, and finds a queue that has units to
-evict. A unit is evicted if the share of the queue that asks, including what it asks for, is not larger than the share
-of the other queue without the unit (`LessThanOrEqualToFinalShare`). If that does not free enough, a unit is also
-evicted if the share of the queue that asks is smaller than the share of the other queue (`LessThanInitialShare`).
-Shares are compared right below the lowest cohort that contains both queues.
+evict. A unit is evicted if the queue that asks stays within its nominal quota of what it lacks. Otherwise a unit is
+evicted if the share of the queue that asks, including what it asks for, is not larger than the share of the other queue
+without the unit (`LessThanOrEqualToFinalShare`). If that does not free enough, a unit is also evicted if the share of
+the queue that asks is smaller than the share of the other queue (`LessThanInitialShare`). Shares are compared right
+below the lowest cohort that contains both queues.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class FairPreemption:
         self._left: dict[str, list[RunningUnit]] = {}
         """The units of each queue that have not been considered yet, in order."""
         self._victims: list[RunningUnit] = []
+        self._is_entitled = preemption.is_within_nominal()
 
     def find(self) -> list[RunningUnit] | None:
         preemption = self._preemption
@@ -57,7 +59,8 @@ class FairPreemption:
             units = self._left[target.name]
             while units:
                 unit = units.pop(0)
-                if target is self._own or self._is_fair(target, unit, strategy):
+                entitled = target is self._own or self._is_entitled
+                if entitled or self._is_fair(target, unit, strategy):
                     self._remove(unit)
                     if self._fits():
                         return True

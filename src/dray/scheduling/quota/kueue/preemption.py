@@ -56,6 +56,11 @@ class Preemption:
         """Whether more units may be evicted with `for_place`."""
         return self._contested != self.assets.keys()
 
+    def is_within_nominal(self) -> bool:
+        """Whether the queue, with what it asks for, uses no more than its own quota of what it lacks."""
+        name = self.queue.name
+        return not any(self.tree.is_borrowing(name, asset, self.assets[asset]) for asset in self._contested)
+
     def find(self) -> list[RunningUnit] | None:
         """Returns the units to evict; an empty list if the pods fit already, None if evictions cannot help."""
         if self.fits(borrowing=True):
