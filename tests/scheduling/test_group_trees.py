@@ -62,7 +62,8 @@ def test_a_tree_waits_for_as_many_groups_as_must_start():
 def test_a_pod_on_a_node_completes_the_tree_for_pods_that_were_known_before_it():
     core = Core(*nodes(a=4), composite("root", 2), *leaf("x", 1, number=2))
     assert bound(core.settle()) == {}
-    core.put(objects.pod_group("y", minCount=1, parentCompositePodGroupName="root"), member("y-0", of="y", nodeName="a"))
+    core.put(objects.pod_group("y", minCount=1, parentCompositePodGroupName="root"))
+    core.put(member("y-0", of="y", nodeName="a"))
     assert sorted(bound(core.settle())) == ["x-0", "x-1"]
 
 
