@@ -195,6 +195,8 @@ async def test_every_answer_has_the_headers_that_protect_it() -> None:
             answer = await viewer.send("GET", path)
             policy = answer.header("content-security-policy")
             assert "default-src 'none'" in policy
+            # Strings cannot become markup, whatever a script does with them.
+            assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
             assert "frame-ancestors 'none'" in policy
             assert "unsafe" not in policy
             assert answer.header("x-content-type-options") == "nosniff"
@@ -202,6 +204,19 @@ async def test_every_answer_has_the_headers_that_protect_it() -> None:
         paths = ("/", "/ui", "/ui/", "/ui/waiting/pod/a/b", "/uix", "/api/v1/secrets", "/version", "//ui")
         statuses = [(await viewer.send("GET", path)).status for path in paths]
         assert statuses == [200, 200, 200, 200, 404, 404, 404, 404]
+
+
+async def test_requests_with_other_methods_are_refused() -> None:
+    async with stage() as made:
+        viewer = await made.signed_in()
+        asked = [("/ui/stream/pods", "POST"), ("/ui/call/pods/echo", "GET")]
+        asked += itertools.product(("/ui/stream/pods", "/ui/call/pods/echo"), ("PUT", "PATCH", "HEAD"))
+        for path, method in asked:
+            async with asyncio.timeout(10):
+                assert (await viewer.send(method, path)).status in (404, 405), (method, path)
+        assert (await viewer.send("PUT", "/ui/session")).status == 405
+        assert (await viewer.send("OPTIONS", "/ui/call/pods/echo", headers={})).status == 403
+        assert (await viewer.send("POST", "/ui/session/x", {})).status == 405
 
 
 async def test_changes_arrive_as_merge_patches() -> None:

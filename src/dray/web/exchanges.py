@@ -25,8 +25,9 @@ _MOST_COOKIES: Final = 16
 _MOST_BODY: Final = 1024 * 1024
 _BODY_SECONDS: Final = 30.0
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 PROTECTION: Final = [
     (b"content-security-policy", _POLICY.encode()),

@@ -119,6 +119,8 @@ class Page:
                 await self._code(exchange)
             case ["stream", name]:
                 session = self._signed_in(exchange)
+                if exchange.method != "GET":
+                    raise Refusal(405, "a stream is read by GET")
                 await self._streaming.run(exchange, session, self._view(name), _query(exchange, self._view(name)))
             case ["call", name, call]:
                 await self._call(exchange, self._signed_in(exchange), self._view(name), call)
@@ -155,6 +157,8 @@ class Page:
             for given in _secrets(exchange):
                 self._sessions.end(given)
             await exchange.answer(200, {}, [_cookie(exchange, "", "; Max-Age=0")])
+        elif exchange.method not in ("GET", "HEAD"):
+            raise Refusal(405, "a session is begun by POST, read by GET and ended by DELETE")
         else:
             await exchange.answer(200, self._about(self._signed_in(exchange).identity))
 
