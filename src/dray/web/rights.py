@@ -3,7 +3,9 @@
 A viewer sees the objects that they may list: in the whole cluster, or in single namespaces. The API server is asked
 with SelfSubjectAccessReviews in the viewer's name. An answer is kept for 20 seconds and shared by all sessions of a
 user, so that the number of reviews does not depend on the number of requests. Only namespaces that have objects of a
-kind are asked for, at most 2,000 of a kind; eight reviews of a user run at a time. What was never answered is not seen.
+kind are asked for, at most 2,000 of a kind; eight reviews of a user run at a time. Where there are more than a hundred
+namespaces, a no is kept for longer, so that few of them are asked for again in a second. What was never answered is
+not seen.
 While the API server cannot answer, the last answers count: what is shown was read before, and nothing new comes. It is
 asked again every five seconds then.
 """
@@ -26,6 +28,8 @@ from dray.web.model import Model, Table
 
 REVIEWS: Final = GroupVersionResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _KEPT: Final = 20.0
+_NAMESPACES_KEPT: Final = 100
+"""Up to so many namespaces, a no is kept as long as a yes; with ten times as many, ten times as long."""
 _KEPT_WITHOUT_ANSWER: Final = 5.0
 _FORGOTTEN: Final = 60.0
 """Seconds after which an answer that is not kept any more is forgotten: until then it counts if there is no other."""
@@ -156,6 +160,8 @@ class Rights:
             async with room:
                 try:
                     allowed = await review(identity.client, verb, resource, namespace, name)
+                    if not allowed:
+                        kept *= max(1.0, len(asked) / _NAMESPACES_KEPT)
                     answers.trouble = ""
                 except ClientError as error:
                     if not answers.trouble:
