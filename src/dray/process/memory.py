@@ -20,6 +20,17 @@ def collect_rarely() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
+def keep() -> None:
+    """The collector does not look at what is there now, until `drop`. Its first look at 25,000 objects of a cluster
+    takes 0.3 s."""
+    gc.freeze()
+
+
+def drop() -> None:
+    """What was kept has gone: the collector looks at everything again, when it next does."""
+    gc.unfreeze()
+
+
 @contextmanager
 def loading() -> Iterator[None]:
     """While modules, or the objects of a cluster, are loaded nothing is collected: they stay. Looking at them again and

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,7 @@ from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import ServedResource, discover
 from dray.client.informer import Informer
+from dray.process import memory
 from dray.process.tasks import end_tasks
 
 Listener = Callable[[str, Change], None]
@@ -48,6 +50,8 @@ KINDS: Final = {
 """Names that views use for kinds, and what they stand for."""
 _LOOK_AGAIN: Final = 30.0
 _PATIENCE: Final = 20.0
+_MANY: Final = 10_000
+"""From so many objects on, the garbage collector is told that they stay."""
 _PAGE: Final = 100
 """Objects in a page of `read`: a page is decoded in one go, while the event loop waits."""
 
@@ -84,6 +88,7 @@ class Model:
         self._starting = asyncio.Lock()
         self._served: dict[tuple[str, str], ServedResource] = {}
         self._looked = float("-inf")
+        self._is_large = False
 
     def table(self, kind: str) -> Table:
         """The objects of a kind of KINDS; empty unless it was needed before and the server has it."""
@@ -120,11 +125,13 @@ class Model:
                 for kind in missing:
                     await self._start(kind)
         waiting = [each.answered() for kind in kinds for each in self._informers.get(kind, ())]
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await asyncio.gather(*waiting)
-        except TimeoutError:
-            return
+        with memory.loading():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await asyncio.gather(*waiting)
+            if missing and sum(len(self.table(kind).objects) for kind in kinds) >= _MANY:
+                self._is_large = True
+                memory.keep()
 
     def troubles(self, kinds: Sequence[str]) -> list[str]:
         """Why kinds are not current."""
@@ -144,6 +151,9 @@ class Model:
             self._tables.clear()
             self._informers.clear()
             await end_tasks(tasks)
+            if self._is_large:
+                self._is_large = False
+                memory.drop()
 
     async def _look(self) -> None:
         now = time.monotonic()
