@@ -99,7 +99,7 @@ def test_charts_have_the_last_hours_and_a_cursor(browser: Browser, cluster: Page
     cluster.sign_in(browser, "/history")
     for title in ("Allocation", "Waiting", "Fragmentation", "Events", "Idle devices"):
         browser.until_text(title, "main")
-    before = browser.until(lambda: "Allocation: together" in labels(browser) and labels(browser), "first sample")
+    before = browser.until(lambda: "Allocation: all" in labels(browser) and labels(browser), "first sample")
     cluster.dray("run", "--gpu", "4", "--detach", "--name", "busy", "--", "sleep", "600")
     browser.until_text("Pod default/busy", "tbody")
     browser.until(lambda: labels(browser).split(",")[0] != before.split(",")[0], "sample with more devices in use")

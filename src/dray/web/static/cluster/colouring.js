@@ -3,33 +3,68 @@ import { CATEGORIES, sequential } from "../parts/colours.js";
 import { token } from "../theme.js";
 
 const OTHERS = "others";
+const UNKNOWN = "unknown holder";
 const FREE_SMALL = "free network and CPU devices";
-export const MODES = [["holder", "Holder"], ["queue", "Queue"], ["model", "Model"], ["health", "Health"], ["utilization", "Utilization"]];
+export const MODES = [["holder", "Namespace"], ["claim", "Claim"], ["queue", "Queue"], ["model", "Model"], ["health", "Health"], ["utilization", "Utilization"]];
 
-// Gives each name a colour when it is first seen, and keeps it: colours must not change while somebody looks.
+// Gives each name a colour when it is first seen, and keeps it while the name is there: colours must not change while
+// somebody looks. A name for which there was no colour stays without one.
 export class Categories {
   colours = new Map();
+  present = new Set();
 
   of(name) {
-    if (!this.colours.has(name) && this.colours.size < CATEGORIES.length) this.colours.set(name, CATEGORIES[this.colours.size]);
+    this.present.add(name);
+    if (!this.colours.has(name)) this.colours.set(name, this.#free());
     return this.colours.get(name);
+  }
+
+  // These names are there now.
+  keep(names) {
+    this.present = new Set([...names, UNKNOWN]);
+    for (const [name, colour] of this.colours) if (!colour && !this.present.has(name)) this.colours.delete(name);
+  }
+
+  // A colour that no name has, or else that of a name that is gone.
+  #free() {
+    const taken = new Set(this.colours.values());
+    const unused = CATEGORIES.find((each) => !taken.has(each));
+    if (unused) return unused;
+    for (const [name, colour] of this.colours) {
+      if (colour && !this.present.has(name)) {
+        this.colours.delete(name);
+        return colour;
+      }
+    }
+    return undefined;
   }
 }
 
+// What a mode calls the holder of a device.
 const HOLDERS = {
-  holder: (store, device) => store.claim(device)?.namespace,
-  queue: (store, device) => store.claim(device) && (store.claim(device).queue || "no queue"),
-  model: (store, device) => store.shape(device).model,
+  holder: (claim) => claim.namespace,
+  claim: (claim) => `${claim.namespace}/${claim.pods[0] || claim.name}`,
+  queue: (claim) => claim.queue || "no queue",
 };
+
+// By which name a mode tells devices apart; none for modes with fixed colours.
+function namesOf(mode) {
+  if (mode === "model") return (store, device) => store.shape(device).model;
+  return HOLDERS[mode] && ((store, device) => store.claim(device) && HOLDERS[mode](store.claim(device)));
+}
 
 export class Colouring {
   // `categories` are those of this mode: another store, of the same cluster later, goes on with them.
   constructor(store, mode, categories) {
     this.store = store;
     this.mode = mode;
-    this.names = HOLDERS[mode];
+    this.names = namesOf(mode);
     this.categories = categories;
-    if (this.names) byFrequency(store, this.names).forEach((name) => categories.of(name));
+    if (this.names) {
+      const names = byFrequency(store, this.names);
+      categories.keep(names);
+      names.forEach((name) => categories.of(name));
+    }
     this.theme();
   }
 
@@ -58,13 +93,12 @@ export class Colouring {
       const busy = this.store.busy[device];
       return busy < 0 ? [this.others, "held, not reported"] : [sequential(Math.round(busy / 10) / 10), busyText(busy)];
     }
-    return this.#category(this.names(this.store, device) || "unknown holder");
+    return this.#category(this.names(this.store, device) || UNKNOWN);
   }
 
   // The colour of one holder of a shared device; none where colours say something about the device.
   ofClaim(claim) {
-    if (this.mode === "holder") return this.#category(claim?.namespace || "unknown holder")[0];
-    return this.mode === "queue" ? this.#category(claim?.queue || "no queue")[0] : "";
+    return HOLDERS[this.mode] ? this.#category(claim ? HOLDERS[this.mode](claim) : UNKNOWN)[0] : "";
   }
 
   #category(name) {
@@ -75,14 +109,19 @@ export class Colouring {
   // [{ colour, title, count }], the most frequent first. Free network and CPU devices do not hide how many GPUs are free.
   legend() {
     const found = new Map();
+    const names = new Set();
     for (let device = 0; device < this.store.size; device += 1) {
       if (!this.store.isShown(device)) continue;
+      if (this.names) names.add(this.names(this.store, device));
       const [colour, text] = this.of(device);
       const title = text === "free" && this.store.isSmall(device) ? FREE_SMALL : text;
       const entry = found.get(title) || { colour, title, count: 0 };
       entry.count += 1;
       found.set(title, entry);
     }
+    const holder = HOLDERS[this.mode];
+    if (holder) for (const held of this.store.shares.values()) held.forEach(([id]) => names.add(holder(this.store.claims.get(id))));
+    this.categories.keep(names);
     const entries = [...found.values()];
     return this.mode === "utilization" ? entries.sort((first, second) => first.title.localeCompare(second.title, "en", { numeric: true }))
       : entries.sort((first, second) => (first.title === FREE_SMALL) - (second.title === FREE_SMALL) || second.count - first.count);

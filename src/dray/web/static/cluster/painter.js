@@ -8,6 +8,7 @@ const FRAME_MILLISECONDS = 8;
 const NAMES_FROM = 1.5;
 const DETAILS_FROM = 4.2;
 const SQUEEZE = 1.15;
+const HALO = 0.7;
 
 export const levelOf = (scale) => (scale < NAMES_FROM ? 0 : scale < DETAILS_FROM ? 1 : 2);
 export const LEVEL_SCALES = [0, 2.2, 5.5];
@@ -19,10 +20,18 @@ function readable(colour) {
 }
 
 // A text within a width. Of a long one, the middle is left out: beginnings and ends of names tell nodes and pods apart.
-function write(context, text, x, y, width) {
+// With a `halo`, a colour, the text can be read on a ground of several colours.
+function write(context, text, x, y, width, halo = "") {
   const part = (width * SQUEEZE) / context.measureText(text).width;
   const half = Math.max(1, Math.floor((text.length * part - 1) / 2));
-  context.fillText(part < 1 ? `${text.slice(0, half)}…${text.slice(-half)}` : text, x, y, width);
+  const shown = part < 1 ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
+  if (halo) {
+    context.strokeStyle = halo;
+    context.lineWidth = HALO;
+    context.lineJoin = "round";
+    context.strokeText(shown, x, y, width);
+  }
+  context.fillText(shown, x, y, width);
 }
 
 export class Painter {
@@ -161,12 +170,13 @@ export class Painter {
         this.#shares(context, box, rect, share, colour);
         last = "";
       } else context.fillRect(box.x + rect.x, box.y + rect.y, rect.w, rect.h);
-      if (geometry.parts.has(place)) {
-        this.#parts(context, node, place, box, rect);
+      const held = geometry.parts.has(place) ? this.geometry.heldParts(node, place) : [];
+      if (held.length) {
+        this.#parts(context, held, box, rect);
         last = "";
       }
       if (level === 2 && rect.w > 6) {
-        this.#device(context, first + place, box.x + rect.x, box.y + rect.y, rect.w);
+        this.#device(context, first + place, box.x + rect.x, box.y + rect.y, rect.w, Boolean(share || held.length));
         last = "";
       }
     });
@@ -174,9 +184,7 @@ export class Painter {
   }
 
   // Partitions that are held, as slices of their device; what is left of it is as good as free.
-  #parts(context, node, place, box, rect) {
-    const held = this.geometry.heldParts(node, place);
-    if (!held.length) return;
+  #parts(context, held, box, rect) {
     context.fillStyle = this.colouring.free;
     context.fillRect(box.x + rect.x, box.y + rect.y, rect.w, rect.h);
     held.forEach((part) => {
@@ -225,13 +233,14 @@ export class Painter {
     });
   }
 
-  #device(context, device, x, y, width) {
+  // The texts on a device; `divided` says that it is drawn in slices of several colours.
+  #device(context, device, x, y, width, divided) {
     const shape = this.store.shape(device);
     const claim = this.store.claim(device);
-    context.fillStyle = readable(this.colouring.of(device)[0]);
+    context.fillStyle = divided ? this.colours.text : readable(this.colouring.of(device)[0]);
     const line = (text, down, font) => {
       context.font = font;
-      write(context, text, x + 0.6, y + down, width - 1.2);
+      write(context, text, x + 0.6, y + down, width - 1.2, divided ? this.colours.node : "");
     };
     line(shape.name, 2.4, "600 1.9px system-ui, sans-serif");
     if (claim) line(claim.pods[0] || claim.name, 4.8, "1.6px system-ui, sans-serif");

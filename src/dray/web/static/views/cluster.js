@@ -6,7 +6,7 @@ import { Panel, holderText } from "../cluster/panel.js";
 import { ClusterStore, NODE_STATES } from "../cluster/store.js";
 import { Legend } from "../parts/bars.js";
 import { Choice, FilterBox, matches, useChoice } from "../parts/filter.js";
-import { count } from "../parts/format.js";
+import { age, count } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
 import { link, useParam } from "../router.js";
@@ -96,6 +96,7 @@ function Tip({ store, colouring, tip }) {
   const claim = store.claim(device);
   return html`<div class="map-tip" style=${style} aria-hidden="true"><b>${store.names[node]} · ${store.shape(device).name}</b>
     <div>${store.shape(device).model}</div><div>${holderText(store, device) || colouring.of(device)[1]}</div>
+    ${claim && html`<div>claim ${claim.name}${claim.since && `, since ${age(claim.since)}`}</div>`}
     ${claim?.queue && html`<div>queue ${claim.queue}</div>`}${store.busy[device] >= 0 && html`<div>${store.busy[device]} % busy</div>`}</div>`;
 }
 

@@ -16,13 +16,13 @@ const number = (value) => String(Math.round(value * 10) / 10);
 const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`);
 
 const CHARTS = [
-  { title: "Allocation", hint: "GPUs, TPUs and other devices of which claims hold all or a part; network and CPU devices are apart.", names: ["allocated"], most: 100, show: percent },
-  { title: "Utilization", hint: "How busy the devices in use are, on average; as drivers report it.", names: ["busy"], most: 100, show: percent },
+  { title: "Allocation", hint: "GPUs, TPUs and other devices that claims hold, whole or in part. Network and CPU devices are not in the total.", names: ["allocated"], most: 100, show: percent },
+  { title: "Utilization", hint: "How busy the devices in use are on average, as their drivers report it.", names: ["busy"], most: 100, show: percent },
   { title: "Waiting", hint: "Pods without a node.", names: ["waiting"], show: number },
-  { title: "Longest wait", hint: "Of the pods that wait.", names: ["longest"], show: duration },
-  { title: "Fragmentation", hint: "Free ones of these devices on nodes where others of their model are in use: no whole node is to be had there.", names: ["fragmentation"], most: 100, show: percent },
+  { title: "Longest wait", hint: "How long the pod that came first has waited.", names: ["longest"], show: duration },
+  { title: "Fragmentation", hint: "Free devices on nodes where other devices of their model are in use: no pod can get all devices of such a node.", names: ["fragmentation"], most: 100, show: percent },
 ];
-const NAMES = { allocated: "together", busy: "mean", waiting: "pods", longest: "wait", fragmentation: "of the free devices" };
+const NAMES = { allocated: "all", busy: "average", waiting: "pods", longest: "longest wait", fragmentation: "of all free devices" };
 
 const IDLE = [
   { name: "device", title: "Device", value: (row) => row.device, cell: (row) => html`<a href=${link("devices", [], { open: row.device })}>${row.device}</a>` },
