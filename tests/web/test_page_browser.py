@@ -65,6 +65,7 @@ def test_every_view_fits_a_phone(browser: Browser, cluster: PageCluster) -> None
             "return [...document.querySelectorAll('.menu a')].map((each) => each.getBoundingClientRect().right)"
         )
         assert max(rights) <= 360, rights
+        assert browser.accessibility_problems() == [], link
         shoot(browser, f"{link.rpartition('/')[2]}-phone")
     browser.size(1280, 800)
 
