@@ -90,7 +90,7 @@ async def test_an_agent_asks_about_a_fleet() -> None:
 
 @pytest.mark.time_limit(120)
 async def test_a_question_that_is_cancelled_does_not_hold_up_the_next_one() -> None:
-    waiting = "---".join(POD.replace("secretive", f"p{number}") for number in range(50))
+    waiting = "---".join(POD.replace("secretive", f"p{number}") for number in range(400))
     async with connected("--fleet", "p5.48xlarge=1") as session:
         await call(session, "devices")
         with pytest.raises(TimeoutError):

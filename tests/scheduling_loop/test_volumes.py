@@ -53,7 +53,7 @@ class Server:
 
     async def list_all(self, resource, **_):
         assert resource == volumes.CLAIMS
-        return {"items": [claim("data")], "metadata": {"resourceVersion": "1"}}
+        return {"kind": "PersistentVolumeClaimList", "items": [claim("data")], "metadata": {"resourceVersion": "1"}}
 
     async def watch(self, resource, **_):
         while True:
