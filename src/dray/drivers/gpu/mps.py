@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -78,7 +78,7 @@ class MpsDaemons:
             told = (self._directory / daemon_id / "log" / _STARTED).read_text().split()
         except OSError:
             return False
-        return any(self._mark(daemon_id) in _variables(process) for process in told)
+        return bool(_marked(told, self._mark(daemon_id)))
 
     def start(self, wanted: MpsState) -> None:
         """Raises DriverError where it does not come up."""
@@ -173,9 +173,8 @@ class MpsDaemons:
         }
 
     def _processes(self, daemon_id: str) -> list[int]:
-        """Of the daemon, its servers, and who starts it or speaks to it."""
-        mark = self._mark(daemon_id)
-        return [int(entry) for entry in os.listdir(_PROCESSES) if entry.isdecimal() and mark in _variables(entry)]
+        """Returns the processes of the daemon and its servers, and programs that start it or speak to it."""
+        return _marked(filter(str.isdecimal, os.listdir(_PROCESSES)), self._mark(daemon_id))
 
     def _mark(self, daemon_id: str) -> bytes:
         return f"{PIPE_DIRECTORY}={self._directory / daemon_id / 'pipe'}".encode()
@@ -228,22 +227,38 @@ def _remove(directory: Path) -> None:
         raise DriverError(f"{directory} cannot be removed: remove it by hand")
 
 
-def _variables(process: str) -> list[bytes]:
-    """Reads the environment of a process; empty for processes in containers, which may claim to belong to anybody."""
-    try:
-        if os.readlink(_PROCESSES / process / "ns/pid") != os.readlink(_PROCESSES / "self/ns/pid"):
-            return []
-        empty = 0
-        for _ in range(_ENVIRONMENT_LOOKS):
-            if text := beneath.read_start(_PROCESSES / process / "environ", beneath.PROCESS_BYTES):
-                return text.split(b"\0")
-            empty = empty + 1 if _seems_empty(process) else 0
-            if empty == _EMPTY_LOOKS:
-                break
-            time.sleep(0.01)
-    except OSError:
-        pass
-    return []
+def _marked(processes: Iterable[str], mark: bytes) -> list[int]:
+    """Returns the processes with a variable in their environment.
+
+    The environment of a process cannot be read for a moment while the process executes a program. Environments without
+    bytes are read again, all together: a node has hundreds of processes that have none.
+    """
+    found = []
+    empty_looks = dict.fromkeys(processes, 0)
+    for _ in range(_ENVIRONMENT_LOOKS):
+        for process, looks in list(empty_looks.items()):
+            try:
+                text = _environment_of(process)
+                looks = looks + 1 if not text and _seems_empty(process) else 0
+            except OSError:
+                text, looks = b"", _EMPTY_LOOKS
+            if mark in text.split(b"\0"):
+                found.append(int(process))
+            if text or looks == _EMPTY_LOOKS:
+                del empty_looks[process]
+            else:
+                empty_looks[process] = looks
+        if not empty_looks:
+            break
+        time.sleep(0.01)
+    return found
+
+
+def _environment_of(process: str) -> bytes:
+    """Raises OSError for processes that have ended, and for those in containers, which may claim to be daemons."""
+    if os.readlink(_PROCESSES / process / "ns/pid") != os.readlink(_PROCESSES / "self/ns/pid"):
+        raise PermissionError(f"process {process} is in a container")
+    return beneath.read_start(_PROCESSES / process / "environ", beneath.PROCESS_BYTES)
 
 
 def _seems_empty(process: str) -> bool:
