@@ -1,6 +1,6 @@
 """If any single change helps, the search finds one of its kind: small random worlds against a search by hand.
 
-DRAY_WALK_SEED is the first seed, DRAY_WALKS the number of worlds.
+DRAY_WALK_SEED is the first seed, DRAY_WALKS the number of worlds. The default worlds take about a second each.
 """
 
 import copy
@@ -20,7 +20,7 @@ from tests import gpus
 from tests.planning.scenes import pod, running, scene, template
 from tests.scheduling.test_queues import QUEUE, cluster_queue, flavor, local_queue, nominal
 
-FIRST, COUNT = int(os.environ.get("DRAY_WALK_SEED", "1")), int(os.environ.get("DRAY_WALKS", "24"))
+FIRST, COUNT = int(os.environ.get("DRAY_WALK_SEED", "5")), int(os.environ.get("DRAY_WALKS", "7"))
 ROOT = f"{objects.DRIVER}/root"
 GPU = gpus.GPU
 EXTENDED = "example.com/gpu"
