@@ -38,7 +38,8 @@ _PRIORITIES = {"low": 10, "high": 100}
 _BEGINNING = 1893456000.0
 _ORDER = (
     *("DeviceClass", "Node", "ResourceSlice", "DeviceTaintRule", "ResourceFlavor", "Cohort", "ClusterQueue"),
-    *("LocalQueue", "Queue", "PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
+    *("LocalQueue", "Queue", "PodDisruptionBudget", "StorageClass", "PersistentVolume", "PersistentVolumeClaim"),
+    *("CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"),
 )
 
 

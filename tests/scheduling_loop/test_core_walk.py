@@ -6,6 +6,7 @@ import pytest
 
 from tests.scheduling_loop.changing_walk import ChangingWalk
 from tests.scheduling_loop.core_walk import CoreWalk
+from tests.scheduling_loop.volume_walk import VolumeWalk
 
 ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "2"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
@@ -24,6 +25,12 @@ def test_core_walk(seed, system):
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, ROUNDS // 2)))
 def test_core_walk_in_which_queues_change(seed, system):
     walk_on(ChangingWalk(seed, system))
+
+
+@pytest.mark.parametrize("system", ["flavors", "kai"])
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, ROUNDS // 4)))
+def test_core_walk_in_which_volumes_change(seed, system):
+    walk_on(VolumeWalk(seed, system))
 
 
 def test_a_walk_in_which_a_pod_evicted_others_without_end():

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import nullcontext
+from functools import partial
 from random import Random
 
 import pytest
@@ -13,8 +14,11 @@ from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.quota.kueue.policy import KueueQueues
-from tests.scheduling.random_worlds import PREFIX, SYSTEMS, World
+from tests.scheduling.changing_worlds import ChangingWorld
+from tests.scheduling.random_worlds import PREFIX, SYSTEMS
+from tests.scheduling_loop.changing_walk import ChangingWalk
 from tests.scheduling_loop.core_walk import CoreWalk
+from tests.scheduling_loop.volume_walk import VolumeWalk
 
 TRIALS = int(os.environ.get("DRAY_TRIALS", "400"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
@@ -59,6 +63,7 @@ def fingerprint(walk):
             (policy.charges.totals(), policy.charges.admitted(), sorted(policy.charges.ending), usage_of(policy))
             for policy in state.queues.policies
         ],
+        "volumes": [{key: str(each) for key, each in kind.items()} for kind in _volumes(state)],
         "reserved": (scheduler.nominations.places(), scheduler.nominations.reserved_places()),
         "reserved quota": state.queues.reservations.uids(),
         "waits": picture(scheduler.waits.objects),
@@ -73,6 +78,10 @@ def fingerprint(walk):
             state.pods_revision,
         ),
     }
+
+
+def _volumes(state):
+    return state.volumes._claims, state.volumes._volumes, state.volumes._classes
 
 
 def usage_of(policy):
@@ -177,8 +186,9 @@ class Trials:
             trial.undo()
 
 
-class OtherWorld(World):
-    """A world with groups of Kueue that keep quota for missing pods, and with groups of KAI."""
+class OtherWorld(ChangingWorld):
+    """A world with groups of Kueue that keep quota for missing pods, and with groups of KAI; queues, nodes and groups
+    change."""
 
     @property
     def state(self):
@@ -201,9 +211,20 @@ def _by_name(counts):
     return {node.name: picture(count) for node, count in counts.items() if count}
 
 
+WALKS = [
+    partial(walk, system=system)
+    for walk, systems in (
+        (CoreWalk, ("", "kueue", "flavors", "kai")),
+        (ChangingWalk, ("kueue",)),
+        (VolumeWalk, ("flavors", "kai")),
+    )
+    for system in systems
+]
+
+
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + WORLDS))
 def test_trials_leave_state_queue_and_waits_as_they_were(seed):
-    walk = CoreWalk(seed, ("", "kueue", "flavors", "kai")[seed % 4])
+    walk = WALKS[seed % len(WALKS)](seed)
     trials = Trials(walk, seed)
     while trials.count < TRIALS // WORLDS:
         for _ in range(10):
