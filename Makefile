@@ -41,7 +41,8 @@ bench: $(READY)
 # worlds with queues, 130,000
 # writes over a few hundred objects, two hundred cycles with a driver that is killed, as many of each way to share GPUs,
 # thirty kills of a node with pods on it, every error of NVML in every call of the GPU driver, and twenty fleets of 200
-# machines with 1,000 pods, twenty replays of recorded clusters, and 1,000 plans against all single changes; the tests
+# machines with 1,000 pods, twenty replays of recorded clusters, 1,000 plans against all single
+# changes, and 60 plans against what a cluster then does; the tests
 # have a short form of each.
 soak: $(READY)
 	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 DRAY_WALK_ROUNDS=200 DRAY_WALK_STEPS=500 DRAY_CORE_WALK_ROUNDS=500 \
@@ -49,14 +50,15 @@ soak: $(READY)
 		DRAY_CHURN_WRITES=130000 DRAY_DRIVER_CYCLES=200 DRAY_NODE_KILLS=30 DRAY_CUT_SECONDS=60 \
 		DRAY_VOLUME_READERS=40 DRAY_SYMLINK_RACES=100000 \
 		DRAY_PENDING_PODS=5000 DRAY_NVML_ERRORS=all DRAY_FLEET_SEEDS=20 DRAY_FLEET_MACHINES=200 DRAY_FLEET_PODS=1000 \
-		DRAY_SLOW_WATCHERS=5000 DRAY_TRIALS=20000 DRAY_REPLAY_WORLDS=20 DRAY_WALKS=1000 \
+		DRAY_SLOW_WATCHERS=5000 DRAY_TRIALS=20000 DRAY_REPLAY_WORLDS=20 DRAY_WALKS=1000 DRAY_PREDICTIONS=60 \
 		$(BIN)/python -m pytest tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py \
 		tests/scheduling_loop/test_random_walk.py tests/scheduling_loop/test_core_walk.py tests/scheduling_loop/test_what_if.py tests/scheduling/test_random_worlds.py \
 		tests/attacks/test_churn.py tests/attacks/test_server.py tests/attacks/test_pending.py tests/attacks/test_volumes.py tests/process/test_beneath.py tests/driver/test_kill.py \
 		tests/drivers/nic/test_kill.py tests/drivers/nic/test_attach.py tests/drivers/nic/test_up.py \
 		tests/drivers/gpu/test_kill.py tests/drivers/gpu/test_nvml_errors.py tests/drivers/gpu/test_sick_gpus.py \
 		tests/node/test_kill.py tests/cli/test_machines.py tests/fleet/test_rehearsal.py \
-		tests/replay/test_against_a_cluster.py tests/planning/test_one_step.py $(ENDLESS)
+		tests/replay/test_against_a_cluster.py tests/planning/test_one_step.py \
+		tests/planning/test_predicted_worlds.py $(ENDLESS)
 
 # Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time
 # others; the tests have a few of them.

@@ -169,6 +169,18 @@ def test_quota_that_another_queue_borrowed_is_reclaimed():
     assert evicted.again.queue == "other"
 
 
+def test_a_pod_that_needed_quota_alone_does_not_wait_for_the_devices_of_the_evicted_pod():
+    quota = {GPU: nominal("9"), "cpu": nominal("2")}
+    queues = [flavor(), cluster_queue("team", ("any", quota), preemption={"withinClusterQueue": "LowerPriority"})]
+    low = running("low", "a", "gpu-0", requests={"cpu": "2"})
+    low[0] = in_queue(low[0])
+    high = in_queue(pod("high", priority=5, requests={"cpu": "2"}))
+    outcome = played(scene(*node("a", 2), *queues, local_queue("team", "team"), template(), *low, wanted=[high]))
+    assert list(evictions(outcome)) == ["low"]
+    # On a cluster the claim of a pod is released a moment after the pod has ended.
+    assert device_names(outcome)["high"] == ["a/gpu-1"]
+
+
 def test_a_gang_starts_together_or_waits_together():
     group = objects.pod_group("g", minCount=3)
     members = [pod(f"p{number}", schedulingGroup={"podGroupName": "g"}) for number in range(3)]

@@ -13,7 +13,7 @@ from dray.answers.cluster import Cluster, chosen_machines
 from dray.answers.errors import InvalidInput
 from dray.answers.explaining.unread_kinds import cannot_tell
 from dray.answers.manifests.given import Manifests, read_given
-from dray.answers.manifests.planned import planned_objects
+from dray.answers.manifests.planned import Planned, planned_objects
 from dray.answers.manifests.reading import Reading
 from dray.answers.manifests.stored import Unusable
 from dray.answers.one_line import one_line
@@ -129,7 +129,8 @@ class Base:
     objects: Mapping[str, Sequence[Object]]
     namespace: str
     now: float
-    priority_classes: Sequence[Object] = ()
+    priority_classes: Sequence[Object] | None = None
+    """None if it is not known which there are."""
     machines: Sequence[Machine] = ()
     notes: Sequence[str] = ()
     unread_for: Callable[[Object], Mapping[str, str]] = _nothing
@@ -195,18 +196,21 @@ def fleet_base(machines: Sequence[Machine], namespace: str) -> Base:
     return Base(fleet_objects(machines), namespace or "default", time.time(), machines=machines)
 
 
-async def _priority_classes(source: Source) -> tuple[list[Object], str]:
-    """Returns the PriorityClasses, or none and the answer of the server if the user may not read them."""
+async def _priority_classes(source: Source) -> tuple[list[Object] | None, str]:
+    """Returns the PriorityClasses, or None and the answer of the server if the user may not read them.
+
+    Every server has some: if there are none, they were not saved with the other objects.
+    """
     kind = built_in("scheduling.k8s.io/v1", "PriorityClass")
     try:
-        return list((await source.client.list_all(kind)).get("items") or ()), ""
+        return list((await source.client.list_all(kind)).get("items") or ()) or None, ""
     except NotFound:
         # Snapshots of earlier versions do not have them.
-        return [], ""
+        return None, ""
     except ApiError as error:
         if not error.is_forbidden:
             raise
-        return [], str(error)
+        return None, str(error)
 
 
 def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer:
@@ -228,7 +232,7 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
     added = chosen_machines(tuple(map(_as_choice, question.add))) if question.add else ()
     try:
         made = make_plan(
-            Scene(base.objects, planned.objects, base.now, leaving=planned.leaving, rollouts=planned.rollouts),
+            _scene(base, planned),
             _changes(question, added),
             Options(policy=policy_of(question.policy)),
             prices={**_prices((*base.machines, *added)), **question.prices},
@@ -238,6 +242,17 @@ def plan_reading(reading: Reading, base: Base, question: Question) -> PlanAnswer
     except ChangeError as error:
         raise InvalidInput([f"error: {error}"]) from None
     return PlanAnswer(made, (*base.notes, *planned.notes, *planned.unplanned))
+
+
+def _scene(base: Base, planned: Planned) -> Scene:
+    return Scene(
+        base.objects,
+        planned.objects,
+        base.now,
+        leaving=planned.leaving,
+        rollouts=planned.rollouts,
+        refused=planned.refused,
+    )
 
 
 def search_budget(seconds: float) -> Budget:

@@ -204,7 +204,7 @@ def _manifest_objects(paths: tuple[str, ...]) -> dict[str, list[Object]]:
     reading = read(paths)
     problems = list(map(str, reading.problems))
     try:
-        planned = planned_objects(reading.manifests, "default", [], time.time())
+        planned = planned_objects(reading.manifests, "default", None, time.time())
     except Unusable as unusable:
         problems += map(str, unusable.problems)
     if problems:

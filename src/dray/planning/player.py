@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from dray.api.objects import Key, Object, is_deleting, key_of, owners_of, spec_of, status_of, uid_of
@@ -82,6 +83,8 @@ class Player:
         self.now = start
         self.scheduler = Scheduler(options, report=lambda what, error: self.errors.append(f"{what}: {error!r}"))
         self.stored = StoredObjects(self.scheduler)
+        self._ended: list[Callable[[], None]] = []
+        """Releases the claims of a pod that was evicted."""
         self._recreate = recreate if callable(recreate) else lambda _: recreate
         self._evict = evict
         self._linger = frozenset(linger)
@@ -138,6 +141,7 @@ class Player:
         for _ in range(_MOST_ROUNDS):
             changed = [self.do(action) for action in self.later(seconds)]
             changed += self._evict_beside_scheduler()
+            changed += self._release_ended()
             calm = 0 if any(changed) else calm + 1
             if calm >= quiet:
                 return
@@ -166,6 +170,20 @@ class Player:
             elif not self.scheduler.interrupted:
                 return found
         raise Endless(f"{self._most_decisions} decisions at one time")
+
+    def _release_ended(self) -> list[bool]:
+        """Releases the claims of evicted pods, after the scheduler was told that the pods are gone.
+
+        On a cluster a controller releases them a moment later. A pod that waits for the quota of an evicted pod may
+        start on other devices then.
+        """
+        changed = []
+        while self._ended:
+            ended, self._ended = self._ended, []
+            changed += [self.do(action) for action in self._decisions()]
+            for release in ended:
+                release()
+        return changed
 
     def _evict_beside_scheduler(self) -> list[bool]:
         """Evicts what controllers evict from time to time: stale gangs, and pods of queues that are stopped."""
@@ -270,10 +288,14 @@ class Player:
             self.put({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": text_of(self.now)}})
             return True
         claims = [each for each in self.stored.of_kind("ResourceClaim") if _is_owned(each, pod)]
-        self.delete_pod(name, namespace)
+        self.stored.remove("Pod", namespace, name, self.now)
+        self._ended.append(partial(self._release_ended_pod, pod, claims))
+        return True
+
+    def _release_ended_pod(self, pod: Object, claims: Iterable[Object]) -> None:
+        self._release_claims(uid_of(pod))
         if self._recreate(pod):
             self._create_again(pod, claims)
-        return True
 
     def _create_again(self, pod: Object, claims: Iterable[Object]) -> None:
         """Creates an evicted pod and the claims that were made for it, as their controllers do."""
@@ -291,7 +313,9 @@ class Player:
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Deletes the pod with the claims that it owns, and removes it from the claims that it uses."""
-        uid = uid_of(self.stored.remove("Pod", namespace, name, self.now))
+        self._release_claims(uid_of(self.stored.remove("Pod", namespace, name, self.now)))
+
+    def _release_claims(self, uid: str) -> None:
         for claim in self.stored.of_kind("ResourceClaim"):
             users = status_of(claim).get("reservedFor") or []
             left = [user for user in users if user["uid"] != uid]

@@ -36,6 +36,8 @@ class Scene:
     """Pods that their controllers delete as soon as the wanted objects are there, and why."""
     rollouts: Sequence[Rollout] = ()
     """Wanted pods that replace others step by step."""
+    refused: Mapping[Key, str] = field(default_factory=dict)
+    """Wanted pods that the API server would refuse, and why."""
 
     def of(self, kind: str) -> list[Object]:
         """Returns the objects of a kind in the cluster and among those to be added; the latter replace others."""
@@ -61,7 +63,7 @@ class Made:
 
 def made_claims(scene: Scene) -> Made:
     """Returns the wanted pods and native PodGroups as they are once all claims are made from templates."""
-    made = Made()
+    made = Made(missing=dict(scene.refused))
     templates = {key_of(each): each for each in scene.of("ResourceClaimTemplate")}
     named = any(entry.get("resourceClaimName") for pod in _owners(scene) for entry in claim_entries(pod))
     # Lists of a large cluster are gone through only if somebody asks for them.

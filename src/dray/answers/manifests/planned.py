@@ -7,21 +7,21 @@ depend on the nodes. Pods get the priority of their PriorityClass. Other kinds d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.answers.linting.examination import identity_findings
 from dray.answers.manifests.claim_specs import made_pod_spec
+from dray.answers.manifests.priorities import Priorities
 from dray.answers.manifests.reading import Manifest
 from dray.answers.manifests.stored import Namespaces, Unusable, decoded, decoded_workload
 from dray.answers.manifests.workload_pods import MOST_PODS, RunningPods, TooMany, workload_pods
 from dray.api.catalogue import KINDS, find, split_api_version
 from dray.api.objects import Key, Object, key_of, mapping, mappings, spec_of, text, uid_of
 from dray.api.pods import is_terminal
-from dray.api.suggestions import did_you_mean
+from dray.api.suggestions import did_you_mean, suggestion
 from dray.api.times import text_of
-from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.controllers.jobs.groups import planned_group
 from dray.planning.daemons import KIND as DAEMON_SET
 from dray.planning.rollout import Rollout
@@ -33,6 +33,7 @@ from dray.scheduling.quota.kueue import kinds as kueue
 from dray.yaml.text import ManifestError
 
 _PRIORITY_CLASS: Final = "PriorityClass"
+_WITH_PRIORITY: Final = ("Pod", "PodGroup", "CompositePodGroup")
 _VOLUME_CLAIM: Final = "PersistentVolumeClaim"
 _CHECKED: Final = frozenset(
     (
@@ -72,6 +73,8 @@ class Planned:
     leaving: dict[Key, str] = field(default_factory=dict)
     """Pods of the cluster that their controllers delete, and why."""
     rollouts: list[Rollout] = field(default_factory=list)
+    refused: dict[Key, str] = field(default_factory=dict)
+    """Pods that the API server would refuse, and why."""
     unplanned: list[str] = field(default_factory=list)
     """Messages about objects that make pods which are not planned."""
 
@@ -86,12 +89,13 @@ class Planned:
 def planned_objects(
     manifests: Sequence[Manifest],
     namespace: str,
-    priority_classes: Sequence[Object],
+    priority_classes: Sequence[Object] | None,
     now: float,
     cluster: Mapping[str, Sequence[Object]] | None = None,
 ) -> Planned:
     """Returns the planned objects; objects without a namespace get `namespace`. `cluster` has the objects of the
-    cluster by kind: workloads that are there keep their pods. Raises Unusable."""
+    cluster by kind: workloads that are there keep their pods. `priority_classes` are None if it is not known which
+    there are. Raises Unusable."""
     planned, problems, namespaces = Planned(), list[ManifestError](), Namespaces(manifests)
     reader = _Reader(planned, namespaces, cluster or {}, now)
     for manifest in manifests:
@@ -104,10 +108,8 @@ def planned_objects(
     if problems:
         raise Unusable(problems)
     _assume_volumes(planned, manifests)
-    classes = (*priority_classes, *planned.objects.pop(_PRIORITY_CLASS, ()))
-    planned.objects["Pod"] = [_with_priority(pod, classes) for pod in planned.objects.get("Pod", [])]
-    for each in planned.objects.get(DAEMON_SET, ()):
-        each["spec"]["template"] = _with_priority(each["spec"]["template"], classes)
+    _apply_priorities(planned, priority_classes)
+    _refuse_missing_namespaces(planned, (cluster or {}).get("Namespace", ()))
     return planned
 
 
@@ -213,6 +215,33 @@ class _Reader:
         return {"podGroupName": group["metadata"]["name"]}
 
 
+def _apply_priorities(planned: Planned, known: Sequence[Object] | None) -> None:
+    """Gives pods and groups the priorities of their classes; refuses pods with a class that does not exist."""
+    priorities = Priorities((*(known or ()), *planned.objects.get(_PRIORITY_CLASS, ())))
+    problems = {key_of(pod): problem for pod in planned.objects.get("Pod", ()) if (problem := priorities.problem(pod))}
+    if known is None:
+        planned.notes += [
+            f"{each}: pods of this class have priority 0 here" for each in dict.fromkeys(problems.values())
+        ]
+    else:
+        planned.refused |= problems
+    for kind in planned.objects.keys() & _WITH_PRIORITY:
+        planned.objects[kind] = list(map(priorities.applied, planned.objects[kind]))
+    for each in planned.objects.get(DAEMON_SET, ()):
+        each["spec"]["template"] = priorities.applied(each["spec"]["template"])
+
+
+def _refuse_missing_namespaces(planned: Planned, known: Sequence[Object]) -> None:
+    """Refuses pods of namespaces that the cluster does not have.
+
+    Every server has the namespace `default`: without it the namespaces are not known.
+    """
+    names = {key_of(each)[1] for each in (*known, *planned.objects.get("Namespace", ()))}
+    for pod in planned.objects.get("Pod", ()) if "default" in names else ():
+        if (namespace := key_of(pod)[0]) not in names:
+            planned.refused[key_of(pod)] = f"namespace {namespace} not found; {suggestion(namespace, names)}"
+
+
 def _assume_volumes(planned: Planned, manifests: Sequence[Manifest]) -> None:
     """Removes volumes from pods whose volume claims are among the manifests: nobody has made a volume for them yet."""
     claims = {(each.namespace, each.name) for each in manifests if each.kind == _VOLUME_CLAIM}
@@ -293,22 +322,3 @@ def _with_uid(obj: Object, kind: str) -> Object:
     """Returns the object with a uid made of its kind and name, unless it has one."""
     namespace, name = key_of(obj)
     return {**obj, "metadata": {"uid": f"planned/{kind}/{namespace}/{name}", **obj["metadata"]}}
-
-
-def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
-    """Returns the pod with the priority of its class; an API server ignores any other priority in a manifest."""
-    spec = spec_of(pod)
-    return {**pod, "spec": {**spec, "priority": 0, **dict(_priorities(spec, classes))}}
-
-
-def _priorities(spec: Mapping[str, object], classes: Sequence[Object]) -> Iterator[tuple[str, object]]:
-    """Yields the fields that the API server sets from the PriorityClass of a pod."""
-    name = text(spec.get("priorityClassName"))
-    if name in SYSTEM_CLASSES:
-        yield "priority", SYSTEM_CLASSES[name]
-    for priority_class in classes:
-        if key_of(priority_class)[1] == name or (not name and mapping(priority_class).get("globalDefault")):
-            yield "priority", priority_class.get("value", 0)
-            if priority_class.get("preemptionPolicy"):
-                yield "preemptionPolicy", priority_class["preemptionPolicy"]
-            return
