@@ -174,3 +174,19 @@ def test_a_tree_of_higher_priority_has_as_few_pods_removed_as_it_needs():
     core.put(composite("root", 2, priority=10))
     core.put(*leaf("x", 2, value=10, schedulingConstraints=RACK), *leaf("y", 1, value=10, schedulingConstraints=RACK))
     assert len(victims(core.later())) == 3
+
+
+def test_of_units_with_the_same_priority_single_pods_are_evicted_first_and_groups_of_groups_last():
+    core = Core(objects.node("n", cpu="3"), composite("root", disruptionMode={"all": {}}))
+    core.put(objects.pod_group("child", minCount=1, parentCompositePodGroupName="root"))
+    core.put(objects.pod_group("group", minCount=1, disruptionMode={"all": {}}))
+    # The pods that started last would be evicted first.
+    groups = {"single": {}, "of-group": {"of": "group"}, "of-tree": {"of": "child"}}
+    for hour, (name, of) in enumerate(groups.items()):
+        made = (member if of else pod)(name, cpu="1", nodeName="n", **of)
+        core.put({**made, "status": {"phase": "Running", "startTime": f"2026-01-01T0{hour}:00:00Z"}})
+    removed = []
+    for number in range(2):
+        core.put(pod(f"high-{number}", cpu="1", value=10))
+        removed += victims(core.settle())
+    assert removed == ["single", "of-group"]

@@ -21,7 +21,6 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.quota.defaults import PriorityRemovals, Unit
 from dray.scheduling.quota.pod_costs import PodCosts
 from dray.scheduling.quota.queue_policy import Ask, Removals
-from dray.scheduling.quota.queues import Queues
 
 
 class Candidates:
@@ -123,18 +122,18 @@ def removals_for(state: State, pods: Sequence[Pod], now: float, *, in_trials: bo
 
     A rule that is not used `in_trials` computes the wanted amounts only if it needs them. In a trial they would differ.
     """
-    rule, spared = _rule(state.queues, pods, now, in_trials=in_trials), SparedPods(state, pods[0], now)
+    rule, spared = _rule(state, pods, now, in_trials=in_trials), SparedPods(state, pods[0], now)
     return SparingRemovals(rule, spared) if spared else rule
 
 
-def _rule(queues: Queues, pods: Sequence[Pod], now: float, *, in_trials: bool) -> Removals:
-    member = queues.member(pods[0])
+def _rule(state: State, pods: Sequence[Pod], now: float, *, in_trials: bool) -> Removals:
+    member = state.queues.member(pods[0])
     if member is not None:
         policy, queue, priority = member
         costs = policy.charges.costs
         wanted = costs.wanted(queue, pods) if in_trials else _LazyAmounts(costs, queue, pods)
         return policy.evictions(Ask(tuple(pods), queue, wanted, priority, now)).removals()
-    return PriorityRemovals(pods[0].priority)
+    return PriorityRemovals(pods[0].priority, state.groups.rank)
 
 
 class _LazyAmounts(Mapping[str, int]):

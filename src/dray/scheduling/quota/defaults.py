@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from dray.api.objects import Object
@@ -20,22 +20,23 @@ class PriorityRemovals:
     retry_at = inf
     hopeless = False
 
-    def __init__(self, priority: int) -> None:
+    def __init__(self, priority: int, rank: Callable[[Pod], int] = lambda _: 0) -> None:
+        """Of units of the same priority, those with a pod of higher `rank` are more important."""
         self._priority = priority
+        self._rank = rank
 
     def is_evictable(self, pod: Pod) -> bool:
         return pod.priority < self._priority
 
     def allowed(self, units: Iterable[Unit]) -> list[Unit]:
-        return sorted(units, key=_importance)
+        return sorted(units, key=self._importance)
+
+    def _importance(self, unit: Unit) -> tuple[int, int, int, str]:
+        """Returns a sort key; important units come first: by priority, by rank, by number of pods, by running time."""
+        return -max(pod.priority for pod in unit), -self._rank(unit[0]), -len(unit), min(map(start_of, unit))
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
         return False
-
-
-def _importance(unit: Unit) -> tuple[int, int, str]:
-    """Returns a sort key; important units come first: by priority, then by number of pods, then by running time."""
-    return -max(pod.priority for pod in unit), -len(unit), min(map(start_of, unit))
 
 
 class PriorityEvictions:
