@@ -121,6 +121,27 @@ def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit():
     assert len(bound(core.settle())) == 3
 
 
+@pytest.mark.parametrize("best", "abc")
+def test_of_nodes_with_equal_room_a_gang_takes_those_that_its_pods_prefer(best):
+    core = Core(gang("g", 2))
+    core.put(*(objects.node(name, cpu="2", labels={"zone": "near" if name == best else "far"}) for name in "abc"))
+    near = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["near"]}]}
+    affinity = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": near}]}
+    }
+    core.put(*(member(f"g-{number}", cpu="1", affinity=affinity) for number in range(2)))
+    assert set(bound(core.settle()).values()) == {best}
+
+
+@pytest.mark.parametrize("best", "abc")
+def test_of_nodes_with_equal_room_a_gang_takes_those_without_soft_taints(best):
+    core = Core(gang("g", 2))
+    soft = [{"key": "old", "effect": "PreferNoSchedule"}]
+    core.put(*(objects.node(name, cpu="2", taints=[] if name == best else soft) for name in "abc"))
+    core.put(*(member(f"g-{number}", cpu="1") for number in range(2)))
+    assert set(bound(core.settle()).values()) == {best}
+
+
 def test_a_pod_that_cannot_be_tried_comes_back_though_the_others_start_without_it():
     core = Core(*nodes(a=3), *training("g", 2, number=2))
     special = member("g-9", claims=["other"], value=0)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from dray.scheduling.placement.packing import Place, spread_over
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound
@@ -130,3 +131,11 @@ def test_whatever_exists_is_found(part):
     found = sum(map(check, seeds))
     # Both happen often.
     assert len(seeds) / 5 < found < len(seeds) * 4 / 5
+
+
+@pytest.mark.parametrize("least", [True, False])
+def test_of_domains_with_equal_room_those_with_few_nodes_are_taken_then_those_with_the_best_nodes(least):
+    places = {"a": Place(2, 0), "b": Place(2, 5), "c": Place(2, 1), "d": Place(1, 9), "e": Place(1, 9)}
+    domains = {"a": ("w",), "b": ("x",), "c": ("y",), "d": ("z",), "e": ("z",)}
+    assert list(spread_over(places, domains, 2, least=least)) == [("b", 2)]
+    assert list(spread_over(places, domains, 4, least=least)) == [("b", 2), ("c", 2)]

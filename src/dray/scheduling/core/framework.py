@@ -46,6 +46,7 @@ class Framework:
         self._lazy_filters = [plugin for plugin in filters if plugin.lazy]
         self._kept_scores = [plugin for plugin in scores if _is_kept(plugin) and not plugin.defines("normalize")]
         self._compared_scores = [plugin for plugin in scores if plugin not in self._kept_scores]
+        self._preferring = [plugin for plugin in self._compared_scores if plugin.depends_on == Depends.NODE]
         self._rescoring = [plugin for plugin in plugins if plugin.defines("rescore")]
         self._reserving = [plugin for plugin in plugins if plugin.defines("reserve")]
         state.signatures.sign_with([plugin.sign for plugin in plugins if plugin.defines("sign")])
@@ -152,6 +153,10 @@ class Framework:
     def comparing(self, cycle: Cycle) -> list[Plugin]:
         """Returns the plugins that compare feasible nodes with each other for the pod."""
         return [plugin for plugin in self._compared_scores if plugin.prescore(cycle) is not SKIP]
+
+    def preferring(self, cycle: Cycle) -> list[Plugin]:
+        """Returns those of `comparing` whose scores depend on the pod and the nodes alone, not on what runs there."""
+        return [plugin for plugin in self._preferring if plugin.prescore(cycle) is not SKIP]
 
     def compare(self, plugins: Iterable[Plugin], cycle: Cycle, nodes: Sequence[Node], totals: dict[int, int]) -> None:
         """Adds the weighted scores of the plugins to the totals by node number."""

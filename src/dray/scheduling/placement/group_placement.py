@@ -197,7 +197,7 @@ class GroupPlacer:
         requirements, demand = cycle.pod.requirements, cycle.claims.demand
         # Claims that they share are allocated once and not for each pod.
         own = state.demands.of(self._own(cycle), demand.extended, cycle.pod.document, requirements)
-        rooms, scores = {}, {}
+        rooms, scores, fitting = dict[int, int](), dict[int, int](), list[Node]()
         for number in numbers:
             node = state.numbered[number]
             if number not in able or node is None:
@@ -207,6 +207,9 @@ class GroupPlacer:
             if here:
                 rooms[number] = here
                 scores[number] = feasible.score(node)
+                fitting.append(node)
+        if preferring := self._framework.preferring(cycle):
+            self._framework.compare(preferring, cycle, fitting, scores)
         # The charge of a queue for devices may depend on the node (alternatives, allocation mode All).
         by_devices = bool(demand) and (state.inventory.is_spread or QueueQuota.name in cycle.data)
         coupled = members[0].depends_on_pods or members[0].shares or by_devices

@@ -17,17 +17,24 @@ T = TypeVar("T", bound=Hashable)
 class Place(NamedTuple):
     room: int
     merit: int
-    """Decides between places with equal room: the highest merit is taken first."""
+    """Decides between places with equal room and equally many nodes: the highest merit is taken first."""
+    nodes: int = 1
+    """The number of nodes of a domain. Of places with equal room, those with few nodes are taken first."""
+
+    @property
+    def preference(self) -> tuple[int, int]:
+        return -self.nodes, self.merit
 
 
 def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
     """Yields the places to use with the number of pods for each, in the order in which they are taken."""
-    order = sorted((place.room, place.merit, index) for index, place in enumerate(places.values()) if place.room > 0)
+    usable = ((place.room, place.preference, index) for index, place in enumerate(places.values()) if place.room > 0)
+    order = sorted(usable)
     names, rooms = list(places), [room for room, _, _ in order]
     while number > 0 and order:
         position = bisect_left(rooms, number)
         room = rooms[min(position, len(rooms) - 1)]
-        # The last place with equal room has the highest merit.
+        # The last place with equal room is the preferred one.
         position = bisect_left(rooms, room + 1) - 1
         amount = min(room, number)
         yield names[order.pop(position)[2]], amount
@@ -36,8 +43,9 @@ def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
 
 
 def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
-    """Yields places and numbers like `best_fit`, the place with the least room first, then the highest merit."""
-    for name, place in sorted(places.items(), key=lambda item: (item[1].room, -item[1].merit)):
+    """Yields places and numbers like `best_fit`, the place with the least room first."""
+    preferred = sorted(places.items(), key=lambda item: item[1].preference, reverse=True)
+    for name, place in sorted(preferred, key=lambda item: item[1].room):
         if number <= 0:
             return
         if place.room > 0:
@@ -57,7 +65,8 @@ def spread_over(
         for name, place in places.items():
             within.setdefault(tuple(domains[name][:level]), {})[name] = place
         whole = {
-            path: Place(sum(place.room for place in inner.values()), -len(inner)) for path, inner in within.items()
+            path: Place(*(sum(numbers) for numbers in zip(*inner.values(), strict=True)))
+            for path, inner in within.items()
         }
         chosen = [path for path, _ in fit(whole, number)]
         places = {name: place for path in chosen for name, place in within[path].items()}
