@@ -8,7 +8,7 @@ restores as many as possible of the pods that were evicted in a trial.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Object, is_deleting
@@ -133,7 +133,13 @@ def _rule(state: State, pods: Sequence[Pod], now: float, *, in_trials: bool) -> 
         costs = policy.charges.costs
         wanted = costs.wanted(queue, pods) if in_trials else _LazyAmounts(costs, queue, pods)
         return policy.evictions(Ask(tuple(pods), queue, wanted, priority, now)).removals()
-    return PriorityRemovals(pods[0].priority, state.groups.rank)
+    return PriorityRemovals(pods[0].priority, partial(_rank, state.groups))
+
+
+def _rank(groups: Groups, pod: Pod) -> int:
+    """Returns 2 if the pod is evicted together with a group of groups, 1 if with a group, 0 if alone."""
+    group = groups.disruption_unit(pod)
+    return 0 if group is None else 2 if groups.forest.children(group) else 1
 
 
 class _LazyAmounts(Mapping[str, int]):

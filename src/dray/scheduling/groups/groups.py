@@ -184,11 +184,6 @@ class Groups(GroupMembers):
         evicted_whole = [above for above in self.forest.lineage(group) if above.whole] if group is not None else []
         return evicted_whole[-1] if evicted_whole else None
 
-    def rank(self, pod: Pod) -> int:
-        """Returns 2 if the pod is evicted together with a group of groups, 1 if with a group, 0 if alone."""
-        group = self.disruption_unit(pod)
-        return 0 if group is None else 2 if self.forest.children(group) else 1
-
     def unit(self, pod: Pod) -> Group | None:
         """The topmost group of the pod that starts together or is evicted together, which a queue admits as a whole;
         None if the pod is admitted alone."""
