@@ -69,7 +69,7 @@ class AccountTokens(QueueController[Key]):
             await self._client.update(_SECRETS, {**secret, "metadata": metadata, "data": wanted})
 
     async def _account(self, secret: Object) -> Object | None:
-        """As the server has it now: what is deleted here must not depend on how late events come."""
+        """Reads the account from the server: a deletion must not be decided from a cache that lags behind."""
         annotations = annotations_of(secret)
         try:
             account = await self._client.get(_ACCOUNTS, str(annotations[ACCOUNT_NAME]), namespace=key_of(secret)[0])

@@ -23,9 +23,9 @@ _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
 def status(node: Object) -> Object:
-    """What the manifest says, with what it leaves out: plenty of room, and ready.
+    """Returns the status of the manifest, with a default capacity and a Ready condition where it has none.
 
-    Times of heartbeats are left out. Nobody sends any, so a node that had one would soon count as lost.
+    Heartbeat times are left out. Nobody renews them, so a node that had one would soon count as lost.
     """
     written = node.get("status")
     given: Object = dict(written) if isinstance(written, dict) else {}

@@ -74,7 +74,7 @@ class Coscheduling:
 
 
 def status(group: Object, pods: Iterable[Object]) -> Object:
-    """What the status should say, as far as it is about the pods."""
+    """Computes the phase and the pod counts of a group's status from its pods."""
     found = list(pods)
     phases = Counter(map(phase_of, found))
     running, succeeded, failed = phases["Running"], phases["Succeeded"], phases["Failed"]

@@ -82,7 +82,7 @@ class Environment:
 
 class Controller(Protocol):
     async def run(self) -> None:
-        """Until it is cancelled. The informers have synced before."""
+        """Runs until it is cancelled. The informers have synced before."""
         ...
 
 
@@ -183,7 +183,7 @@ class Workers(Generic[K]):
 
 
 def named(kind: str) -> Callable[[str | tuple[str, str]], str]:
-    """For keys that are the name, or namespace and name, of an object of one kind: `Pod default/p`."""
+    """Returns a function that names queue keys for logs: `Pod default/p`, or `Node n` for kinds without a namespace."""
 
     def called(key: str | tuple[str, str]) -> str:
         return f"{kind} {key if isinstance(key, str) else '/'.join(part for part in key if part)}"

@@ -27,7 +27,7 @@ class Consumers:
     def __init__(self, client: ApiClient, pods: Cache, *, workload_claims: bool) -> None:
         self.pods = pods
         self.groups: Cache | None = None
-        """None where the server has no groups."""
+        """The cache of pod groups; None if the server does not serve them."""
         self.awaits_groups = False
         """Whether the server may serve groups and has not been asked yet."""
         self.workload_claims = workload_claims
@@ -41,7 +41,7 @@ class Consumers:
         return None if cache is None else cache.get(name, namespace=namespace)
 
     def deleted(self, consumer: Object) -> None:
-        """It was seen to be deleted."""
+        """Remembers the uid of a deleted pod or group, so that the server is not asked about it."""
         self._gone[uid_of(consumer)] = None
 
     def known_to_use(self, consumer: Consumer) -> bool | None:
@@ -71,7 +71,7 @@ class Consumers:
         return kind is not POD or not is_done(found)
 
     def group_of(self, pod: Object) -> Object | None:
-        """Raises UnknownGroup."""
+        """Returns the pod's group, None for a pod without one. Raises UnknownGroup if it is not cached yet."""
         name = group_name(pod)
         if not name:
             return None

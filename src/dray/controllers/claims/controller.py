@@ -175,7 +175,7 @@ class ClaimController:
             self._makers.queue.add((GROUP, *key_of(group)))
 
     def _look_at_owner(self, claim: Object) -> None:
-        """Its claim is gone."""
+        """Queues the owner of a deleted claim, so that the claim is generated again if it is still needed."""
         made = made_for(claim)
         owner = None if made is None else self._consumers.get(made.kind, made.namespace, made.name)
         if made is None or owner is None:

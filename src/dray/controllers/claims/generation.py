@@ -94,7 +94,7 @@ class ClaimStatuses:
             raise NotKept(f"status.resourceClaimStatuses of {kind.resource.plural}")
 
     async def _take_back(self, claim: Object) -> None:
-        """Unless somebody has taken it up: then its owner's end is its end."""
+        """Deletes a claim that the owner does not use, unless the claim was changed since. Errors are ignored."""
         with suppress(ClientError):
             await self._client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)
 
@@ -138,7 +138,7 @@ class Generation:
         return False
 
     async def generate(self, kind: OwnerKind, owner: Object) -> float | None:
-        """When to look again, if at all."""
+        """Generates the missing claims of an owner. Returns when to look again, in seconds, if at all."""
         if not self.is_needed(owner):
             return None
         names = claim_names(owner)

@@ -34,7 +34,7 @@ class Metrics:
 
     @contextmanager
     def in_registry(self, registry: CollectorRegistry) -> Iterator[None]:
-        """Only while the controller runs: another one may come after it."""
+        """Registers the metrics inside the context only: another controller may register them afterwards."""
         with ExitStack() as stack:
             for collector in (self._creates, self._claims):
                 registry.register(collector)

@@ -21,7 +21,7 @@ _SUFFIX: Final = 5
 
 
 def generate_name(owner: str, entry: str) -> str:
-    """For an entry of the owner's `spec.resourceClaims`; if it is too long, both parts are cut in proportion."""
+    """Returns the `generateName` for an entry of `spec.resourceClaims`; shortens both parts in proportion."""
     full = f"{owner}-{entry}-"
     length = len(full)
     if length <= _LONGEST:
@@ -43,9 +43,9 @@ def claim_name(owner: str, uid: str, entry: str, avoid: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnerKind:
-    """Whom claims are made for. Pods and groups have the same `spec.resourceClaims` and `resourceClaimStatuses`.
+    """A kind that owns generated claims: Pod or PodGroup, with `spec.resourceClaims` and `resourceClaimStatuses`.
 
-    There are two, compared by identity: they are part of the keys of a queue.
+    The two instances are compared by identity: they are part of the keys of a queue.
     """
 
     resource: KindVersion
@@ -85,7 +85,7 @@ def made_for(claim: Object) -> Consumer | None:
 
 
 def users(claim: Object) -> list[Consumer | None]:
-    """Whom it is reserved for, in order; None for whom only others know."""
+    """Returns the consumers in `status.reservedFor`, in order; None for consumers that are neither pods nor groups."""
     namespace, found = claim["metadata"]["namespace"], []
     for each in reserved_for(claim):
         resource = each.get("apiGroup") or "", each.get("resource")

@@ -81,7 +81,7 @@ class CronJobController(QueueController[Key]):
         return decision.wait
 
     async def _look_for(self, cron_job: Object, found: history.Observation) -> None:
-        """By the server's word: the cache may not have come to a Job that was just made."""
+        """Asks the server for active Jobs that are not cached; removes deleted Jobs from `status.active`."""
         gone = set()
         for each in found.missing:
             try:

@@ -73,7 +73,7 @@ def until_next(schedule: cron.Schedule, now: datetime) -> float | None:
 
 
 def _since(cron_job: Object, now: datetime) -> datetime:
-    """From when on missed times count: what is older than the deadline is too late to start."""
+    """Returns the time from which missed runs count; runs older than the starting deadline are too late."""
     last = status_of(cron_job).get("lastScheduleTime")
     since = moment(last or cron_job["metadata"]["creationTimestamp"])
     deadline = cron_job["spec"].get("startingDeadlineSeconds")

@@ -13,7 +13,7 @@ from dray.controllers.jobs import conditions
 class Observation:
     status: Object
     missing: list[Object] = field(default_factory=list)
-    """What the status lists as active and is not among the Jobs."""
+    """Entries of `status.active` that are not among the cached Jobs."""
     news: list[tuple[str, str, str]] = field(default_factory=list)
     """Events: type, reason, message."""
 
@@ -68,6 +68,6 @@ def surplus(cron_job: Object, jobs: Iterable[Object]) -> list[Object]:
 
 
 def _started(job: Object) -> tuple[bool, str, str]:
-    """Those that never started come last."""
+    """Sort key: by start time; Jobs that never started come last."""
     start = status_of(job).get("startTime")
     return not start, start or "", key_of(job)[1]

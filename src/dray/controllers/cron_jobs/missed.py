@@ -13,7 +13,7 @@ MANY: Final = 100
 
 class Due(NamedTuple):
     last: datetime | None
-    """None where it has not been due yet."""
+    """The latest time at which the schedule was due; None if it was not due since `since`."""
     is_many: bool = False
 
 

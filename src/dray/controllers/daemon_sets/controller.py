@@ -115,7 +115,7 @@ class DaemonSetController(QueueController[Key]):
         return daemons.with_pods(self._adoption.of(daemons.daemon_set, _selector(daemons.daemon_set)))
 
     async def _make_one_each(self, daemons: Daemons) -> float | None:
-        """When to look again at pods that failed."""
+        """Gives each node one pod. Returns the seconds until failed pods are looked at again."""
         next_, waits = plan(daemons), []
         for pod, node in next_.ended:
             failed = phase_of(pod) == "Failed"
@@ -145,7 +145,7 @@ def _selector(daemon_set: Object) -> Matcher:
 
 
 def _state(pod: Object) -> tuple[object, ...]:
-    """What of a pod may change what becomes of its DaemonSet."""
+    """Returns the parts of a pod that the DaemonSet depends on; other changes are ignored."""
     metadata = pod["metadata"]
     members = ("labels", "ownerReferences", "deletionTimestamp")
     return *(metadata.get(name) for name in members), phase_of(pod), node_of(pod), is_true(pod, "Ready")

@@ -23,9 +23,9 @@ class Daemons:
     revision: str
     """The hash of the template in force."""
     placements: dict[str, Placement]
-    """By the name of the node, for every node there is."""
+    """Placements by node name, for every node that exists."""
     pods: dict[str, list[Object]]
-    """By the name of the node, in the order in which they came; nodes may be gone."""
+    """Pods by node name, in order of creation; includes nodes that no longer exist."""
     now: datetime
 
     @classmethod
@@ -82,6 +82,6 @@ def _by_node(pods: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def _age(pod: Object) -> tuple[Any, ...]:
-    """Those that are bound first, then by age."""
+    """Sort key: bound pods first, then older pods first."""
     metadata = pod["metadata"]
     return not node_of(pod), str(metadata.get("creationTimestamp") or ""), metadata["name"]

@@ -12,7 +12,7 @@ _LONGEST: Final = timedelta(minutes=15)
 class Failures:
     def __init__(self) -> None:
         self._by_owner: dict[str, dict[str, tuple[datetime, timedelta]]] = {}
-        """By the uid of the DaemonSet and the node: when the last failed pod was deleted, and how long to wait then."""
+        """By uid of the DaemonSet and node name: when the last failed pod was deleted, and the backoff after it."""
 
     def wait(self, owner: str, node: str, now: datetime) -> float:
         """Seconds until a failed pod may be deleted; at 0 the next one has to wait for longer."""

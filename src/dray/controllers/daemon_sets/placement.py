@@ -21,7 +21,7 @@ _NOWHERE: Final = Placement(False, False)
 
 
 class Requirements:
-    """What the template demands of a node, read once for all nodes."""
+    """The node requirements of a pod template, read once for all nodes."""
 
     def __init__(self, daemon_set: Object) -> None:
         spec = spec_of(daemon_set["spec"]["template"])

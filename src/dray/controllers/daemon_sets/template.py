@@ -33,7 +33,7 @@ def pod(daemon_set: Object, node: str, revision: str) -> Object:
 
 
 def tolerations(spec: Object) -> list[Object]:
-    """Those of the template and those of every daemon: it stays on nodes that have other troubles."""
+    """Returns the template's tolerations and those that every daemon pod gets: it stays on troubled nodes."""
     names = list(_TOLERATED)
     if spec.get("hostNetwork"):
         names.append(("network-unavailable", "NoSchedule"))
@@ -43,7 +43,7 @@ def tolerations(spec: Object) -> list[Object]:
 
 
 def _to_node(affinity: Object, node: str) -> Object:
-    """Where the template has terms of its own, the node is one that they allow."""
+    """Requires one node by name; replaces the required terms of the template, which this node satisfies."""
     term = {"matchFields": [{"key": _NAME, "operator": "In", "values": [node]}]}
     of_nodes = {**mapping(affinity.get("nodeAffinity")), _REQUIRED: {"nodeSelectorTerms": [term]}}
     return {**affinity, "nodeAffinity": of_nodes}

@@ -36,7 +36,7 @@ def find(conditions: list[Object], kind: str) -> Object | None:
 
 
 def put(conditions: list[Object], new: Object) -> list[Object]:
-    """With the condition, unless one with its status and reason is there; it keeps the time of its last transition."""
+    """Adds or replaces a condition. Keeps the transition time if only the reason differs."""
     present = find(conditions, new["type"])
     if present is not None and present.get("status") == new["status"]:
         if present.get("reason") == new["reason"]:

@@ -17,7 +17,7 @@ class NameTaken(Exception):
 
 
 class ReplicaSetControl:
-    """What is written is put into `written`, under the uid of the Deployment."""
+    """Creates, updates and deletes ReplicaSets; remembers the results in `written` under the uid of the Deployment."""
 
     def __init__(self, environment: Environment, written: OwnWrites) -> None:
         self._client = environment.client
@@ -25,7 +25,7 @@ class ReplicaSetControl:
         self._written = written
 
     async def create(self, deployment: Object, revision: int, replicas: int) -> tuple[Object, bool]:
-        """The newest ReplicaSet, and whether it was made just now. Raises NameTaken."""
+        """Returns the newest ReplicaSet and whether this call created it. Raises NameTaken."""
         annotations = {**revisions.annotations_for(deployment, {}, revision), **_numbers(deployment)}
         body = template.replica_set(deployment, annotations, replicas)
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
@@ -86,13 +86,13 @@ class ReplicaSetControl:
 
 
 def _numbers(deployment: Object) -> dict[str, str]:
-    """By which it is seen later that the Deployment was given another size."""
+    """Returns the size annotations of a ReplicaSet; they show later that the Deployment was scaled."""
     bounds = Bounds.of(deployment)
     return {DESIRED: str(bounds.replicas), MOST: str(bounds.most)}
 
 
 def _is_same(deployment: Object, found: Object) -> bool:
-    """Whether it is what was to be made: by an earlier pass, whose answer was lost, or that is not seen yet."""
+    """Returns True if the existing ReplicaSet is the wanted one, made by an earlier pass whose answer was lost."""
     owners = [each.get("uid") for each in found["metadata"].get("ownerReferences") or () if each.get("controller")]
     is_own = owners == [uid_of(deployment)]
     return is_own and revisions.same_template(found["spec"]["template"], deployment["spec"]["template"])

@@ -32,7 +32,7 @@ _UNLIMITED: Final = 2**31 - 1
 
 
 def revision_of(obj: Object) -> int:
-    """0 where there is none, or none that can be read."""
+    """Returns the revision number from the annotation; 0 if it is missing or no number."""
     return int64(annotations_of(obj).get(REVISION, "")) or 0
 
 
@@ -51,7 +51,7 @@ def by_age(replica_sets: Iterable[Object]) -> list[Object]:
 
 
 def _plain(template: Object) -> Object:
-    """Without the hash that tells ReplicaSets apart."""
+    """Returns the template without the `pod-template-hash` label and empty metadata, for comparison."""
     labels = {key: value for key, value in labels_of(template).items() if key != HASH}
     metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key != "labels" and value}
     return {"metadata": {**metadata, "labels": labels}, "spec": spec_of(template)}
@@ -62,7 +62,7 @@ def same_template(one: Object, other: Object) -> bool:
 
 
 def annotations_for(deployment: Object, replica_set: Object, revision: int) -> dict[str, str]:
-    """What the newest ReplicaSet is to have: the Deployment's annotations, its number, and those it had before."""
+    """Returns the annotations of the newest ReplicaSet: those it has, those of the Deployment, and its revision."""
     present = annotations_of(replica_set)
     copied = {key: value for key, value in annotations_of(deployment).items() if key not in _OWN}
     found = {**present, **copied}

@@ -82,7 +82,7 @@ def new_size(deployment: Object, replica_sets: Iterable[Object], new: Object | N
 
 
 def old_sizes(deployment: Object, old: Sequence[Object], new: Object) -> Sizes:
-    """Those of the old ReplicaSets that can do with fewer pods: first unhealthy pods go, then what may be missing."""
+    """Returns smaller sizes for old ReplicaSets: unhealthy pods go first, then pods within `maxUnavailable`."""
     bounds, everything = Bounds.of(deployment), [*old, new]
     unavailable_new = size(new) - counted([new], "availableReplicas")
     removable = sum(map(size, everything)) - bounds.fewest_available - unavailable_new
@@ -145,7 +145,7 @@ def _shares(deployment: Object, running: list[Object]) -> Sizes:
 
 
 def _fraction(deployment: Object, replica_set: Object, bounds: Bounds) -> int:
-    """What a ReplicaSet is to grow by so that its share of all pods stays as it was."""
+    """Returns by how many pods a ReplicaSet grows so that it keeps its share of all pods."""
     if not bounds.replicas:
         return -size(replica_set)
     before = annotated(replica_set, MOST) or counted([deployment], "replicas")

@@ -94,7 +94,7 @@ def _with_progress(deployment: Object, found: Object, new: Object | None, now: d
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """All pods are of the newest revision and available, and none of an older one is left."""
+    """Returns True if the status is current and all pods are updated and available, with no pods of older revisions."""
     wanted = size(deployment)
     numbers = [status.get(name) or 0 for name in ("updatedReplicas", "replicas", "availableReplicas")]
     generation = deployment["metadata"].get("generation") or 0

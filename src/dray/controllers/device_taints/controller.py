@@ -238,7 +238,7 @@ class DeviceTaintEviction:
     # What a rule does
 
     async def _impact(self, rule: Object) -> Impact:
-        """As it is, or as it would be with effect NoExecute."""
+        """Counts the pods and devices that a rule affects, or would affect with effect NoExecute."""
         simulated = not rules.is_evicting(rule)
         rule = rules.with_effect(rule, rules.NO_EXECUTE)
         reason = (evictions.by_rule(rule), rule["spec"]["taint"])
@@ -263,6 +263,6 @@ def _claim_statuses(pod: Object) -> Any:
 
 
 def _use(claim: Object) -> tuple[Any, Any]:
-    """What decides who is evicted for the claim."""
+    """Returns the allocation and the reservations: the parts of a claim that decide which pods are evicted."""
     status = status_of(claim)
     return status.get("allocation"), status.get("reservedFor")

@@ -25,15 +25,15 @@ class Reason(NamedTuple):
     """A taint that evicts; in order, rules come first by name, then the taints of slices."""
 
     published: bool
-    """By a slice; otherwise by a rule."""
+    """True for a taint in a ResourceSlice, False for a taint of a DeviceTaintRule."""
     rule: str
-    """Its name, and the uid that tells it from another of that name."""
+    """Name of the DeviceTaintRule; `uid` tells it from a later rule of the same name."""
     uid: str
     driver: str = ""
     pool: str = ""
     device: str = ""
     position: int = 0
-    """Among the taints of the device."""
+    """Index of the taint in the device's list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def merged(evictions: Iterable[Eviction]) -> Eviction | None:
 
 
 def _when(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
-    """None where the taint is tolerated for good, or does not say since when it is there."""
+    """Returns when a taint evicts; None if it is tolerated forever or has no `timeAdded`."""
     added = taint.get("timeAdded")
     if not added:
         return None

@@ -22,7 +22,7 @@ _BREATH: Final = 500
 
 
 def _index_by_claim(pod: Object) -> list[str]:
-    """Of an informer's cache: `namespace/claim`."""
+    """Index function of the pod informer: `namespace/claim` for each claim that the pod uses."""
     if not claim_entries(pod):
         return []
     namespace = key_of(pod)[0]

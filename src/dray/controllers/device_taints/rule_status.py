@@ -30,18 +30,18 @@ _MANAGER: Final = "device-taint-eviction-controller"
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a rule does, or would do with effect NoExecute."""
+    """The number of pods and devices that a rule affects, or would affect with effect NoExecute."""
 
     pods: int = 0
     namespaces: int = 0
     published: int = 0
-    """Devices in slices that it selects."""
+    """Number of devices in ResourceSlices that the rule selects."""
     allocated: int = 0
-    """Devices in allocation results that it selects."""
+    """Number of devices in allocation results that the rule selects."""
 
 
 def condition(rule: Object, impact: Impact, evicted: int) -> Object:
-    """Without the time; `evicted` is the number of pods that this process has evicted for the rule."""
+    """Builds the condition without its time; `evicted` counts pods that this process evicted for the rule."""
     status, reason, message = _state(effect_of(rule), impact, evicted)
     if evicted:
         message = f"{message} {_number(evicted, 'pod')} evicted since starting the controller.".lstrip()

@@ -23,7 +23,7 @@ class _Pool:
     generations: dict[int, int] = field(default_factory=dict)
     """How many slices there are of each."""
     tainted: dict[str, dict[str, Taints]] = field(default_factory=dict)
-    """By slice and device; slices without taints are left out."""
+    """Taints by slice name and device name; slices without taints are left out."""
 
     def put(self, name: str, generation: int, tainted: dict[str, Taints]) -> None:
         self.slices[name] = generation

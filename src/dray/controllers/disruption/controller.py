@@ -108,7 +108,7 @@ class Scales:
         return 1 if parallelism is None else int(parallelism)
 
     async def _plural(self, group: str, kind: str) -> str | None:
-        """None where no such kind is served."""
+        """Returns the plural resource name of a kind; None if the server does not serve the kind."""
         if (group, kind) not in self._plurals:
             found = await discover(self._client)
             self._plurals.update({(each.group, each.kind): each.plural for each in found.preferred})
@@ -203,19 +203,19 @@ class DisruptionController(QueueController[Key]):
         return expected
 
     def _tell_once(self, budget: Object, reason: str, message: str, *, warn: bool = False) -> None:
-        """Only when the budget is new or was changed: this is nothing that happens anew with every pod."""
+        """Sends an event only if the budget is new or was changed, so that it does not repeat with every pod."""
         observed = status_of(budget).get("observedGeneration")
         if observed != budget["metadata"].get("generation"):
             (self._events.warning if warn else self._events.normal)(budget, reason, message)
 
     async def _write(self, budget: Object, status: Object) -> None:
-        """With the version it was computed from: an eviction granted in between is not overwritten."""
+        """Writes at the version the status was computed from: fails if an eviction was granted meanwhile."""
         if budget.get("status") != status:
             await self._client.update_status(BUDGETS, {**budget, "status": status})
 
 
 def _wish(controller: Object) -> tuple[Any, ...]:
-    """What a controller of pods says about how many it wants."""
+    """Returns the parts of a controller that decide how many pods it wants."""
     spec = controller["spec"]
     if controller.get("kind") != JOBS.kind and "parallelism" not in spec:
         return (spec.get("replicas"),)

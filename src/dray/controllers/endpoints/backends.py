@@ -72,7 +72,7 @@ def _hostname(service: Object, pod: Object) -> str:
 
 
 def _ports(service: Object, pod: Object) -> tuple[Port, ...]:
-    """Those that the pod has: one that is looked for by a name it does not use is left out."""
+    """Returns the Service's ports with the pod's numbers; leaves out a named port that the pod does not have."""
     found = []
     for port in mappings(spec_of(service).get("ports")):
         protocol = str(port.get("protocol") or "TCP")
@@ -95,7 +95,7 @@ def _number(pod: Object, target: int | str, protocol: str) -> int | None:
 
 
 def common_labels(service: Object, managed_by: str, manager: str) -> dict[str, str]:
-    """Of what is made for a Service: its own labels, and who made it."""
+    """Returns the labels of EndpointSlices and Endpoints of a Service: its own and the managing controller."""
     labels = {**labels_of(service), managed_by: manager}
     if spec_of(service).get("clusterIP") == HEADLESS:
         labels[HEADLESS_LABEL] = ""

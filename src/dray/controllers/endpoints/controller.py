@@ -87,7 +87,7 @@ class EndpointsController(_ServiceFollower):
         self._endpoints.add_handler(self._endpoints_changed)
 
     def _endpoints_changed(self, change: Change) -> None:
-        """Those of a Service that is gone, and those that somebody else changed."""
+        """Queues Endpoints that this controller manages: they were changed by others, or their Service is gone."""
         if labels_of(change.object).get(subsets.MANAGED_BY) == subsets.MANAGER:
             self._workers.queue.add(change.key)
 

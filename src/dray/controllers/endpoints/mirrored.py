@@ -22,7 +22,7 @@ _MOST: Final = 1000
 
 
 def is_mirrored(endpoints: Object) -> bool:
-    """Not where their author declines it, nor where they are the lock of an election."""
+    """Returns False for Endpoints with the skip-mirror label and for leader election locks."""
     return labels_of(endpoints).get(SKIP_LABEL) != "true" and _LEADER not in annotations_of(endpoints)
 
 

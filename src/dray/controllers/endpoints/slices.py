@@ -102,7 +102,7 @@ def identity_of(endpoint_slice: Object) -> Identity:
 
 
 def names(owner: Object, taken: set[str]) -> Iterator[str]:
-    """For slices of a Service or of Endpoints, made from what they are of and a number."""
+    """Generates unused names for slices from the owner's name and a hash of its uid and a counter."""
     number = 0
     while True:
         digest = sha256(f"{uid_of(owner)}/{number}".encode()).hexdigest()[:5]

@@ -165,7 +165,7 @@ class GarbageCollector:
             await self._delete(item, metadata, policy(metadata))
 
     async def _fate(self, item: Item, reference: Object) -> Fate:
-        """What became of an owner; only what is bad news is asked of the server."""
+        """Determines what became of an owner; asks the server before it reports an owner as gone or terminating."""
         uid = reference["uid"]
         if uid not in self._waiting and self._graph.stands(reference, item.namespace):
             return Fate.SOLID
@@ -224,7 +224,7 @@ class GarbageCollector:
             return None
 
     async def _delete(self, item: Item, metadata: Object, propagation: str) -> None:
-        """What was decided holds for the object as it was read, and for no other."""
+        """Deletes the object only if its uid and version are those that the decision was made from."""
         options = DeleteOptions(
             uid=item.uid, resource_version=metadata.get("resourceVersion") or "", propagation=propagation
         )

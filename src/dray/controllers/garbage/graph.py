@@ -22,7 +22,7 @@ ORPHAN: Final = "orphan"
 
 @dataclass(eq=False, slots=True)
 class Source:
-    """Where objects of a resource come from; `active` until the server ceases to serve it."""
+    """A watched resource and its cache; `active` turns False when the server no longer serves the resource."""
 
     resource: ServedResource
     cache: Cache
@@ -42,7 +42,7 @@ class Item:
         self.owners: tuple[str, ...] = ()
 
     def read(self) -> Object | None:
-        """None where the cache has lost it or holds another one of its name: news of that are on their way."""
+        """Returns the object from the cache; None if it is gone or another object took its name."""
         found = self.source.cache.get(self.name, namespace=self.namespace)
         return found if found is not None and found["metadata"].get("uid") == self.uid else None
 
@@ -87,7 +87,7 @@ class Graph:
         return item, lost
 
     def remove(self, uid: str) -> Item | None:
-        """Its dependents stay known."""
+        """Removes the object and returns its item, None if it was unknown. Its dependents stay recorded."""
         item = self._items.pop(uid, None)
         if item is None:
             return None
@@ -132,7 +132,7 @@ class Graph:
 
 
 class Fate(Enum):
-    """What became of an owner: it stands, it is absent, it waits for its dependents to go, or nobody can tell."""
+    """State of an owner: exists, absent, waits for its dependents to be deleted, or unknown."""
 
     SOLID = auto()
     DANGLING = auto()

@@ -86,7 +86,7 @@ class Monitors:
                 each.cancel()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Discovers the served resources again and again, and starts and stops informers, until it is cancelled."""
         failures = 0
         pause = _LOOK_AGAIN
         try:
