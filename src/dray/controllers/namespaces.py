@@ -49,7 +49,7 @@ class Report:
         return not (self.undiscovered or self.failures or self.remaining)
 
     def conditions(self) -> list[Object]:
-        """Without times."""
+        """Returns the deletion conditions of the namespace, without transition times."""
         left = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(self.remaining.items()))
         held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(self.finalizers.items()))
         return [
@@ -87,7 +87,7 @@ class Report:
 
 
 def updated(present: list[Object], report: Report, now: str) -> list[Object] | None:
-    """The conditions with those of the report; None if they say the same already."""
+    """Returns the conditions updated by the report; None if nothing changes."""
     by_type = {condition.get("type"): condition for condition in present}
     said = False
     for condition in report.conditions():
@@ -107,7 +107,7 @@ def _condition(kind: str, bad: tuple[str, str], good: tuple[str, str], *, holds:
 
 
 async def empty(client: ApiClient, resources: Iterable[ServedResource], namespace: str, report: Report) -> None:
-    """Deletes what there is of these resources, and adds to the report what is left."""
+    """Deletes all objects of these resources in a namespace; adds the remaining ones to the report."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(resource: ServedResource) -> None:
@@ -127,7 +127,7 @@ async def empty(client: ApiClient, resources: Iterable[ServedResource], namespac
 
 
 async def _delete(client: ApiClient, resource: ServedResource, namespace: str) -> list[Object]:
-    """What is left afterwards. What is on its way out already is not deleted again."""
+    """Deletes the objects that are not terminating yet. Returns the objects that remain."""
     present = await _list(client, resource, namespace)
     staying = [obj for obj in present if not obj["metadata"].get("deletionTimestamp")]
     if not staying:
@@ -229,11 +229,11 @@ class NamespaceController(QueueController[str]):
 
 
 def _is_ours(namespace: Object) -> bool:
-    """It is being deleted, and waits for what this controller does."""
+    """Returns True if the namespace is terminating and still has the finalizer of this controller."""
     return is_deleting(namespace) and FINALIZER in (spec_of(namespace).get("finalizers") or ())
 
 
 def _is_repeated(change: Change) -> bool:
-    """Only the status changed, as by this controller: it looks again by itself."""
+    """Returns True if only the status changed: this controller wrote it and looks again by itself."""
     before = change.previous
     return before is not None and _is_ours(before) and before.get("spec") == change.object.get("spec")

@@ -24,7 +24,7 @@ def node_of(pod: Object) -> tuple[str, ...]:
 
 
 def disruption(pod: Object, reason: str, message: str, now: datetime) -> Object:
-    """What of a pod's status says that it is to end, and why; empty where it says so already."""
+    """Returns a status patch with the DisruptionTarget condition; empty if the pod has that condition already."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
     present = condition_of(pod, "DisruptionTarget", "True") or {}
     if condition.items() <= present.items():
@@ -45,7 +45,7 @@ async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = Non
 
 
 class DeletionMetrics:
-    """Of the pods that a controller deletes at a time that was set for them."""
+    """Metrics of a controller that deletes pods at a set time."""
 
     def __init__(self, controller: str, cause: str, registry: CollectorRegistry) -> None:
         self._total = Counter(f"{controller}_pod_deletions", f"Pods deleted because of {cause}.", registry=registry)
@@ -57,6 +57,6 @@ class DeletionMetrics:
         )
 
     def deleted(self, late: float) -> None:
-        """One, so many seconds after it was due."""
+        """Counts one deletion, `late` seconds after it was due."""
         self._total.inc()
         self._latency.observe(late)

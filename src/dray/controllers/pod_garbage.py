@@ -25,7 +25,7 @@ PERIOD: Final = 20.0
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 Work = tuple[str, str, str]
-"""What to look at: ("surplus", "", ""), ("node", "", name), or a reason with a pod's namespace and name."""
+"""A queue key: ("surplus", "", ""), ("node", "", name), or a reason with a pod's namespace and name."""
 
 _SURPLUS: Final[Work] = ("surplus", "", "")
 _NODE: Final = "node"
@@ -174,7 +174,7 @@ class PodGarbageCollector(QueueController[Work]):
 
 
 def is_out_of_service(node: Object) -> bool:
-    """Somebody has said so by a taint, and the node is indeed not ready."""
+    """Returns True if the node has the out-of-service taint and is not ready."""
     taints = spec_of(node).get("taints") or ()
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False

@@ -42,10 +42,10 @@ class QuotaController(QueueController[Key]):
         self._classes = environment.informers.of(CLASSES)
         self._sources: dict[str, Informer] = {}
         self._unserved: dict[str, float] = {}
-        """When a resource that is not served was last asked for."""
+        """The time at which discovery last found that a resource is not served, by resource."""
         self._gather: dict[Key, float] = {}
         self._of_pods: dict[str, tuple[str, Counter[str]]] = {}
-        """What a pod takes, by its uid, with the version that was read."""
+        """The version that was read and the usage, by pod uid."""
         self._workers = environment.workers("resourcequota", self._reconcile, called=named("ResourceQuota"), count=4)
         self._quotas.add_handler(self._on_quota)
         self._classes.add_handler(self._on_class)
@@ -159,7 +159,7 @@ class QuotaController(QueueController[Key]):
                 sums[qualified] += len(objects) * charges.UNIT
 
     def _next_end(self, namespace: str, now: datetime) -> float | None:
-        """When the next pod that is being deleted stops to count."""
+        """Returns the seconds until the next terminating pod stops counting; None if there is none."""
         ends = (charges.end_of_grace(pod) for pod in self._sources[names.PODS].cache.in_namespace(namespace))
         waits = [(end - now).total_seconds() for end in ends if end is not None and end >= now]
         return min(waits) + 0.001 if waits else None
@@ -169,7 +169,7 @@ class QuotaController(QueueController[Key]):
         return found["spec"].get("extendedResourceName") if found is not None else None
 
     def _paid(self, claim: Object, owned: dict[tuple[str, str], list[Object]], now: datetime) -> Counter[str] | None:
-        """What the pod takes for whose extended resources the claim was made, if it has paid for this one."""
+        """Returns the usage of the pod that owns an extended resource claim, if the pod was charged for this claim."""
         owner, pods = charges.owning_pod(claim), self._sources.get(names.PODS)
         if owner is None or pods is None:
             return None

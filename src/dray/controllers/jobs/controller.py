@@ -224,7 +224,7 @@ class JobController:
         return again
 
     async def _carry_out(self, view: JobView, next_: Plan) -> ClientError | None:
-        """What went wrong. The pods that there are count all the same, and the Job's time runs."""
+        """Deletes and creates pods by the plan. Returns the error, if any: the status is still computed and written."""
         try:
             await self._actions.delete(view.job, next_.delete, uncounted=True)
             group = await self._groups.ensure(view) if not view.spec.suspended else ""

@@ -36,10 +36,10 @@ class JobGroups:
         gates = environment.gates
         self._enabled = gates["GenericWorkload"] and gates["WorkloadWithJob"]
         self._sizes: dict[str, int] = {}
-        """Of the gangs that were written, by the uid of the Job; 0 where it is none."""
+        """Size of the gang that was written, by uid of the Job; 0 if the group is no gang."""
 
     async def ensure(self, view: JobView) -> str:
-        """The name of the PodGroup of the Job's pods, which is there then; empty if they have none."""
+        """Creates or resizes the Job's PodGroup. Returns its name, or "" if its pods have none."""
         job = view.job
         if not (self._enabled and _has_group(job)):
             return ""
@@ -61,7 +61,7 @@ class JobGroups:
         self._sizes.pop(uid, None)
 
     async def _put(self, kind: KindVersion, body: Object) -> Object:
-        """Makes it, or gives the gang that there is the size that it should have."""
+        """Creates the object, or updates its gang size. Raises ClientError if it has another owner."""
         metadata = body["metadata"]
         try:
             return await self._client.create(kind, body)
@@ -88,7 +88,7 @@ def planned_group(job: Object) -> Object | None:
 
 
 def _has_group(job: Object) -> bool:
-    """Not where the pods are in another group, nor where the Job is part of something larger."""
+    """Returns False if the pods name another group, or if the Job itself is controlled by another object."""
     if job["spec"].get("scheduling") is None or controller_uid(job):
         return False
     return not spec_of(job["spec"]["template"]).get("schedulingGroup")
@@ -107,7 +107,7 @@ def _size(view: JobView) -> int:
 
 
 def _spec(job: Object, size: int) -> Object:
-    """What a PodGroup and the template of one have in common. Its priority has to be that of the pods."""
+    """Builds the spec that PodGroup and Workload template share. Its priority has to be that of the pods."""
     given = job["spec"]["scheduling"]
     priority = spec_of(job["spec"]["template"]).get("priorityClassName")
     members = ("schedulingConstraints", "resourceClaims", "disruptionMode")

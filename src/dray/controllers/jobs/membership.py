@@ -45,5 +45,5 @@ def _takes_pods_in(job: Object) -> bool:
 
 
 def _selector(job: Object) -> Matcher:
-    """Where there is none, those that it controls are the Job's."""
+    """Returns the matcher of the Job's selector."""
     return from_object(mapping(job["spec"].get("selector")))

@@ -21,7 +21,7 @@ class Outcome:
 
     @property
     def announcement(self) -> str:
-        """The condition that is set before the Job's last pods are gone."""
+        """The condition that is set while pods of the Job still run."""
         return conditions.SUCCESS_CRITERIA_MET if self.succeeded else conditions.FAILURE_TARGET
 
     @property
@@ -30,7 +30,7 @@ class Outcome:
 
 
 def judge(view: JobView, now: datetime) -> Outcome | None:
-    """What ends the Job while pods may still run; having reached its completions is judged by `completed`."""
+    """Returns the outcome that ends the Job while pods may still run; `completed` covers reached completions."""
     return _written(view) or _failed(view, now) or _failed_by_indexes(view) or _policy_met(view)
 
 

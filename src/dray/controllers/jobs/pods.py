@@ -79,7 +79,7 @@ def _annotated_number(pod: Object, name: str) -> int:
 
 
 def finish_time(pod: Object) -> datetime:
-    """When the pod ended, by the best witness there is."""
+    """Returns when the pod ended: from its containers, else the Ready condition, the deletion, or the creation."""
     ended = [
         moment(terminated["finishedAt"])
         for status in container_statuses(pod)

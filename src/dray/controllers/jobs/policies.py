@@ -21,7 +21,7 @@ class Matched:
 
 
 def match(spec: JobSpec, pod: Object) -> Matched | None:
-    """None where no rule speaks, and for pods that have not failed: they count as they always did."""
+    """Returns the first matching rule of the pod failure policy; None if no rule matches or the pod has not failed."""
     if not spec.failure_rules or phase_of(pod) != "Failed":
         return None
     for number, rule in enumerate(spec.failure_rules):
@@ -78,7 +78,7 @@ def _place(pod: Object) -> str:
 
 
 def success(spec: JobSpec, succeeded: Indexes) -> str:
-    """Which rule of the success policy is met; empty if none is."""
+    """Returns the message for the first success policy rule that is met; "" if none is."""
     for number, rule in enumerate(spec.success_rules):
         if _is_met(rule, spec.completions, succeeded):
             return f"Matched rules at index {number}"

@@ -51,7 +51,7 @@ class StatusWriter:
         return self._written.newest(cached["metadata"]["uid"], [cached])[0]
 
     def version(self, uid: str) -> int:
-        """That of a Job that was written here last; -1 if none was."""
+        """Returns the version of the Job at its last status write here; -1 if there was none."""
         return self._versions.get(uid, -1)
 
     def forget(self, uid: str) -> None:

@@ -62,7 +62,7 @@ def _identity(job: Object) -> dict[str, str]:
 
 
 def _prefix(name: str, index: int | None) -> str:
-    """What the pod's name starts with: the name of the Job is shortened, never its index."""
+    """Returns the name prefix of a pod: shortens the Job's name, never the index."""
     end = "-" if index is None else f"-{index}-"
     return name[: _LONGEST_NAME - _SUFFIX - len(end)] + end
 

@@ -138,9 +138,9 @@ class JobView:
 
     @cached_property
     def retained(self) -> dict[int, Object]:
-        """By index, the failed pod whose replacement is not there yet.
+        """Returns, by index, the failed pods that wait for their replacement.
 
-        It keeps its finalizer until then: its failure count, which the replacement continues, stands nowhere else.
+        Such a pod keeps its finalizer: the replacement continues its failure count, which is stored nowhere else.
         """
         if self.spec.backoff_limit_per_index is None:
             return {}
@@ -160,6 +160,6 @@ class JobView:
 
 
 def _generation(pod: Object) -> tuple[int, bool, str]:
-    """Which pod of an index came later."""
+    """Sort key: the later pod of an index is greater."""
     attempts = pod_facts.failure_count(pod) + pod_facts.ignored_failure_count(pod)
     return attempts, is_active(pod), str(pod["metadata"].get("creationTimestamp") or "")

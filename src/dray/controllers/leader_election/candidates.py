@@ -18,13 +18,13 @@ from dray.client.clock import moment
 OLDEST: Final = "OldestEmulationVersion"
 PATIENCE: Final = timedelta(seconds=5)
 KEPT: Final = timedelta(minutes=30)
-"""So long after its last sign of life a candidate is kept."""
+"""Candidates are deleted this long after their last renewal."""
 _NEVER: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _NO_VERSION: Final = Semver(0, 0, 0)
 
 
 def time_of(document: Object, member: str) -> datetime:
-    """In the spec; long ago where it is not given. It may be the last moment there is: nothing is added to it."""
+    """Reads a time from the spec; the epoch if it is missing. Do not add to it: it may be the largest datetime."""
     text = spec_of(document).get(member)
     return moment(text) if text else _NEVER
 
@@ -34,7 +34,7 @@ def is_forgotten(candidate: Object, now: datetime) -> bool:
 
 
 def is_asked(candidate: Object) -> bool:
-    """It was asked, and has not answered since."""
+    """Returns True if the candidate was pinged and has not renewed since."""
     return time_of(candidate, "pingTime") > time_of(candidate, "renewTime")
 
 
@@ -47,14 +47,14 @@ def is_heard(candidate: Object, now: datetime) -> bool:
 
 
 def strategy_of(candidates: Sequence[Object]) -> str:
-    """That of the newest program: while old and new ones run, those that come decide. Empty where these disagree."""
+    """Returns the strategy that the candidates with the newest binary version ask for; "" if they disagree."""
     newest = max(_version(each, "binaryVersion") for each in candidates)
     wanted = {str(spec_of(each)["strategy"]) for each in candidates if _version(each, "binaryVersion") == newest}
     return wanted.pop() if len(wanted) == 1 else ""
 
 
 def best_of(candidates: Iterable[Object]) -> str:
-    """Of the oldest emulation version, then of the oldest program, then who came first: what it writes all can read."""
+    """Returns the best candidate: oldest emulation version, then oldest binary, then earliest creation."""
     return str(metadata_of(min(candidates, key=_rank))["name"])
 
 

@@ -144,7 +144,7 @@ def _is_over(lease: Object, now: datetime) -> bool:
 
 
 def _left(lease: Object | None, now: datetime) -> float:
-    """Seconds."""
+    """Returns the seconds until the lease expires; negative if it has expired, 0 if there is no lease."""
     if lease is None:
         return 0.0
     lasts = spec_of(lease).get("leaseDurationSeconds") or 0

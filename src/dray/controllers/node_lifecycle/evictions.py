@@ -28,7 +28,7 @@ class Expulsion:
 
 
 def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> datetime | None:
-    """When the pod has to go; None for never. A taint that was there before the pod counts from its binding on.
+    """Returns when the pod must be evicted; None for never. A taint older than the pod counts from the pod's binding.
 
     Of several tolerations that match a taint the first one counts.
     """
@@ -140,7 +140,7 @@ class Evictions(QueueController[Key]):
         return None
 
     def _cancel(self, key: Key, pod: Object) -> None:
-        """It may stay after all, or was faster."""
+        """Cancels a scheduled eviction: the pod tolerates the taints now, or is gone."""
         self._deadlines.forget((key, uid_of(pod)))
         if key in self._scheduled:
             self._scheduled.discard(key)

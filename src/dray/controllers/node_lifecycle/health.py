@@ -35,7 +35,7 @@ LEASES: Final = "kube-node-lease"
 
 
 def statuses(node: Object) -> dict[str, str]:
-    """Of the conditions, by type."""
+    """Returns the status of each condition, by condition type."""
     return {condition.get("type", ""): condition.get("status", "") for condition in conditions_of(node)}
 
 

@@ -64,7 +64,7 @@ class PoolStatus:
         self._rules = taint_rules(environment)
         self._requests = OptionalInformer(environment.client, informers, RESOURCE_GROUP, "resourcepoolstatusrequests")
         self._waiting: dict[str, dict[str, int]] = {}
-        """By driver the requests that could not be answered, and how often they were tried."""
+        """Requests that could not be answered yet, by driver, with their number of attempts."""
         self._workers: Workers[str] = environment.workers(
             "resource-pool-status", self._reconcile, called=named("ResourcePoolStatusRequest"), count=2
         )
@@ -175,7 +175,7 @@ class PoolStatus:
         return counting.complete(entries, len(pools), self._environment.time.now())
 
     async def _usages(self, driver: str, pools: set[PoolKey]) -> dict[PoolKey, Usage]:
-        """What claims hold, pool by pool."""
+        """Returns the usage of each pool, from the allocations of claims."""
         usages: dict[PoolKey, Usage] = {}
         for number, claim in enumerate(self._claims.cache.by(_BY_DRIVER, driver), 1):
             if number % _BREATH == 0:

@@ -66,7 +66,7 @@ def pool_status(slices: Sequence[Slice], usage: Usage, default_attribute: str) -
 
 
 def _views(slices: Sequence[Slice], usage: Usage, default_attribute: str) -> Object:
-    """Those that there are, and the first problem; one without a problem does not excuse the other."""
+    """Returns the summaries that could be made. If one fails, adds the first problem and drops `partitionSummary`."""
     found: Object = {}
     problems = []
     makers: tuple[tuple[str, Callable[[], Any]], ...] = (

@@ -109,7 +109,7 @@ def _groups(typed: Iterable[tuple[Device, str]], usage: Usage, pool: str) -> dic
 
 
 def _counter_sets(slices: Sequence[Slice], usage: Usage) -> CounterSets | None:
-    """What used devices leave of the counters; None where the counters do not add up, so that nothing is allocated."""
+    """Returns the counters without what used devices draw; None if they are invalid: nothing is allocated then."""
     if counters.problem(slices, ()) is not None:
         return None
     counter_sets = CounterSets(slices)
@@ -133,7 +133,7 @@ def _fitting(devices: Sequence[Device], counter_sets: CounterSets) -> int:
 
 
 def shareable(slices: Sequence[Slice], usage: Usage) -> Object | None:
-    """Of devices that several claims may have at once; None where there are none. Raises ViewError."""
+    """Summarizes devices that allow multiple allocations; None if there are none. Raises ViewError."""
     devices = [device for slice_ in slices for device in slice_.devices if device.shareable]
     if not devices:
         return None
@@ -158,7 +158,7 @@ def shareable(slices: Sequence[Slice], usage: Usage) -> Object | None:
 
 
 def _consumed(slice_: Slice, usage: Usage) -> dict[str, Quantity]:
-    """What claims consume of the slice's pool, by name of the capacity."""
+    """Returns the capacity that claims consume from the slice's pool, by capacity name."""
     consumed: dict[str, Quantity] = {}
     for device, held in usage.devices.items():
         if device[:2] == slice_.key:

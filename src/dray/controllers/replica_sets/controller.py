@@ -32,7 +32,7 @@ _LONGEST_GATHER: Final = 1.0
 
 
 class ReplicaController(QueueController[Key]):
-    """Of one of the two kinds."""
+    """Reconciles the objects of one kind: ReplicaSet or ReplicationController."""
 
     def __init__(self, environment: Environment, replicated: Replicated) -> None:
         super().__init__(environment)
@@ -42,7 +42,7 @@ class ReplicaController(QueueController[Key]):
         self._written = OwnWrites(self._owners)
         self._written_pods = OwnWrites(self._pods)
         self._gather: dict[str, float] = {}
-        """By uid, how long one of them waits for more of its pods to change."""
+        """By uid: how many seconds a reconciliation is delayed to gather more pod changes."""
         self._adoption = Adoption(self._client, self._kind, PODS, self._pods, self._written_pods)
         self._control = PodControl(environment, self._written_pods)
         self._workers = environment.workers(replicated.name, self._reconcile, called=named(self._kind.kind))
@@ -111,7 +111,7 @@ class ReplicaController(QueueController[Key]):
         return [pod for each in siblings for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(each))]
 
     async def _carry_out(self, owner: Object, next_: Plan) -> tuple[str, ClientError] | None:
-        """What went wrong, and its reason. The pods that there are count all the same."""
+        """Creates and deletes pods by the plan. Returns the event reason and the error of a failed write."""
         template = spec_of(owner).get("template") or {}
 
         async def create(_: int) -> None:

@@ -26,7 +26,7 @@ class Replicated:
 
 
 def selector_of(obj: Object) -> Matcher:
-    """Of a kind of `apps`: without a selector nothing is selected."""
+    """Returns the matcher of an `apps` object; without a selector it matches nothing."""
     selector = spec_of(obj).get("selector")
     return from_object(selector) if selector is not None else nothing
 

@@ -16,7 +16,7 @@ _ORDINAL: Final = re.compile(r"(.*)-([0-9]{1,10})", re.ASCII | re.DOTALL)
 
 
 def ordinal(stateful_set: Object, pod: Object) -> int | None:
-    """None for a pod whose name is not that of one of its pods."""
+    """Returns the ordinal in the pod's name; None if the name is not one of this StatefulSet's."""
     match = _ORDINAL.fullmatch(key_of(pod)[1])
     if match is None or match[1] != key_of(stateful_set)[1] or str(int(match[2])) != match[2]:
         return None

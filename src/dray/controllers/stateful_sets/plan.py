@@ -24,7 +24,7 @@ class Plan:
     create: list[int] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     ended: list[Object] = field(default_factory=list)
-    """Of those that are deleted, pods that ended: they are to run for ever."""
+    """Pods in `delete` that have terminated; they are replaced."""
     label: list[tuple[Object, int]] = field(default_factory=list)
     """Pods that lack the labels of their ordinal."""
 

@@ -14,7 +14,7 @@ _COMPLETE: Final = "RecreateCompleted"
 
 
 def conditions(replicas: Replicas, *, is_complete: bool) -> list[Object]:
-    """All conditions of the set."""
+    """Returns all conditions of the set, with `Progressing` updated for the strategy `Recreate`."""
     listed = mappings(status_of(replicas.stateful_set).get("conditions"))
     present = next((each for each in listed if each.get("type") == _TYPE), None)
     wanted = _wanted(replicas, is_complete=is_complete)

@@ -24,7 +24,7 @@ class Replicas:
     """The revision that the set comes from, and below the one that it goes to: names."""
     update: str
     pods: dict[int, Object]
-    """By ordinal."""
+    """Pods by ordinal."""
     now: datetime
 
     @classmethod
@@ -42,7 +42,7 @@ class Replicas:
 
     @property
     def condemned(self) -> list[tuple[int, Object]]:
-        """Those with other ordinals, the highest first."""
+        """Returns the pods whose ordinals are not wanted, highest ordinal first."""
         return sorted(((at, pod) for at, pod in self.pods.items() if at not in self.wanted), reverse=True, key=_number)
 
     @property

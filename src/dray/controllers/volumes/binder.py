@@ -46,7 +46,7 @@ class VolumeBinder(QueueController[Key]):
         self._provisioning = Provisioning(environment.client, self._classes.cache, self._nodes.cache)
         self._reclaiming = Reclaiming(environment.client, self._nodes.cache)
         self._told: dict[Key, str] = {}
-        """What was last said of a claim that waits."""
+        """The last message reported for each waiting claim."""
         self._claims.add_handler(self._claim_changed)
         self._volumes.add_handler(self._volume_changed)
         self._classes.add_handler(lambda change: self._look_at_waiting())
@@ -145,7 +145,7 @@ class VolumeBinder(QueueController[Key]):
             await self._client.patch_status(CLAIMS_FOR_VOLUMES, claim, {"phase": phase})
 
     def _tell(self, claim: Object, found: ClaimDecision) -> None:
-        """Once: that it still waits is no news."""
+        """Sends an event, unless it was the last message for this claim."""
         if found.reason and self._told.get(key_of(claim)) != found.message:
             self._told[key_of(claim)] = found.message
             (self._events.warning if found.warn else self._events.normal)(claim, found.reason, found.message)

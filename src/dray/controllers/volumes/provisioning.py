@@ -20,7 +20,7 @@ class Provisioning:
         self._nodes = nodes
 
     async def make_class(self) -> None:
-        """Unless there is one of that name. It is the default where no other is."""
+        """Creates the host-path storage class if it is missing; it is the default if there is no other."""
         if self._classes.get(host_path.CLASS_NAME) is not None:
             return
         made = host_path.storage_class(default=not any(map(is_default, self._classes)))
@@ -51,7 +51,7 @@ class Provisioning:
             return made
 
     def _any_node(self) -> str:
-        """For a claim that does not wait for its consumer."""
+        """Returns the first node by name that has a volume directory; "" if there is none."""
         names = (key_of(each)[1] for each in self._nodes if VOLUME_DIRECTORY in annotations_of(each))
         return min(names, default="")
 

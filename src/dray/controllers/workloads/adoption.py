@@ -35,10 +35,10 @@ def index_by_controller(obj: Object) -> list[str]:
 
 
 class Adoption:
-    """Of objects of the kind `owned` by objects of the kind `owner`.
+    """Adopts and releases objects of the kind `owned` for owners of the kind `owner`.
 
-    `finalizer` is one that they carry as long as they are the owner's. `fits` says of an owner and an object that the
-    selector selects whether it is adopted: any is, unless this says otherwise. The informer must have the index.
+    `finalizer` is added to adopted objects and removed on release. `fits(owner, object)` can refuse an object that the
+    selector selects. The informer must have the index `BY_CONTROLLER`.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Adoption:
         return [each for each in self.controlled(uid) if selects(labels_of(each)) and _is_controlled(each, uid)]
 
     def controlled(self, uid: str) -> list[Object]:
-        """Those that say that the owner controls them, or did until they were released."""
+        """Returns the objects whose controller is the owner, including those that were just released."""
         return self._written.newest(uid, self._cache.by(BY_CONTROLLER, uid))
 
     async def settle(self, owner: Object, selects: Matcher) -> list[Object]:
-        """Adopts and releases, unless the owner is on its way out; the objects that are its then."""
+        """Adopts and releases, unless the owner is terminating. Returns the owner's objects."""
         if is_deleting(owner):
             return self.of(owner, selects)
         uid, namespace = uid_of(owner), owner["metadata"]["namespace"]
@@ -93,7 +93,7 @@ class Adoption:
         return self.of(owner, selects)
 
     async def _stands(self, owner: Object) -> bool:
-        """By the server's word: what is adopted by an owner that goes would go with it."""
+        """Asks the server whether the owner still exists and is not terminating: it must not adopt objects then."""
         metadata = owner["metadata"]
         try:
             live = await self._client.get(self._owner, metadata["name"], namespace=metadata["namespace"])

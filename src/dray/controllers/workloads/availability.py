@@ -11,7 +11,7 @@ from dray.client.clock import moment
 
 
 def available_at(pod: Object, min_ready: int) -> datetime | None:
-    """When a pod that is ready now becomes available; None for one that is not ready."""
+    """Returns when a ready pod becomes available; None if it is not ready."""
     condition = condition_of(pod, "Ready", "True")
     if condition is None:
         return None

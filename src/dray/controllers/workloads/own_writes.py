@@ -40,7 +40,7 @@ class OwnWrites:
             mine[uid] = value
 
     def newest(self, owner: str, cached: list[Object]) -> list[Object]:
-        """What the cache has of the owner, put right."""
+        """Returns the owner's cached objects, or newer versions that were written here and are not cached yet."""
         mine = self._written.get(owner)
         if not mine:
             return cached
@@ -57,7 +57,7 @@ class OwnWrites:
         return any(self._is_unseen(value) for value in self._written.get(owner, {}).values())
 
     def removed(self, owner: str, uid: str) -> None:
-        """The informer says that the object is gone."""
+        """Forgets an object that the informer reported as deleted."""
         mine = self._written.get(owner)
         if mine is not None:
             mine.pop(uid, None)
@@ -65,8 +65,7 @@ class OwnWrites:
                 del self._written[owner]
 
     def newest_owner(self, key: Key, kind: KindVersion) -> Object | None:
-        """An owner that is written here itself, if there is one. It says what it is, which an object from a list does
-        not: events are about it."""
+        """Returns the owner at its newest version, None if it is gone. Adds apiVersion and kind, for events."""
         cached = self._informer.cache.get(key[1], namespace=key[0])
         if cached is None:
             return None
@@ -74,7 +73,7 @@ class OwnWrites:
         return {**newest, "apiVersion": kind.api_version, "kind": kind.kind}
 
     async def write_status(self, client: ApiClient, kind: KindVersion, owner: Object, status: Object) -> None:
-        """Of an owner that is written here itself, where it is not so already."""
+        """Writes the status of an owner, unless it is unchanged, and remembers the result."""
         if status != status_of(owner):
             after = await client.update_status(kind, {**owner, "status": status})
             self.put(uid_of(after), after)

@@ -17,7 +17,7 @@ _NAMES: Final = 4
 
 
 class PodControl:
-    """What is written is put into `written`, under the uid of the owner."""
+    """Creates and deletes the pods of an owner; remembers the results in `written` under the owner's uid."""
 
     def __init__(self, environment: Environment, written: OwnWrites) -> None:
         self._client = environment.client
@@ -26,7 +26,7 @@ class PodControl:
         self._written = written
 
     async def create(self, owner: Object, make: Callable[[], Object], *, names: int = _NAMES) -> Object:
-        """`make` is asked for another pod where by chance the name is taken, `names` times in all."""
+        """Creates a pod. Calls `make` again if the generated name is taken, up to `names` times."""
         try:
             made = await self._create(make, names)
         except ClientError as error:

@@ -22,22 +22,22 @@ _LARGEST_COST: Final = 2**31
 
 
 def deletion_cost(pod: Object) -> int:
-    """What its owner says that its deletion costs; 0 where that is no number of 32 bits."""
+    """Returns the pod-deletion-cost annotation; 0 if it is missing or no 32-bit number."""
     cost = int64(annotations_of(pod).get(DELETION_COST, "")) or 0
     return cost if -_LARGEST_COST <= cost < _LARGEST_COST else 0
 
 
 def removal_order(pod: Object) -> tuple[Any, ...]:
-    """By time alone: unplaced, pending, unready, restarted, young pods first."""
+    """Sort key of pods to remove: unbound, pending, not ready, most recently ready, restarted, youngest first."""
     state, ready = _state(pod)
     return *state, _later_first(ready), -restarts(pod), _later_first(pod["metadata"].get("creationTimestamp"))
 
 
 def ranked_order(pod: Object, neighbours: int, now: datetime) -> tuple[Any, ...]:
-    """With the deletion cost, and how many pods of its kin run on its node.
+    """Sort key like `removal_order` with deletion cost and the number of related pods on the same node.
 
-    Ages count in powers of two: of pods that are nearly as old any may go, so that a roll-out does not leave behind
-    the oldest ones on one node.
+    Ages are compared in powers of two, so that pods of similar age count as equal: a roll-out then does not leave the
+    oldest pods together on one node.
     """
     state, ready = _state(pod)
     created = pod["metadata"].get("creationTimestamp")
@@ -46,7 +46,7 @@ def ranked_order(pod: Object, neighbours: int, now: datetime) -> tuple[Any, ...]
 
 
 def _state(pod: Object) -> tuple[tuple[bool, int, bool], str | None]:
-    """What counts most, and since when the pod is ready."""
+    """Returns the leading parts of the sort key (bound, phase, ready) and since when the pod is ready."""
     condition = condition_of(pod, "Ready", "True")
     state = bool(node_of(pod)), _PHASES.get(phase_of(pod), 0), condition is not None
     return state, condition.get("lastTransitionTime") if condition is not None else None

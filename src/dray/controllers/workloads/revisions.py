@@ -31,7 +31,7 @@ _LONGEST_LABEL: Final = 63
 
 
 class Revisions:
-    """Of owners of one kind."""
+    """Creates, numbers and prunes the ControllerRevisions of owners of one kind."""
 
     def __init__(self, environment: Environment, kind: KindVersion, hash_label: str = HASH_LABEL) -> None:
         self._client = environment.client
@@ -43,7 +43,7 @@ class Revisions:
         self._adoption = Adoption(self._client, kind, CONTROLLER_REVISIONS, self.informer, self._written)
 
     async def of(self, owner: Object) -> list[Object]:
-        """In the order of their numbers."""
+        """Returns the owner's revisions, ordered by number."""
         found = await self._adoption.settle(owner, from_object(owner["spec"]["selector"]))
         return sorted((each for each in found if not is_deleting(each)), key=_order)
 
@@ -51,7 +51,7 @@ class Revisions:
         self._written.forget(uid)
 
     async def in_force(self, owner: Object, known: list[Object]) -> Object:
-        """The revision of the owner's present template, which has the highest number then; it joins `known`."""
+        """Returns the revision of the current template, created or renumbered to be the highest; adds it to `known`."""
         same = [each for each in known if each.get("data") == data_of(owner)]
         number = max((int(each.get("revision") or 0) for each in known), default=0)
         if not same:
@@ -123,7 +123,7 @@ def template_of(revision: Object) -> Object:
 
 
 def hash_of(revision: Object) -> str:
-    """As its label says; of one that somebody else made without the label, the end of its name."""
+    """Returns the hash from the revision's label; without the label, the end of its name."""
     return labels_of(revision).get(HASH_LABEL) or key_of(revision)[1].rpartition("-")[2][:_LONGEST_LABEL].rstrip(".")
 
 
