@@ -27,7 +27,7 @@ MATCH_ATTRIBUTE: Final = "dray.dev/match-attribute"
 
 
 def matched_attributes(claim: Object) -> tuple[str, ...]:
-    """What the claim wants to have in common with the other claims of its pod. Raises AllocationError."""
+    """Returns the attributes that the claim must share with the pod's other claims. Raises AllocationError."""
     text = annotations_of(claim).get(MATCH_ATTRIBUTE)
     if not text:
         return ()

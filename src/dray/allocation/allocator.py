@@ -37,7 +37,7 @@ class Allocation:
     claims: tuple[ClaimKey, ...]
     results: tuple[Object, ...]
     work: int = field(default=0, compare=False)
-    """What it took, in units of work."""
+    """Units of work that the search spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def allocate(
 
 
 def _explained(inventory: Inventory, task: Task, rejection: Rejection, work: Work) -> Rejection:
-    """With its reasons, as far as there is work left to find them."""
+    """Adds the reasons to the rejection, if the work budget suffices to find them."""
     # Most allocations succeed and never need these.
     from dray.allocation.diagnosis import Diagnosis
 
@@ -113,7 +113,7 @@ def _explained(inventory: Inventory, task: Task, rejection: Rejection, work: Wor
 def _with_freeing(
     inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work, beside: Sequence[Object]
 ) -> Rejection:
-    """With the claims whose release would make room, as far as there is work left to find them."""
+    """Adds the claims whose release would make room, if the work budget suffices to find them."""
     from dray.allocation.diagnosis import to_free
 
     def fits(trial: Inventory) -> bool:
@@ -179,9 +179,9 @@ def _wanted(task: Task, results: Sequence[Object]) -> list[tuple[Choice, int, in
 
 
 def examine(inventory: Inventory, node: Object, claims: Sequence[Object]) -> tuple[RequestReasons, ...]:
-    """For each request what it has to choose from on the node, and what the other devices fell to.
+    """Returns, for each request, its candidates on the node and why other devices are not.
 
-    Nothing where the claims cannot be judged at all.
+    Returns nothing if the claims cannot be judged at all.
     """
     from dray.allocation.diagnosis import Diagnosis
 

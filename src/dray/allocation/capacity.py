@@ -22,7 +22,7 @@ class CapacityError(ValueError):
 
 
 def consumption(device: Device, wanted: Mapping[str, Quantity], *, fractional: bool) -> Amounts | None:
-    """What the request consumes of each capacity, or None where the device can never serve it."""
+    """Returns the capacity that a request consumes; None if the device can never serve it. Raises CapacityError."""
     if any(name not in device.capacity for name in wanted):
         return None
     amounts: Amounts = {}

@@ -80,7 +80,7 @@ class Short(Conclusion):
 
 
 def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
-    """None where there is nothing to conclude from."""
+    """Draws one conclusion from the rejections of all nodes; None if there are none."""
     for each in rejections:
         if each.kind is r.RejectionKind.FAULT:
             return Unjudged(each.message)

@@ -32,9 +32,9 @@ class Constraint:
         self.attribute = attribute
         self.distinct = distinct
         self.requests: list[Request] = []
-        """The ways to serve requests that it covers."""
+        """The requests and alternatives that the constraint covers."""
         self.faults: dict[Request, dict[int, str]] = {}
-        """Where a derived attribute fails, by rank."""
+        """Errors of derived attributes, by request and rank of the device."""
         self._view, self._inventory = view, inventory
         self._indexes: dict[Request, AttributeIndex] = {}
         self._members: list[Values] = []

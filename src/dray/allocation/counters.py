@@ -68,7 +68,7 @@ class CounterSets:
         self._compatibilities: dict[str, CompatibilityGroups] | None = None
 
     def cost(self, device: Device) -> Cost:
-        """What the device draws, by position of the counter."""
+        """Returns what the device draws, as pairs of counter position and amount."""
         cost = self._costs.get(id(device))
         if cost is None:
             amounts: dict[int, int] = {}
@@ -84,7 +84,7 @@ class CounterSets:
         return min(self.left, default=0) < 0
 
     def follow(self, device: DeviceID, *, allocated: bool) -> None:
-        """Charges a device that is allocated now, refunds one that no longer is."""
+        """Charges a device that was allocated, or refunds one that was released."""
         if allocated == (device in self.charged) or device not in self._devices:
             return
         (self.charged.add if allocated else self.charged.discard)(device)
@@ -95,7 +95,7 @@ class CounterSets:
         self._compatibilities = None
 
     def compatibility(self, counter_set: str) -> CompatibilityGroups:
-        """Who draws from the set already."""
+        """Returns the compatibility groups of the devices that draw from the set now."""
         if not self.grouped:
             return NONE_DRAW
         if self._compatibilities is None:

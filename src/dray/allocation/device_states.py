@@ -49,7 +49,7 @@ class DeviceState:
     utilization: Utilization | None = None
     """The driver reports it in the status of the claims that hold the device."""
     seen_at: float | None = None
-    """When this was the state, in seconds since 1970; None for the present."""
+    """Time of the observation, in seconds since 1970; None for the present."""
 
     @property
     def state(self) -> str:

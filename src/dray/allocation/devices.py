@@ -44,7 +44,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What a device takes from one counter set, in nanos, and the groups it may share the set with."""
+    """The amounts that a device draws from one counter set, in nanos, and its compatibility groups."""
 
     counter_set: str
     counters: Mapping[str, int]
@@ -103,7 +103,7 @@ class Device:
         return found
 
     def values(self, name: str) -> Values | None:
-        """What the attribute holds: None where it is absent, the empty set where it has no known value."""
+        """Returns the attribute's values; None if it is absent, the empty set if it holds no known value."""
         try:
             return self._attributes[name]
         except KeyError:

@@ -19,16 +19,16 @@ from dray.cel.lexer import conditions
 
 @dataclass(frozen=True)
 class Encounter:
-    """One thing that was read, and what it is."""
+    """An attribute or capacity that a selector read, with its values on refused devices."""
 
     name: str
     """An attribute or capacity, without its domain where that is the driver's, or `driver`."""
     values: tuple[tuple[str, int], ...]
-    """As one would write them in CEL, with the number of devices that have them, most first; empty where absent."""
+    """Values as CEL literals with their number of devices, most frequent first; empty if the attribute is absent."""
 
 
 def encounters(inventory: Inventory, expression: str, devices: Sequence[DeviceID]) -> tuple[Encounter, ...]:
-    """What the selector met on the devices, which it does not select."""
+    """Returns what the selector read on the devices that it does not select."""
     left = [device for each in devices if (device := inventory.device(each)) is not None]
     met: dict[str, Counter[str]] = {}
     for condition in conditions(expression):

@@ -103,7 +103,7 @@ class Inventory:
         return pool in self._by_pool
 
     def newest_slices(self) -> Iterator[Slice]:
-        """Of each pool those of its newest generation."""
+        """Yields the slices of each pool's newest generation."""
         for slices in self._by_pool.values():
             newest = max(each.generation for each in slices)
             yield from (each for each in slices if each.generation == newest)
@@ -206,7 +206,7 @@ class Inventory:
         return newest[0].devices[newest[1]] if newest is not None else None
 
     def view(self, node: Object) -> View:
-        """What the node sees; raises NodeSelectorError where a slice cannot be matched."""
+        """Returns the node's view of the inventory. Raises NodeSelectorError if a slice cannot be matched."""
         name = node["metadata"]["name"]
         view = self._views.get(name)
         if view is None or not view.is_of(node):
@@ -214,7 +214,7 @@ class Inventory:
         return view
 
     def judged_view(self, node: Object | None) -> View | None:
-        """As `view`; None where a slice cannot be matched, and for no node."""
+        """Returns the node's view; None for no node and if a slice cannot be matched."""
         try:
             return self.view(node) if node is not None else None
         except NodeSelectorError:
@@ -225,7 +225,7 @@ class Inventory:
         return Inventory.restored(self.snapshot(view), self.gates, self.selectors)
 
     def snapshot(self, view: View) -> Object:
-        """What the view depends on, as plain data that shares the documents of this inventory."""
+        """Returns what the view depends on, as plain data that shares the documents of this inventory."""
         slices = [slice_ for pool in view.pools for slice_ in self._by_pool.get((pool.driver, pool.name), ())]
         held = [self.usage.devices.get(device.id) for slice_ in slices for device in slice_.devices]
         claims = sorted({claim for usage in held if usage is not None for claim in usage.claims()})

@@ -21,7 +21,7 @@ class ChargeError(ValueError):
 
 @dataclass(slots=True)
 class NodeCharge:
-    """By resource name, in the order of the names."""
+    """Quantities that a claim takes from its node, by resource name, sorted."""
 
     mapping: dict[str, Quantity] = field(default_factory=dict)
     per_pod: dict[str, Quantity] = field(default_factory=dict)
@@ -29,11 +29,11 @@ class NodeCharge:
 
     @property
     def sharable(self) -> bool:
-        """Whether several pods may use the claim."""
+        """Returns True if several pods may use the claim."""
         return not self.mapping
 
     def demand(self, containers: int) -> dict[str, Quantity]:
-        """What a pod needs of the node where so many of its containers refer to the claim."""
+        """Returns the node resources of a pod in which this many containers refer to the claim."""
         total = dict(self.mapping)
         for name, amount in self.per_pod.items():
             _add(total, name, amount)
@@ -43,7 +43,7 @@ class NodeCharge:
 
 
 def charge(inventory: Inventory, results: Sequence[Object]) -> NodeCharge:
-    """What the results of a claim take from their node; raises ChargeError."""
+    """Returns what a claim's results take from their node. Raises ChargeError."""
     total = NodeCharge()
     for result in results:
         device = inventory.device((result["driver"], result["pool"], result["device"]))

@@ -25,7 +25,7 @@ def matches(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def selects(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
-    """As `matches`; a selector that cannot be understood selects nothing."""
+    """Returns True if the selector matches the node; an invalid selector matches nothing."""
     try:
         return matches(selector, name, labels)
     except NodeSelectorError:

@@ -43,7 +43,7 @@ class Picks:
         self.sizes = [0] * len(task.claims)
         self.shares: dict[int, int] = {}
         self.tallies: dict[int, dict[str, int]] = {}
-        """What the shares picked so far consume, in nanos."""
+        """Capacity that the picked shares consume, by rank and capacity name, in nanos."""
         self.left: dict[CounterSets, list[int]] = {}
         self.compatibilities: dict[SetKey, list[CompatibilityGroups]] = {}
 
@@ -66,14 +66,14 @@ class Picks:
         return True
 
     def capacity_left(self, rank: int) -> dict[str, int]:
-        """What is left of each capacity of a device, in nanos."""
+        """Returns the remaining capacity of a device after other claims and the picks made so far, in nanos."""
         left = self.capacity_before(rank)
         for name, taken in self.tallies.get(rank, {}).items():
             left[name] -= taken
         return left
 
     def capacity_before(self, rank: int) -> dict[str, int]:
-        """What other claims leave of each capacity, in nanos."""
+        """Returns the remaining capacity of a device after other claims, without the picks made so far, in nanos."""
         device = self._view.devices[rank]
         usage = self._usage.devices.get(device.id)
         left = {name: capacity.value.nanos for name, capacity in device.capacity.items()}

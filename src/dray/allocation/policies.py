@@ -41,7 +41,7 @@ class Arrangement(View):
         self.here = self._moved(base.here)
         self._indexes = BoundedDict(MOST_INDEXES)
         self._columns = BoundedDict(MOST_COLUMNS)
-        """Without it, refusing a partition took twice as long: explaining asks for the same columns for each device."""
+        """Cache: without it, refusing a partition took twice as long (the explanation asks for each device again)."""
 
     def _moved(self, bits: int) -> int:
         return sum(1 << self._place[rank] for rank in self.ranks(bits))
@@ -123,7 +123,7 @@ class Pack:
 KUBERNETES: Final[Policy] = InOrder("kubernetes")
 PACK: Final[Policy] = Pack("pack")
 PACK_POWER: Final[Policy] = Pack("pack,power")
-"""As `pack`; among nodes, those whose devices draw less power are preferred."""
+"""Same as `pack`; prefers nodes whose devices draw less power."""
 SPREAD: Final[Policy] = InOrder("spread")
 FIRST_FIT: Final[Policy] = InOrder("first-fit")
 """The first node that fits, in the order in which nodes came; to compare other policies with."""

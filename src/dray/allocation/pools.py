@@ -30,7 +30,7 @@ class Pool:
     slices: tuple[Slice, ...] = ()
     """The slices with devices that target the node, by name."""
     members: tuple[Slice, ...] = ()
-    """All slices of a complete pool, wherever they are for: what its counters are made of."""
+    """Every slice of a complete pool, for any node; the pool's counters are made of them."""
     problem: str = ""
 
     @property

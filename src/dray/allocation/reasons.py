@@ -17,7 +17,7 @@ from dray.allocation.usage import ClaimKey
 class RejectionKind(Enum):
     NO_SOLUTION = "no solution"
     INVALID_POOLS = "invalid pools"
-    """There is no solution, and a pool that might have offered one contradicts itself."""
+    """No solution was found, but an inconsistent pool might have offered one."""
     FAULT = "fault"
     """The claims cannot be judged: an expression failed, a class is missing. Asking another node is no use."""
     UNDECIDED = "undecided"
@@ -165,7 +165,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class TooFewTogether(Conflict):
-    """These requests need more devices than there are for all of them."""
+    """Requests need more devices together than there are for them."""
 
     requests: tuple[str, ...]
     need: int
@@ -234,7 +234,7 @@ class Rejection:
     node: str
     message: str = ""
     work: int = field(default=0, compare=False)
-    """What it took to find out, in units of work."""
+    """Units of work that the attempt spent."""
     requests: tuple[RequestReasons, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pools: tuple[PoolReason, ...] = ()

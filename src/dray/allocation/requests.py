@@ -26,24 +26,24 @@ from dray.api.resource_claims import MAX_DEVICES
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """One way to serve a request."""
+    """A request, or one alternative of it, compiled for one node."""
 
     name: str
-    """As it stands in the result: `request` or `request/alternative`."""
+    """The name in the allocation result: `request` or `request/alternative`."""
     parent: str
     spec: Object
     device_class: Object
     admin: bool
     need: int
     listed: list[int] | None
-    """With allocation mode All: the devices to take, in this order."""
+    """The devices to take, in order, if the allocation mode is All; else None."""
     selectable: int = 0
     """Devices that pass class, selectors and node selection."""
     candidates: int = 0
-    """Of these the ones that nothing but other claims and other picks can rule out."""
+    """Selectable devices that only other claims and other picks can rule out."""
     faults: dict[int, str] = field(default_factory=dict)
     amounts: dict[int, Amounts] = field(default_factory=dict)
-    """What a pick consumes, by rank, where it matters."""
+    """Capacity that a pick consumes, by rank, for devices with consumable capacity."""
     constraints: list[Constraint] = field(default_factory=list)
 
     @property
@@ -61,18 +61,18 @@ class Choice:
     first: bool
     """Whether it is the first of its claim."""
     number: int = 0
-    """Its place among those of all claims."""
+    """Index among the choices of all claims."""
 
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """All claims of one call."""
+    """The claims of one allocation attempt, compiled for one node."""
 
     view: View
     claims: Sequence[Object]
     choices: list[Choice]
     constraints: list[list[Constraint]]
-    """By claim."""
+    """Constraints by claim index."""
     held: int
     shared: int
 
@@ -201,7 +201,7 @@ def _weigh(inventory: Inventory, view: View, where: str, request: Request) -> No
 
 
 def _list(view: View, where: str, request: Request) -> None:
-    """All mode: every selectable device, in order. Here faults and unfinished pools end the attempt."""
+    """Allocation mode All: lists every selectable device. Raises AllocationError for faults and incomplete pools."""
     for pool in view.pools:
         if pool.state is not PoolState.COMPLETE:
             state = "being updated" if pool.state is PoolState.INCOMPLETE else "invalid"

@@ -74,7 +74,7 @@ def _result(view: View, claim: Object, pick: Pick, share_ids: ShareIds) -> Objec
 
 
 def _config(claim: Object, picks: Sequence[Pick]) -> list[Object]:
-    """Of the classes, once each, then of the claim; an entry for every request names none."""
+    """Returns the configuration: once for each class, then the claim's; an entry for all requests names none."""
     chosen = {pick.choice.spec["name"]: pick.request for pick in picks}
     entries: list[Object] = []
     of_class: dict[str, list[Object]] = {}

@@ -55,11 +55,11 @@ class Frame:
         self.checked = 0
         """How thoroughly pruning has looked at it."""
         self.state: Any = None
-        """What pruning knows the frame by, once it has seen it."""
+        """Pruning's key of the frame; None until pruning has seen the frame."""
         self.oversized = False
-        """This alternative ended because the claim would get too many devices."""
+        """True if this alternative failed because the claim would exceed the device limit."""
         self.surely_oversized = True
-        """So did every alternative before it."""
+        """True if every earlier alternative also failed by exceeding the device limit."""
 
 
 class Search:
@@ -132,7 +132,7 @@ class Search:
             self._begin_again()
 
     def _begin_again(self) -> None:
-        """From the first pick: asked there, whether there is a solution at all spares all that lies below."""
+        """Restarts at the first pick: if there is no solution, pruning finds out there without a search below."""
         while self._picks.made:
             self._picks.undo()
         self._frames.clear()
@@ -197,7 +197,7 @@ class Search:
         return None
 
     def _alike(self, pruning: Pruning, frame: Frame) -> int:
-        """What need not be tried in the frame now that its last device has failed."""
+        """Returns the devices that are interchangeable with the failed one and need not be tried."""
         if not frame.left:
             return 0
         picks = self._picks
@@ -226,7 +226,7 @@ class Search:
         return True
 
     def _takes_listed(self, request: Request, claim: int, rank: int) -> bool:
-        """With allocation mode All a constraint that refuses a device ends the attempt."""
+        """Returns True if a device can be picked (mode All). Raises AllocationError if a constraint refuses it."""
         usable = request.candidates & ~self._in_use(request, claim)
         if not usable >> rank & 1 or not self._picks.has_counters(rank):
             return False

@@ -76,7 +76,7 @@ class Selectors:
         self._text = 0
         self._answers = 0
         self.work = Work()
-        """Of whoever asks at the moment. Answers found before it was exhausted are kept."""
+        """Work counter of the current caller. Answers found before it was exhausted are kept."""
 
     def charge(self, work: Work) -> None:
         """Counts the work of evaluations in `work`, until the next call."""

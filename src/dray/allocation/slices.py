@@ -68,7 +68,7 @@ class Slice:
         return column
 
     def known_columns(self) -> Object:
-        """As plain data."""
+        """Returns the cached selector columns as plain data."""
         return {
             expression: {"selected": hex(column.selected), "faults": [[*each] for each in column.faults.items()]}
             for expression, column in self._columns.items()

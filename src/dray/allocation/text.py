@@ -83,7 +83,7 @@ def tree(rejection: r.Rejection, inventory: Inventory | None = None) -> Tree:
 
 
 def concluding(conclusion: c.Conclusion, inventory: Inventory | None = None) -> str:
-    """What it all comes to, in one line."""
+    """Renders the conclusion in one line."""
     words = conclusion_text(conclusion)
     if isinstance(conclusion, c.Short):
         pools = [pool_text(pool) for pool in conclusion.nearest.pools[:1]]
@@ -116,7 +116,7 @@ class Reasoning:
         return [Tree(f"{title}: {expression}") for title, expression in self._named.items()]
 
     def considered(self, allocation: Allocation, requests: Sequence[r.RequestReasons]) -> Tree:
-        """What an allocation chose from."""
+        """Renders the devices that an allocation picked, and those it did not."""
         root = Tree(f"node {allocation.node}: fits")
         picked: dict[tuple[ClaimKey, str], list[DeviceID]] = {}
         for claim, result in zip(allocation.claims, allocation.results, strict=True):
@@ -150,7 +150,7 @@ class Reasoning:
         return root
 
     def _request(self, group: Sequence[r.RequestReasons]) -> Tree:
-        """Of one request on nodes that say the same of it."""
+        """Renders one request for nodes with equal reasons."""
         first, many = group[0], len(group) > 1
         made = Tree(f"request {first.request}: {_balance(first)}{' on each' if many else ''}")
         others: list[DeviceID] = []
@@ -205,7 +205,7 @@ def _verdict(rejection: r.Rejection, nodes: int) -> str:
 
 
 def _merged(fallen: Sequence[r.Fallen], most: int) -> list[r.Fallen]:
-    """What came nearest first; devices in use by more than so many claims as one."""
+    """Sorts reasons by nearest miss first; merges devices in use if more than `most` groups of claims hold them."""
     ordered = sorted(fallen, key=lambda each: stage(each.cause), reverse=True)
     used = [each for each in ordered if isinstance(each.cause, r.InUse)]
     if len(used) <= max(most, 1):
@@ -222,7 +222,7 @@ def _owners(fallen: Iterable[r.Fallen]) -> tuple[ClaimKey, ...]:
 
 
 def _users(group: Iterable[r.RequestReasons]) -> tuple[ClaimKey, ...]:
-    """Who uses devices that the request would take, on all the nodes."""
+    """Returns the claims that hold devices that the request could use, on all nodes."""
     return _owners(fallen for each in group for fallen in each.fallen)
 
 

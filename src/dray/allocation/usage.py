@@ -14,7 +14,7 @@ from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 
 ClaimKey = tuple[str, str]
-"""Namespace, name."""
+"""(namespace, name) of a claim."""
 
 
 def claim_key(claim: Object) -> ClaimKey:
@@ -85,7 +85,7 @@ class Usage:
         return changed
 
     def _share(self, claim: ClaimKey, result: Object) -> Share | None:
-        """None where the whole device is held."""
+        """Returns the share of a result; None if the claim holds the whole device."""
         if not self._shares or not result.get("shareID"):
             return None
         amounts = mapping(result.get("consumedCapacity"))

@@ -32,10 +32,10 @@ MOST_INDEXES: Final = 64
 
 
 class AttributeIndex:
-    """Which devices have which value of an attribute: `holders[value]` are bits, `values[rank]` sets.
+    """An index of one attribute: `holders[value]` are the devices with a value, as bits; `values[rank]` the value sets.
 
-    `present` are the devices that have the attribute, `valued` those of them whose value is known; `sizes` are the
-    devices by how many values they have, fewest first.
+    `present` are the devices that have the attribute, `valued` those of them whose value is known; `sizes` groups the
+    devices by their number of values, fewest first.
     """
 
     __slots__ = ("holders", "present", "sizes", "valued", "values")
@@ -57,7 +57,7 @@ class AttributeIndex:
 
 
 class Occupancy:
-    """What claims hold of the slices of a view, put together when a claim has changed since."""
+    """The held and shared devices of a view, recomputed when a claim has changed."""
 
     __slots__ = ("_revision", "_slices", "_usage", "held", "shared")
 
@@ -98,13 +98,13 @@ class View:
         """`counter_sets` are those of the pools that have any, by the position of the pool."""
         self._identify(node)
         self.serial = next(_serials)
-        """Another one for whatever was published since; the same for nodes that see the same slices."""
+        """A new number after each publication; equal for nodes that see the same slices."""
         self.gates = gates
         self.pools = list(pools)
         self.slices: list[tuple[Slice, int]] = []
         self.devices: list[Device] = []
         self.counter_sets: dict[int, CounterSets] = {}
-        """By rank, for devices that draw from counters."""
+        """Counter sets by rank of the device, for devices that draw from counters."""
         self.homes: list[Slice] = []
         for position, pool in enumerate(pools):
             self._add(pool, counter_sets.get(position))
@@ -205,7 +205,7 @@ class View:
         return index
 
     def values(self, rank: int, attribute: str) -> Values | None:
-        """What constraints see of an attribute; None where they see nothing."""
+        """Returns the attribute's values as constraints see them; None if it is absent or has no known value."""
         device = self.devices[rank]
         values = device.values(attribute)
         if values is None or self.gates["DRAListTypeAttributes"]:

@@ -79,7 +79,7 @@ def cause_text(cause: r.Cause) -> str:
 
 
 def met_text(encounters: Sequence[Encounter]) -> str:
-    """What the devices have instead."""
+    """Renders the values that the refused devices have."""
     return "; ".join(_met(each, alone=len(encounters) == 1) for each in encounters)
 
 

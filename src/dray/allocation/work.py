@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 ATTEMPT: Final = 30_000
-"""For whoever must answer others meanwhile: about 50 ms, with all that is not counted."""
+"""Limit for callers that must stay responsive: about 50 ms, including work that is not counted."""
 THOROUGH: Final = 5_000_000
-"""For whoever has nothing else to do: about 5 s."""
+"""Limit for callers that have nothing else to do: about 5 s."""
 
 
 class AllocationError(Exception):

@@ -30,7 +30,7 @@ class Block:
         self._local: dict[int, int] = {}
 
     def local(self, bits: int) -> int:
-        """Which of its devices are among the bits, by their place in it."""
+        """Converts view bits to bits over the positions in this block."""
         own = bits & self.bits
         known = self._local.get(own)
         if known is None:
@@ -58,7 +58,7 @@ class Blocks:
         self._grouped = [(sets, name) for sets in pools if sets.grouped for name, _ in sets.names]
 
     def alike(self, rank: int, domains: Sequence[int]) -> int:
-        """The device, and its counterparts in sets that are as it is."""
+        """Returns the device and its counterparts in blocks of the same state, as bits."""
         found = self._of.get(rank)
         if found is None:
             return 1 << rank
@@ -77,7 +77,7 @@ class Blocks:
         return (compatibility, *[left[at] for at in block.positions], *map(block.local, domains))
 
     def canonical(self, domains: Sequence[int]) -> tuple[Any, ...]:
-        """What is left of all counters and open of all devices, equal but for the names of sets of a family."""
+        """Returns the state of counters and devices, equal for states that differ only by swapped sets of a family."""
         if not self._picks.left and not self._families:
             return tuple(domains)
         return (

@@ -26,7 +26,7 @@ def by_count(demands: Iterable[Demand]) -> Demand | None:
 
 
 def by_matching(demands: Iterable[Demand], shareable: int) -> bool:
-    """All requests have enough devices together; a shareable device serves each of them once."""
+    """Returns False if the requests need more devices together than exist; a shareable device serves each once."""
     wants = []
     for demand in demands:
         if demand.exclusive:
@@ -36,9 +36,9 @@ def by_matching(demands: Iterable[Demand], shareable: int) -> bool:
 
 
 def by_match(covered: Sequence[Demand], constraint: Constraint, shareable: int, *, thorough: bool = True) -> bool:
-    """Some value is common to enough devices for all covered requests.
+    """Returns False if no value is shared by enough devices for all covered requests.
 
-    If thorough, devices without any such value go; if not, one value is enough to be content.
+    If thorough, removes devices without a possible value from the alternatives; otherwise stops at the first value.
     """
     values: Iterable[Value] | None = constraint.state
     if values is None:
@@ -76,7 +76,7 @@ def _common(value: Value, covered: Sequence[Demand], constraint: Constraint, sha
 
 
 def by_distinction(covered: Sequence[Demand], constraint: Constraint) -> bool:
-    """There are enough different values: every pick needs one, or all of a list, that no other pick has."""
+    """Returns False if there are too few distinct values: each pick needs a value, or a list of them, of its own."""
     numbers: dict[Value, int] = {}
     wants = []
     for demand in covered:

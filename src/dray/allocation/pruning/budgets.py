@@ -51,7 +51,7 @@ class Budget:
 
 
 class Budgets:
-    """All budgets of a view. Shareable devices may draw nothing, so they are left out."""
+    """Counter budgets of a view. Shareable devices are left out: they may draw nothing."""
 
     def __init__(self, view: View) -> None:
         amounts: dict[tuple[CounterSets, int], dict[int, int]] = {}

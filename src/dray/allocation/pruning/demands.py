@@ -30,7 +30,7 @@ class Demand:
     claim: int
     alternatives: list[Alternative]
     number: int = 0
-    """Of the choice it comes from."""
+    """Index of the choice that the demand comes from."""
 
     def copied(self) -> Demand:
         return Demand(

@@ -125,7 +125,7 @@ class Feasibility:
         return False
 
     def _after(self, demands: list[Demand], at: int, alternative: Alternative, rank: int) -> list[Demand]:
-        """What is left to serve once the device is picked."""
+        """Returns the demands that remain once the device is picked."""
         bit = 1 << rank
         shareable = self._pruning.is_shareable(rank)
         touched = {id(constraint) for constraint in alternative.request.constraints}

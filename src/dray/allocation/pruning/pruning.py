@@ -57,11 +57,11 @@ class Pruning:
         self._idle = False
 
     def look_closer(self) -> None:
-        """From now on follows every constraint to the last value, not only those of the request at hand."""
+        """Follows all constraints to the last value from now on, not only those of the current request."""
         self.depth = 2
 
     def look_ahead(self) -> bool:
-        """From now on asks whether what is left can be served at all; False where that cannot be asked."""
+        """Checks the feasibility of what is left from now on. Returns False if the task does not allow that check."""
         applies = is_orderless(self._task, self._choices)
         if applies:
             self.depth = 3
@@ -74,7 +74,7 @@ class Pruning:
         return bool(self._task.view.shareable >> rank & 1)
 
     def alike(self, rank: int, domains: Sequence[int]) -> int:
-        """The device and those that are interchangeable with it at the moment, `domains` being what is open to whom."""
+        """Returns the device and those interchangeable with it, as bits; `domains`: open devices of each demand."""
         return self._symmetry.alike(rank) | self._blocks.alike(rank, domains)
 
     def narrowed(self, frame: Frame) -> int:
@@ -207,7 +207,7 @@ class Pruning:
             self._vain.add(state)
 
     def state(self, frame: Frame) -> Any:
-        """What decides whether a solution follows, equal for states that differ by interchangeable devices."""
+        """Returns a key of what decides whether a solution follows; equal for states with interchangeable devices."""
         picks = self._picks
         claim = self._choices[frame.choice].claim
         return (
@@ -223,7 +223,7 @@ class Pruning:
         )
 
     def signature(self, demands: Sequence[Demand], kinds: Sequence[int]) -> Any:
-        """As `state`, of demands in any order: equal where they differ by names of requests or counter sets only."""
+        """Returns a key like `state` for demands in any order; ignores names of requests and counter sets."""
         covering = dict.fromkeys(
             c for demand in demands for each in demand.alternatives for c in each.request.constraints
         )
@@ -248,7 +248,7 @@ class Pruning:
 
 
 def _tails(choices: Sequence[Choice]) -> tuple[list[int], list[dict[Constraint, list[int]]]]:
-    """From each choice on: the devices that can still be picked, and which choices each constraint covers."""
+    """Returns, from each choice on, the devices that can be picked and the choices that each constraint covers."""
     relevant, covered = [0], [dict[Constraint, list[int]]()]
     for number in range(len(choices) - 1, -1, -1):
         bits, own = relevant[-1], dict(covered[-1])

@@ -29,7 +29,7 @@ class Symmetry:
                 self._of[rank] = bits
 
     def alike(self, rank: int) -> int:
-        """The device and those that are interchangeable with it at the moment."""
+        """Returns the device and those interchangeable with it now, as bits."""
         bits = self._of.get(rank)
         if bits is None:
             return 1 << rank
@@ -43,7 +43,7 @@ class Symmetry:
         return self._picks.shares.get(rank, 0), tuple(sorted(self._picks.tallies.get(rank, {}).items()))
 
     def standings(self, *, apart: bool) -> tuple[Any, ...]:
-        """What was picked of shareable devices; unless `apart`, equal but for renaming."""
+        """Returns the state of picked shareable devices; equal for interchangeable devices unless `apart`."""
         picks = self._picks
         if apart:
             return tuple((rank, self._standing(rank)) for rank in sorted(picks.shares))
