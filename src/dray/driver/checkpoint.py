@@ -133,7 +133,7 @@ class Checkpoint:
         replace_file(self._path(record.uid), msgspec.json.encode(stored), durable=True, named=named)
 
     def read(self, uid: str) -> Record | None:
-        """None where there is none."""
+        """Returns the claim's record, None if there is none. Raises CheckpointCorrupt."""
         path = self._path(uid)
         try:
             record = _decoded(read_regular(path, _LARGEST))

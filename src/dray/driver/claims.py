@@ -32,9 +32,9 @@ class AllocatedDevice:
     admin_access: bool = False
     consumed_capacity: Mapping[str, str] = field(default_factory=dict, compare=False)
     configs: Sequence[Config] = field(default=(), compare=False)
-    """What applies to it, the least important first."""
+    """Configurations of the device, in order of increasing priority."""
     named_configs: Sequence[Config] = field(default=(), compare=False)
-    """Those of them whose entries name the request; the others are for all requests."""
+    """Configurations whose entries name the request; the others are for all requests."""
 
     @property
     def base_request(self) -> str:
@@ -76,7 +76,7 @@ class PreparedClaim:
 
 @dataclass(frozen=True, slots=True)
 class RecordedClaims:
-    """All claims of a driver that have a record; `unreadable` are the uids of those whose records are damaged."""
+    """Every claim of a driver that has a record; `unreadable` are the uids of damaged records."""
 
     claims: tuple[PreparedClaim, ...] = ()
     unreadable: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ def _taint(taint: Taint) -> Object:
 
 
 def _quantity(amount: Amount) -> str:
-    """As the API server writes it, so that what is stored can be compared with what was declared."""
+    """Formats a quantity as the API server does, so that stored and declared slices can be compared."""
     return _canonical_text(str(amount))
 
 

@@ -41,13 +41,13 @@ def _not_running(*_: Any) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """Where a driver runs. `publish` has the pools asked for again and published: call it when devices change.
+    """The environment of a running driver. Call `publish` when devices change: it asks for the pools again.
 
     `directory` is the driver's own, `<kubelet root>/plugins/<driver name>`; it survives restarts of the driver.
     `apply_device_status` replaces what the driver says in the claim's `status.devices`; before a pod is bound it sets
-    the binding conditions of devices. `update_metadata` changes metadata files of a prepared claim; containers that
-    run already keep what they have. `recorded_claims` reads the records of all claims from disk, those that are being
-    prepared or unprepared among them.
+    the binding conditions of devices. `update_metadata` changes metadata files of a prepared claim; containers that run
+    already keep what they have. `recorded_claims` reads the records of all claims from disk, including those being
+    prepared or unprepared.
     """
 
     node_name: str
@@ -101,21 +101,20 @@ class Driver:
         """Called last. Devices stay prepared: the pods that use them live on."""
 
     async def pools(self) -> Sequence[Pool]:
-        """All pools, complete; what was published before and is missing here is withdrawn.
+        """Returns every pool, complete; previously published slices that are missing here are deleted.
 
-        Unless overridden: one pool with `devices`, named after the node, as most drivers have it.
+        The default is one pool with `devices`, named after the node.
         """
         devices = await awaited(self.devices(), f"{type(self).__name__}.devices")
         return [Pool(self.context.node_name, devices=devices)]
 
     async def devices(self) -> Sequence[Device]:
-        """All devices of this node, in the order in which they are to be offered. Called at the start and whenever
-        `context.publish` was called; raising is logged and tried again later."""
+        """Returns every device of this node, in the order in which they are published. Called at the start and after
+        `context.publish`; an exception is logged and the call is retried later."""
         raise NotImplementedError(f"{type(self).__name__} has neither `devices` nor `pools`")
 
     async def left_out(self) -> Sequence[str]:
-        """What the machine has and the driver does not offer, each in a line with the reason, for who inspects it.
-        Asked after `pools`."""
+        """Returns why devices of the machine are not published, one line each. Called after `pools`."""
         return ()
 
     def device_files(self) -> Sequence[str]:

@@ -20,7 +20,7 @@ class InvalidPools(DriverError):
 
 
 class InvalidSpec(DriverError):
-    """Not a valid CDI spec, or a name in it."""
+    """A CDI spec, or a name in it, is not valid."""
 
 
 class CheckpointCorrupt(ClaimFailed):

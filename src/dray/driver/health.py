@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class Health(IntEnum):
-    """With the numbers of the protocol."""
+    """Health states, with the numbers of the kubelet's health protocol."""
 
     UNKNOWN = 0
     HEALTHY = 1

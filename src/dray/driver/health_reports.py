@@ -35,7 +35,7 @@ class HealthReports:
         self._closed = False
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Follows the driver's health reports until it is cancelled; retries after errors."""
         while True:
             try:
                 await self._follow()
@@ -89,7 +89,7 @@ class HealthReports:
             self._changed.notify_all()
 
     async def _new(self, sent: Sequence[DeviceHealth] | None) -> None:
-        """Until there is a report that was not sent yet, or the one that was sent is due again."""
+        """Waits for a report that was not sent yet, or until the sent one must be repeated."""
         try:
             async with asyncio.timeout(None if sent is None else _period(sent)):
                 await self._changed.wait_for(lambda: self._closed or self._latest is not sent)

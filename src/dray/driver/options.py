@@ -20,7 +20,7 @@ DRA_V1BETA1: Final = "v1beta1.DRAPlugin"
 HEALTH_V1: Final = "v1.DRAResourceHealth"
 HEALTH_V1ALPHA1: Final = "v1alpha1.DRAResourceHealth"
 SERVICES: Final = (DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1)
-"""As a kubelet names them, in the order in which they are advertised: it takes the first it knows."""
+"""Kubelet service names in the order in which they are advertised: a kubelet takes the first it knows."""
 
 # sockaddr_un has room for 108 bytes with the terminator.
 _LONGEST_PATH: Final = 107

@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one claim: an error, or its devices. Neither is fine too."""
+    """The answer for one claim: an error, or the prepared devices. Both may be empty."""
 
     error: str = ""
     devices: list[AnsweredDevice] = field(default_factory=list)

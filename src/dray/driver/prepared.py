@@ -25,7 +25,7 @@ class NetworkData:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """What the claim's `status.devices` says about the device: conditions as the API has them, data of the driver."""
+    """The device's entry in the claim's `status.devices`: conditions, data of the driver, network data."""
 
     conditions: Sequence[Object] = ()
     data: Mapping[str, Any] | None = None
@@ -44,7 +44,7 @@ class DeviceStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMetadata:
-    """What a container reads about the device in its metadata file."""
+    """Content of the device metadata file that containers can read."""
 
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     network: NetworkData | None = None

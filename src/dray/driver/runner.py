@@ -153,7 +153,7 @@ class DriverRunner:
                 await self.serve()
 
     async def serve(self) -> None:
-        """Until it is cancelled, or a part fails for good: then the process had better end and be started anew."""
+        """Serves until it is cancelled or a part fails permanently; the process should then end and be restarted."""
         await asyncio.gather(*self._background)
 
     async def _start(self) -> None:

@@ -33,7 +33,7 @@ class CdiDirectory:
                 self.remove(name)
 
     def names(self) -> list[str]:
-        """Of all specs here, by this driver or by others."""
+        """Returns the names of all specs in the directory, including those of other drivers."""
         try:
             found = os.listdir(self.path)
         except FileNotFoundError:

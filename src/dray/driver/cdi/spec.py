@@ -49,7 +49,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 def encode(spec: Spec) -> bytes:
-    """As JSON, checked."""
+    """Encodes a spec as JSON, with the lowest version that its content needs. Raises InvalidSpec."""
     made = msgspec.structs.replace(spec, cdi_version=spec.minimum_version())
     check(made)
     # The version first, as readers expect it.
@@ -58,7 +58,7 @@ def encode(spec: Spec) -> bytes:
 
 
 def decode(content: bytes) -> Spec:
-    """From JSON, checked."""
+    """Decodes and checks a spec. Raises InvalidSpec."""
     try:
         spec = msgspec.json.decode(content, type=Spec)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ from dray.api.quantity import Quantity, QuantityError
 
 
 def canonical(spec: Object) -> Object:
-    """Without the pool's generation, which is compared by itself."""
+    """Returns the canonical form without the pool's generation, which is compared separately."""
     made: Object = _present(spec)
     made["pool"] = {name: value for name, value in mapping(spec.get("pool")).items() if name != "generation"}
     if "devices" in made:
@@ -99,7 +99,7 @@ def _with_counters(holder: Object) -> Object:
 
 
 def _amounts(policy: Any) -> Any:
-    """All strings of a request policy are quantities."""
+    """Canonicalizes a request policy; every string in it is a quantity."""
     if isinstance(policy, dict):
         return {name: _amounts(value) for name, value in policy.items() if value not in (None, [], {})}
     if isinstance(policy, list):

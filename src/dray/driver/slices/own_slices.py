@@ -81,7 +81,7 @@ class OwnSlices:
             self._changed(_pool_of(change.object))
 
     def _listed(self) -> None:
-        """What is not in a list that came later than it was written is gone."""
+        """Forgets written slices that are missing from a newer list, and deletions that the list confirms."""
         version = version_number(self._informer.resource_version)
         self._written = {name: each for name, each in self._written.items() if version_of(each) > version}
         present = {each["metadata"]["name"] for each in self._informer.cache}

@@ -15,7 +15,7 @@ from dray.api.objects import Object, mapping, owners_of, spec_of
 from dray.driver.slices.canonical import canonical, is_same, keep_taint_times
 
 Accepted = Mapping[int, tuple[Object, Object]]
-"""By index: what was declared, and what the API server made of it because it does not keep all fields."""
+"""Specs by slice index: the declared one, and the stored one if the API server drops some fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Declaration:
         return f"{index:05x}-{self.driver}{owner}-"
 
     def index_of(self, name: str) -> int | None:
-        """None for a name that this pool's slices do not have."""
+        """Returns the slice index in a name; None if the name does not belong to this pool."""
         digits, _, _ = name.partition("-")
         try:
             index = int(digits, 16)

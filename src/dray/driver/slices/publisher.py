@@ -87,7 +87,7 @@ class Publisher:
         await self._published.wait()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Publishes the pools whenever the driver asks for it, until it is cancelled."""
         self._queue: WorkQueue[str] = WorkQueue()
         self._owner = await self._patiently("its node", self._node_reference)
         async with asyncio.TaskGroup() as self._tasks:

@@ -43,7 +43,7 @@ class CpuParameters(Config, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is given away: devices with their CPUs, and how many CPUs must be left for everybody else."""
+    """The CPUs to assign: devices with their CPUs, and how many CPUs must stay shared."""
 
     topology: Topology
     devices: Mapping[str, CpuDevice]
@@ -51,9 +51,9 @@ class Machine:
 
 
 def assign_cpus(machine: Machine, allocated: Sequence[AllocatedDevice], held: Cpuset) -> list[Cpuset]:
-    """For each allocated device its CPUs, beside those that others hold. Raises AssignmentError.
+    """Returns the CPUs of each allocated device, disjoint from the held ones. Raises AssignmentError.
 
-    Administrative access is to look at a device, and gets no CPUs.
+    Devices with administrative access get no CPUs.
     """
     assigned: list[Cpuset] = []
     taken = held
@@ -112,6 +112,6 @@ def _free(device: CpuDevice, cpus: Cpuset, taken: Cpuset) -> Cpuset:
 
 
 def cpu_count(device: CpuDevice, allocated: AllocatedDevice) -> int:
-    """All of them where the allocation names no amount: it then has the whole device."""
+    """Returns how many CPUs the device gets; all of them if the allocation names no amount."""
     consumed = allocated.consumed_capacity.get(CAPACITY)
     return len(device.cpus) if consumed is None else Quantity.parse(consumed).value()

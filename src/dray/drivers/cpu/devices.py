@@ -52,7 +52,7 @@ def make_devices(topology: Topology, options: CpuOptions) -> dict[str, CpuDevice
 
 
 def allocatable_cpus(topology: Topology, options: CpuOptions) -> Cpuset:
-    """All but reserved ones; with `full_cores_only`, all but those of cores that are reserved in part."""
+    """Returns the CPUs to publish: unreserved ones; with `full_cores_only`, only cores without reserved CPUs."""
     if not options.full_cores_only:
         return topology.online - options.reserved
     whole = (core for core in topology.cores.values() if not core & options.reserved)
@@ -129,7 +129,7 @@ def _node_allocatable(mapping: Object, options: CpuOptions) -> Object:
 
 
 def _numa_attributes(node: int | None) -> dict[str, int]:
-    """None where the kernel names no node: an attribute that is made up would align with anything."""
+    """Returns the NUMA attributes; empty if the node is unknown: a made-up value could align with other devices."""
     return {} if node is None else dict.fromkeys((_NUMA_NODE, *_OLD_NUMA_NODES), node)
 
 

@@ -55,7 +55,7 @@ _HEALTH: Final = 10.0
 
 
 class CpuState(msgspec.Struct, frozen=True, rename="camel"):
-    """What the record of a claim says: the CPUs of each device, and the pods it is for, None for any."""
+    """The driver's state in a claim's record: the CPUs of each device, and the pods it is for (None: any)."""
 
     cpusets: tuple[str, ...]
     pods: tuple[str, ...] | None = None
@@ -66,7 +66,7 @@ class CpuState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CpuDriver(Driver):
-    """Exclusive CPUs."""
+    """Publishes CPUs and gives claims exclusive ones."""
 
     name = DRIVER
     configs: ClassVar[Sequence[type[Config]]] = (CpuParameters,)
@@ -146,7 +146,7 @@ class CpuDriver(Driver):
         return ((name, device.cpus) for name, device in self._machine.devices.items())
 
     def _kept(self, claim: Claim) -> CpuState | None:
-        """What the claim got before, if the machine still has that."""
+        """Returns the CPUs that the claim got before, if the machine still has them; else None."""
         state = _state_of(claim.previous.state if claim.previous else None)
         usable = state is not None and len(state.cpusets) == len(claim.devices) and state.cpus <= self._topology.online
         return state if usable else None
@@ -163,9 +163,9 @@ class CpuDriver(Driver):
         return CpuState(tuple(map(format_cpuset, assigned)), pods if known else None)
 
     def _states(self) -> Iterator[tuple[str, CpuState]]:
-        """Of all claims with a record, whether their prepare has ended or not.
+        """Yields the state of every claim with a record, also while it is being prepared.
 
-        Raises CheckpointCorrupt: while it is not known what a claim holds, nothing is given to others.
+        Raises CheckpointCorrupt: while it is unknown what a claim holds, nothing is given to others.
         """
         checkpoint = Checkpoint(self.context.directory / "claims", "")
         for uid in checkpoint.uids():
@@ -175,8 +175,9 @@ class CpuDriver(Driver):
                 yield uid, state
 
     async def _sweep(self, pool: SharedPool) -> None:
-        """Once in any case: an earlier process may have left containers on fewer CPUs. Then while claims hold CPUs, or
-        CPUs are offline that containers get back later."""
+        """Moves containers to their CPUs again and again: once at the start (an earlier process may have left them on
+        fewer
+        CPUs), then while claims hold CPUs or some CPUs are offline."""
         was_held = True
         while True:
             self._changed.clear()

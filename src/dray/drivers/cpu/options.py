@@ -16,7 +16,7 @@ class CpuOptionsError(ValueError):
 
 
 class CpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What the driver publishes, and how it holds containers to it."""
+    """Options of the CPU driver: what it publishes, and whether it confines containers."""
 
     api_version: Literal["v1alpha1"] = "v1alpha1"
     cpu_device_mode: Literal["grouped", "individual"] = "grouped"

@@ -28,7 +28,7 @@ _DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class HeldCpus:
-    """What a prepared claim holds, and for which pods; for any where `pods` is None."""
+    """CPUs that a prepared claim holds, and the uids of its pods; None: any pod."""
 
     cpus: Cpuset
     pods: frozenset[str] | None
@@ -36,7 +36,7 @@ class HeldCpus:
 
 @dataclass(slots=True)
 class Sweep:
-    """What a sweep found and did. `is_partial` if CPUs are offline, so that containers have to be looked at again."""
+    """Result of a sweep. `is_partial`: CPUs are offline, so containers must be checked again."""
 
     is_partial: bool = False
     pinned: int = 0
@@ -90,7 +90,7 @@ class SharedPool:
             done.changed += 1
 
     def _containers(self) -> Iterator[tuple[str, CpusetGroup]]:
-        """With the uid of their pods."""
+        """Yields the cpuset cgroup of each container, with the uid of its pod."""
         for pods in _below(self._hierarchy.group("/"), _PODS, _DEPTH):
             for pod in _below(pods, _POD, _DEPTH):
                 match = _POD.fullmatch(pod.directory.name)

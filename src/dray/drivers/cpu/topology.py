@@ -80,7 +80,7 @@ class Topology:
         return _grouped(self.cpus.values(), lambda cpu: cpu.l3)
 
     def siblings(self, cpu: int) -> Cpuset:
-        """Of the same core, `cpu` among them."""
+        """Returns the CPUs of the same core, including `cpu`."""
         return self.cores[self.cpus[cpu].core]
 
 
@@ -138,7 +138,7 @@ def _read_cpu(directory: Path, number: int, efficient: Cpuset) -> Cpu | None:
 
 
 def _numa_node(directory: Path) -> int | None:
-    """By the link to its node that each CPU has."""
+    """Returns the CPU's NUMA node, from the `node*` link in its directory; None if there is none."""
     for name in _names(directory):
         if match := _NODE.fullmatch(name):
             return int(match[1])

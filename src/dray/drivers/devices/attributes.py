@@ -17,7 +17,7 @@ Value = Attribute | None
 
 
 def known(values: Mapping[str, Value]) -> dict[str, Attribute]:
-    """Without what is None or an empty text: that is not known, and not published."""
+    """Returns the values without None and empty strings, which are not published."""
     return {name: value for name, value in values.items() if value is not None and value != ""}
 
 

@@ -21,7 +21,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 
 INTERVALS: Final = ("Default", "Short", "Medium", "Long")
-"""Of time slices; the vendor's tools take the number of one."""
+"""Names of time-slice intervals; nvidia-smi takes their index."""
 
 
 class TimeSlicingConfig(_Part, frozen=True):
@@ -50,9 +50,10 @@ class MpsConfig(_Part, frozen=True):
                 )
 
     def pinned_memory_limits(self, uuids: Sequence[str]) -> dict[str, str]:
-        """Of the devices that have one, in whole MiB as the control daemon takes it: `15360M`.
+        """Returns the memory limit of each device that has one, in whole MiB as the MPS control daemon takes it:
+        `15360M`.
 
-        Raises ValueError for a limit of a device that the claim has not.
+        Raises ValueError for a limit of a device that the claim does not have.
         """
         default = self.default_pinned_device_memory_limit
         limits = {} if default is None else dict.fromkeys(uuids, default)

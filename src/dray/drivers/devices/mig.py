@@ -23,7 +23,7 @@ _CAPITAL: Final = re.compile("[A-Z]")
 
 
 def counter_set(gpu: Gpu) -> tuple[str, dict[str, str]]:
-    """Its name, and the amounts of its counters."""
+    """Returns the name of the GPU's counter set and the amounts of its counters."""
     return f"{gpu.name}-counter-set", _totals(gpu.model)
 
 
@@ -71,7 +71,7 @@ def _uncut(gpu: Gpu) -> Device:
 
 @lru_cache(maxsize=64)
 def _largest(model: GpuModel) -> dict[str, str]:
-    """Of each capacity the most that any profile has."""
+    """Returns the largest value of each capacity among the model's profiles."""
     found: dict[str, Quantity] = {}
     for profile in model.mig:
         for name, value in profile.amounts().items():

@@ -15,7 +15,7 @@ _STARTS: Final[dict[int, tuple[tuple[int, ...], int]]] = {
     5: ((0,), 4),
     0: ((0,), 8),
 }
-"""By id of the profile on GPUs with eight memory slices: the first slices of its placements, and how many it takes."""
+"""Placements by profile id on GPUs with eight memory slices: first slices, and the number of slices."""
 
 
 class MigProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -53,6 +53,6 @@ class MigProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
         }
 
     def device_name(self, gpu: str, start: int) -> str:
-        """Such as gpu-0-mig-3g40gb-9-4: dots cannot stand in the name of a device."""
+        """Returns a name such as gpu-0-mig-3g40gb-9-4: device names cannot contain dots."""
         shape = self.profile.lower().replace(".", "").replace("+", "-")
         return f"{gpu}-mig-{shape}-{self.id}-{start}"

@@ -19,4 +19,4 @@ OF_DRAY: Final = {
     "simulated-nic": NIC,
     "simulated-tpu": TPU,
 }
-"""By what `dray driver` calls those that come with dray."""
+"""Driver names by the name that `dray driver` takes."""

@@ -100,7 +100,7 @@ def _of_interface(nic: Nic) -> dict[str, Value]:
 
 
 def _joined(values: Iterable[str]) -> str:
-    """As many of them, in order, as the value of an attribute has room for."""
+    """Joins the sorted values with commas, as many as an attribute value has room for."""
     text = ""
     for value in sorted(set(values)):
         longer = f"{text},{value}" if text else value

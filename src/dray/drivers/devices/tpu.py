@@ -24,7 +24,7 @@ SLICE_DEVICE: Final = "slice"
 """The device of a pool that is a slice over several machines."""
 
 TpuMode = Literal["whole", "partitions", "slice"]
-"""All chips of a machine for a claim, or parts of them, or all of all the machines of a slice."""
+"""`whole`: one claim takes all chips of a machine; `partitions`: parts of them; `slice`: all machines of a slice."""
 
 
 class TpuChip(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class TpuHost(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(range(len(self.chips)))
 
     def uuid(self, of: str = "") -> str:
-        """Of the machine, or of one of its chips; the same whenever it is made again."""
+        """Returns a stable uuid of the machine, or of one of its chips or blocks."""
         return f"tpu-{uuid5(NAMESPACE_DNS, f'{of}.{self.node}.{DRIVER}')}"
 
 
@@ -131,7 +131,7 @@ def _described(host: TpuHost, number: int) -> dict[str, Attribute]:
 
 
 def _block(host: TpuHost, block: range) -> Device:
-    """With the place of its chips where they share one."""
+    """Builds the device of a block, with the attributes that all its chips share."""
     described = {name: value for name, value in _described(host, block.start).items() if not name.endswith("pciBusID")}
     for number in block[1:]:
         other = _described(host, number)

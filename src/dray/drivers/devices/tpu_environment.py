@@ -15,7 +15,7 @@ _RING: Final = 16
 
 
 def environment(host: TpuHost, numbers: Sequence[int]) -> dict[str, str]:
-    """For who has the chips with these numbers: all, or a block of them."""
+    """Returns the variables for a container that has these chips: all of the machine's, or a block."""
     is_whole = len(numbers) == len(host.chips)
     topology = host.topology if is_whole else block_topology(len(numbers), flat=is_flat(host.generation))
     told = {
@@ -54,7 +54,7 @@ def _bounds(host: TpuHost, topology: str, chips: int) -> dict[str, str]:
 
 
 def _part(numbers: Sequence[int]) -> dict[str, str]:
-    """For a process beside others on the machine: which of its chips are its own."""
+    """Returns the variables that limit a process to its own chips of the machine."""
     return {
         "TPU_VISIBLE_CHIPS": commas(numbers),
         "TPU_CHIPS_PER_PROCESS_BOUNDS": commas(host_bounds(len(numbers))),

@@ -45,18 +45,18 @@ _ENV_TYPES: Final = (
 
 
 def generation_of(accelerator: str) -> str:
-    """As the attribute `tpuGen` has it. Raises KeyError for one that is not known."""
+    """Returns the value of the attribute `tpuGen`. Raises KeyError for an unknown accelerator."""
     return _GENERATIONS[accelerator]
 
 
 def accelerators_of(device: str, subsystem: str) -> tuple[str, ...]:
-    """Those whose chips have these PCI identifiers; none for what is no TPU, or one that is not known."""
+    """Returns the accelerators whose chips have these PCI ids; empty for unknown devices."""
     found = _BY_DEVICE.get(device, ())
     return () if device == "0x0027" and subsystem != _V3_SUBSYSTEM else found
 
 
 def accelerator_of_type(text: str) -> str:
-    """Of an accelerator type such as `v5litepod-16`; empty where it is none."""
+    """Returns the accelerator for a type such as `v5litepod-16`; "" if the type is unknown."""
     return next((name for prefix, name in _ENV_TYPES if text.lower().startswith(prefix)), "")
 
 

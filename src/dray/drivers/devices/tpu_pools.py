@@ -7,7 +7,7 @@ from dray.drivers.devices.tpu import TpuHost, TpuMode, counters, devices_of, par
 
 
 def pools_of(host: TpuHost, mode: TpuMode) -> list[Pool]:
-    """None for a machine of a slice: its chips are published with the slice."""
+    """Returns the machine's pools; empty in mode `slice`, unless the machine is a slice by itself."""
     if mode == "slice" and not host.is_single:
         return []
     if mode == "partitions":

@@ -18,7 +18,7 @@ Dimensions = tuple[int, int, int]
 
 
 def dimensions(topology: str) -> Dimensions:
-    """Of `2x4` or `2x2x1`; the third is 1 where it is not said. Raises ValueError."""
+    """Parses `2x4` or `2x2x1`; a missing third dimension is 1. Raises ValueError."""
     if not _TEXT.fullmatch(topology):
         raise ValueError(f"{topology!r} is no topology; write it as 2x4 or 2x2x1")
     found = [int(part) for part in topology.split("x")]
@@ -37,7 +37,7 @@ def host_bounds(chips: int) -> Dimensions:
 
 
 def block_topology(chips: int, *, flat: bool) -> str:
-    """Of a block, as claims and labels write it: `2x2`, or `2x2x1` where there are three dimensions."""
+    """Returns the topology of a block as claims and labels write it: `2x2`, or `2x2x1` in three dimensions."""
     bounds = host_bounds(chips)
     return "x".join(map(str, bounds[:2] if flat else bounds))
 

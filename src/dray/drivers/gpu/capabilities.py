@@ -19,7 +19,7 @@ _MODE: Final = 0o444
 
 
 def capability_nodes(proc: Path, minor: int, part: Part) -> list[DeviceNode]:
-    """Of a partition on the GPU with that minor number. Raises ClaimFailed where the kernel does not show it."""
+    """Returns the device nodes of a partition. Raises ClaimFailed if the kernel does not show them."""
     instance = proc / "driver/nvidia/capabilities" / f"gpu{minor}" / "mig" / f"gi{part.instance_id}"
     major = _number(proc / "devices", _MAJOR)
     return [

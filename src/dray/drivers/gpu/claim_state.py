@@ -118,7 +118,7 @@ class RecordedState:
 
 
 def recorded_states(claims: Iterable[PreparedClaim], *, but: str = "") -> list[RecordedState]:
-    """Of all these claims but the one with that uid."""
+    """Returns the recorded states of all claims except the one with uid `but`."""
     return [
         RecordedState(each.reference, each.is_complete, state_of(each.state))
         for each in claims
