@@ -27,7 +27,7 @@ class PciFunction:
 
 
 def pci_functions(sysfs: Path, vendor: str = "") -> list[PciFunction]:
-    """All of them, or those of one vendor, by address."""
+    """Returns the PCI functions of the machine, or those of one vendor, ordered by address."""
     directory = sysfs / "bus" / "pci" / "devices"
     try:
         names = sorted(entry.name for entry in directory.iterdir())
@@ -38,7 +38,7 @@ def pci_functions(sysfs: Path, vendor: str = "") -> list[PciFunction]:
 
 
 def read_function(link: Path) -> PciFunction | None:
-    """Of a directory of sysfs, or a link to one, that stands for a function; None where it does not."""
+    """Reads a PCI function from its sysfs directory, or a link to it; None if it is none."""
     try:
         directory = link.resolve(strict=True)
     except (OSError, RuntimeError):

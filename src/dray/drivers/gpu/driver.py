@@ -74,7 +74,7 @@ _INFORMING: Final = 35
 
 
 class GpuDriver(Driver):
-    """NVIDIA GPUs."""
+    """Publishes NVIDIA GPUs and MIG partitions and prepares them for claims."""
 
     name = DRIVER
     configs: ClassVar[Sequence[type[Config]]] = CONFIGS
@@ -322,7 +322,7 @@ def _gpu_of(left_out: str) -> str:
 
 
 async def _minor_version(client: ApiClient) -> int:
-    """Of the API server; the newest where it does not say."""
+    """Returns the API server's minor version; the largest number if it is unknown."""
     try:
         stated = str((await client.request("GET", "/version")).get("minor", ""))
     except ClientError:

@@ -92,13 +92,13 @@ class DriverFiles:
         return self.management_library.parent
 
     def host_path(self, path: Path) -> Path:
-        """What a file is called on the host."""
+        """Converts a path in this container to the path on the host."""
         return self.host_root / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def libraries(self, version: str) -> list[MountedFile]:
-        """All that belong to this version of the driver, each with the links to it.
+        """Returns the libraries of this driver version, each with the links to it.
 
-        A driver whose files have no version in their names has all of them.
+        If no file name contains a version, all of the vendor's libraries are returned.
         """
         listed = _listed(self.library_directory)
         has_versions = any(_VERSIONED.match(path.name) for path in listed)

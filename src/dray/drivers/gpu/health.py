@@ -78,7 +78,7 @@ class HealthMonitor:
         self._reloads = 0
         self._checked = float("-inf")
         self._due = float("-inf")
-        """When the GPUs are checked next; `_checked` is when they were checked last."""
+        """Time of the next check of the GPUs; `_checked` is the time of the last one."""
         self._checks = 0
 
     def watch(self, gpus: Iterable[FoundGpu]) -> None:

@@ -51,7 +51,7 @@ _PROCESSES: Final = Path("/proc")
 
 
 def mps_id(claim_uid: str, uuids: Sequence[str]) -> str:
-    """Of the daemon for these devices of the claim."""
+    """Returns the id of the MPS daemon for these devices of the claim."""
     return f"{claim_uid}-{hashlib.sha256(','.join(uuids).encode()).hexdigest()[:5]}"
 
 
@@ -69,7 +69,7 @@ class MpsDaemons:
         self._is_private = shared_memory == "private"
 
     def ids(self) -> list[str]:
-        """Of all daemons that were started and not stopped, by whatever driver."""
+        """Returns the ids of all daemons that were started and not stopped, by any process."""
         return sorted(os.listdir(self._directory)) if self._directory.is_dir() else []
 
     def is_running(self, daemon_id: str) -> bool:
@@ -126,7 +126,7 @@ class MpsDaemons:
         return tuple(listed.read_text().split()) if listed.exists() else ()
 
     def mounts(self, daemon_id: str) -> tuple[Mount, ...]:
-        """What clients of the daemon need."""
+        """Returns the mounts that clients of the daemon need."""
         options = ("rw", "nosuid", "nodev", "bind")
         shm = str(self._directory / daemon_id / "shm") if self._is_private else "/dev/shm"
         return (
@@ -208,7 +208,7 @@ def _shm_bytes(daemons: Path, gpus: int) -> int:
 
 
 def _mount_shared(directory: Path, gpus: int) -> None:
-    """Those that are mounted already stay: containers have them."""
+    """Mounts the shared directories of a daemon. Existing mounts stay: containers use them."""
     for name, (flags, limits) in _SHARED.items():
         if os.path.ismount(directory / name):
             continue

@@ -56,7 +56,7 @@ _ADDRESSING: Final = {
 
 
 def _named(prefix: str, names: Mapping[str, str], number: object, otherwise: str = "") -> str:
-    """What the constant of the library with this number stands for."""
+    """Returns the text for the NVML constant with this number."""
     return next((text for name, text in names.items() if getattr(pynvml, prefix + name, None) == number), otherwise)
 
 

@@ -154,7 +154,7 @@ def _instance(handle: Handle) -> Instance:
 
 
 def parts(gpu: Handle) -> list[Part]:
-    """All compute instances of a GPU that programs can use."""
+    """Returns the GPU's compute instances that programs can use."""
     found = []
     for handle in part_handles(gpu):
         instance = call("a MIG device", pynvml.nvmlDeviceGetGpuInstanceId, handle)

@@ -11,7 +11,7 @@ from dray.drivers.devices.gpu import Sharing
 
 
 class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is published, which configuration is taken, and where the machine keeps its files."""
+    """Options of the GPU driver: what it publishes, which configuration it accepts, and where files are."""
 
     time_slicing_settings: bool = msgspec.field(default=True, name="TimeSlicingSettings")
     mps_support: bool = msgspec.field(default=True, name="MPSSupport")
@@ -35,7 +35,7 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     mps_shared_memory: Literal["private", "host"] = "private"
     """`/dev/shm` of an MPS daemon and its clients: a file system of their own, or that of the machine."""
     driver_root: str = ""
-    """Where the vendor's libraries and programs are installed; empty for the usual places."""
+    """Root of the vendor's libraries and programs; empty for the usual places."""
     host_driver_root: str = ""
     """The same directory as the container runtime sees it, where this process is in a container."""
     dev_root: str = "/"

@@ -40,7 +40,7 @@ class AttachmentError(Exception):
 
 
 class InPod(msgspec.Struct, frozen=True, kw_only=True):
-    """What the status of the claim says of it."""
+    """State of an interface in its pod, as the claim's status reports it."""
 
     interface: str = ""
     addresses: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Attachments:
         remove_file(self.directory / f"{device}{_SUFFIX}")
 
     def all(self) -> list[Attachment]:
-        """Those that can be read; the others are told of in the log."""
+        """Returns every readable attachment; logs the others."""
         found = []
         for name in self._names():
             try:

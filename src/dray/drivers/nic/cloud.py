@@ -32,7 +32,7 @@ def _nothing(_: Nic) -> Mapping[str, Value]:
 
 
 async def cloud_attributes(provider: Cloud, server: str) -> Attributes:
-    """What an interface or function has in addition. Never raises, and takes two seconds at most for each cloud."""
+    """Returns a function that adds a cloud's attributes to an interface. Never raises; waits two seconds at most."""
     known = {"gce": _gce, "azure": _azure, "oke": _oke, "alibaba": _alibaba}
     asked = known if provider == "auto" else {name: ask for name, ask in known.items() if name == provider}
     found = await asyncio.gather(*(_asked(name, ask, server) for name, ask in asked.items()))

@@ -97,7 +97,7 @@ class Interface(_Part, frozen=True):
             _need(self.vrf.name != self.name, f"{place}.vrf.name: {self.name} is the name of the interface itself")
 
     def sizes(self) -> dict[str, int]:
-        """Of segmentation and receive offload, by their names here."""
+        """Returns the configured GSO and GRO sizes by name."""
         given = {
             "gsoMaxSize": self.gso_max_size,
             "groMaxSize": self.gro_max_size,

@@ -123,7 +123,7 @@ def _options(data: bytes) -> Options:
 
 
 def classless_routes(data: bytes) -> tuple[Route, ...]:
-    """Of option 121 (RFC 3442): the length of a prefix, its bytes that count, and the router."""
+    """Parses DHCP option 121 (RFC 3442): prefix length, significant bytes of the prefix, router."""
     found = []
     while data:
         prefix = data[0]

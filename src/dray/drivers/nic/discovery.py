@@ -53,7 +53,7 @@ class Interfaces:
 
 
 def read_interfaces() -> Interfaces:
-    """Of the network namespace of the calling thread."""
+    """Reads the interfaces of the calling thread's network namespace."""
     with netlink() as connection:
         links = read_links(connection)
         return Interfaces(
@@ -189,7 +189,7 @@ class _Obstacles:
         return ""
 
     def _family(self, roots: Iterable[int]) -> set[int]:
-        """With the interfaces that belong to them or that they lie on, and so on."""
+        """Adds the interfaces that these belong to or lie on, recursively."""
         family = set(roots)
         while True:
             below = {self._by_index[each].lies_on for each in family if each in self._by_index}

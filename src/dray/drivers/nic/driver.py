@@ -139,7 +139,7 @@ class NicDriver(Driver):
         ]
 
     async def _ask_node(self) -> None:
-        """For the addresses by which others reach the node; without an answer there are those of the options."""
+        """Reads the node's addresses from the API server; keeps those of the options if that fails."""
         try:
             async with asyncio.timeout(5):
                 node = await self.context.client.get(_NODES, self.context.node_name)

@@ -32,11 +32,11 @@ _STRING: Final = 32
 
 
 class EthtoolFailed(Exception):
-    """Not what the interface has, or can change."""
+    """The interface lacks a feature, or cannot change it."""
 
 
 def features(interface: str, wanted: Mapping[str, bool]) -> dict[str, bool]:
-    """What is wanted, by the kernel's names. Raises EthtoolFailed for what the interface does not have."""
+    """Returns the wanted features by kernel name. Raises EthtoolFailed for features that the interface lacks."""
     with _ethtool() as tool:
         known = tool.get_features(interface).features
     found: dict[str, bool] = {}

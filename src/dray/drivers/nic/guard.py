@@ -23,7 +23,7 @@ _SECONDS: Final = 1.0
 
 
 def start(state: Path, owner: Path) -> subprocess.Popen[bytes]:
-    """For this process."""
+    """Starts a guard process for this process."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-m", __name__, str(os.getpid()), str(state), str(owner)],

@@ -17,7 +17,7 @@ from dray.drivers.nic.attachment import AttachmentError, Attachments
 
 
 def arguments(state: Path, device: str, claim_uid: str) -> tuple[str, ...]:
-    """For a Python interpreter, which loads nothing from the directory that the runtime runs it in."""
+    """Returns the arguments for a Python interpreter; `-P` keeps it from importing from the working directory."""
     return ("-P", "-m", __name__, "attach", "--state", str(state), "--device", device, "--claim", claim_uid)
 
 

@@ -101,7 +101,7 @@ def netlink() -> Iterator[Any]:
 
 @contextmanager
 def naming(what: str, *, ignored: Collection[int] = ()) -> Iterator[None]:
-    """What the kernel refuses within is NetlinkFailed that names it, unless its number is among those ignored."""
+    """Turns kernel errors into NetlinkFailed with this name, except for the ignored error numbers."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:
@@ -151,7 +151,7 @@ def _state(text: str | None) -> str:
 
 
 def read_addresses(connection: Any, index: int = 0) -> dict[int, list[Address]]:
-    """By the index of their interface."""
+    """Returns addresses by interface index."""
     found: dict[int, list[Address]] = {}
     # Without a family the kernel gives those of all.
     for message in connection.get_addr(**({"index": index} if index else {})):

@@ -22,7 +22,7 @@ _BUFFER: Final = 1 << 18
 
 
 def read_sizes(index: int) -> dict[str, int]:
-    """Those that the kernel knows."""
+    """Returns the sizes that the kernel reports, by name."""
     answer = _ask(_GETLINK, index, b"", _REQUEST)
     names = {number: name for name, number in _ATTRIBUTES.items()}
     found, at = {}, _HEADER.size + _INTERFACE.size
@@ -37,7 +37,7 @@ def read_sizes(index: int) -> dict[str, int]:
 
 
 def set_sizes(index: int, sizes: Mapping[str, int]) -> None:
-    """Raises NetlinkFailed."""
+    """Sets the sizes. Raises NetlinkFailed."""
     if sizes:
         attributes = b"".join(struct.pack("=HHI", 8, _ATTRIBUTES[name], size) for name, size in sizes.items())
         _ask(_SETLINK, index, attributes, _REQUEST | _ACK)

@@ -23,15 +23,15 @@ class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     move_ib_interfaces: bool = msgspec.field(default=True, name="moveIBInterfaces")
     """Whether an interface for IP over InfiniBand moves into the pod with its RDMA device."""
     cloud_provider: Cloud = "none"
-    """Whose metadata server is asked for further attributes; `auto` asks them all."""
+    """The cloud whose metadata server is asked for more attributes; `auto` asks all of them."""
     metadata_server: str = ""
     """Another address of it, as for tests."""
     rescan_seconds: float = 60.0
-    """Between two looks at the machine when the kernel tells of no change."""
+    """Seconds between two scans of the machine when the kernel reports no change."""
     sysfs_root: str = "/sys"
     device_root: str = "/dev"
     state_directory: str = "/run/dray/nic"
-    """Which interface is where, and how it was before. It must not outlive a restart of the machine."""
+    """Records which interface is in which pod, and its state before. Must not survive a reboot."""
     hook_path: str = ""
     """On the machine, the program that runtimes run as hook; the Python of this driver unless it is given."""
 

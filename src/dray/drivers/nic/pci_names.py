@@ -37,7 +37,7 @@ _DEVICES: Final = {
 
 
 def names(vendor: str, device: str, files: Sequence[Path] = FILES) -> tuple[str, str]:
-    """Of vendor and device, by their numbers in four hexadecimal digits; empty where nobody knows one."""
+    """Returns the names of vendor and device, given as four hexadecimal digits; "" for unknown ones."""
     for file in files:
         if file.is_file():
             found = _look_up(file, vendor, device)

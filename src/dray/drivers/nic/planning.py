@@ -19,7 +19,7 @@ _MTU: Final = "mtu"
 def planned(
     claim: Claim, device: AllocatedDevice, found: Found | None, options: NicOptions, *, owner: str, host_network: int
 ) -> Attachment:
-    """Raises AttachmentError."""
+    """Plans the attachment of a device. Raises AttachmentError if the claim cannot have it."""
     if found is None:
         raise AttachmentError("it is not on this machine any more")
     if found.obstacle:

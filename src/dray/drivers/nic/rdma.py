@@ -30,7 +30,7 @@ Attributes = dict[int, bytes]
 
 
 def device_nodes(sysfs: Path, devices: Path, rdma_device: str) -> tuple[DeviceNode, ...]:
-    """Of those files that are there."""
+    """Returns the device nodes of an RDMA device whose files exist."""
     paths = [devices / "infiniband" / name for name in rdma_character_devices(sysfs, rdma_device)]
     nodes = []
     for path in paths:
@@ -51,7 +51,7 @@ def is_exclusive() -> bool:
 
 
 def move(rdma_device: str, namespace: int) -> bool:
-    """From the namespace of the calling thread to that of the descriptor. Whether it was here. Raises NetlinkFailed."""
+    """Moves an RDMA device to another network namespace. Returns False if it is not here. Raises NetlinkFailed."""
     for each in _ask(_GET, b"", _REQUEST | _DUMP):
         if each.get(_DEVICE_NAME, b"").rstrip(b"\0").decode() == rdma_device:
             index = each[_DEVICE_INDEX]

@@ -28,8 +28,9 @@ _logger = logging.getLogger(__name__)
 
 
 def restore(attachments: Attachments, attachment: Attachment) -> Attachment:
-    """With the lock of the device. Afterwards it is planned again, as if nothing had been done. Raises
-    AttachmentError."""
+    """Brings the interface back to the host and restores its settings. Call with the lock of the device held. Returns
+    the
+    attachment in phase `planned`. Raises AttachmentError."""
     if attachment.phase != "planned":
         held = attachments.held_namespace(attachment.device)
         if network_namespaces.holds(held):

@@ -50,7 +50,7 @@ class ClaimStatuses:
 
 
 def status_of(attachment: Attachment) -> DeviceStatus | None:
-    """None while there is nothing to tell."""
+    """Returns the device status of an attachment; None while there is nothing to report."""
     if attachment.problem:
         failed = _condition("Ready", "False", "NetworkDeviceAttachFailed", attachment.problem)
         return DeviceStatus(conditions=[failed])

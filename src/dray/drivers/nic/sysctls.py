@@ -19,7 +19,7 @@ def path_of(family: str, interface: str, name: str) -> Path:
 
 
 def read_sysctls(interface: str) -> dict[str, str]:
-    """By family and name, such as ipv4/rp_filter; those that cannot be read are left out."""
+    """Returns sysctls by family and name, such as ipv4/rp_filter; leaves out unreadable ones."""
     found = {}
     for family in _FAMILIES:
         directory = ROOT / family / "conf" / interface
@@ -30,7 +30,7 @@ def read_sysctls(interface: str) -> dict[str, str]:
 
 
 def write_sysctls(interface: str, values: Mapping[str, str]) -> None:
-    """Those that differ; what the kernel does not take stays as it is."""
+    """Writes the sysctls that differ; ignores those that the kernel refuses."""
     current = read_sysctls(interface)
     # That of the MTU is the MTU itself, which has been set.
     for key, value in values.items():

@@ -42,7 +42,7 @@ class NetworkFunction:
 
 
 def read_functions(sysfs: Path) -> dict[str, NetworkFunction]:
-    """Those of the network class and those with RDMA devices, by address."""
+    """Returns network functions and functions with RDMA devices, by PCI address."""
     found = (_function(each, sysfs / "bus/pci/devices" / each.address) for each in pci_functions(sysfs))
     return {each.pci.address: each for each in found if each.is_network or each.rdma_devices}
 
@@ -62,7 +62,7 @@ def _function(pci: PciFunction, directory: Path) -> NetworkFunction:
 
 
 def pci_address(sysfs: Path, interface: str) -> str:
-    """Of the function behind an interface; empty where there is none, as for virtual interfaces."""
+    """Returns the PCI address of an interface; "" for virtual interfaces."""
     place = sysfs / "class/net" / interface
     parts = place.resolve().parts if place.exists() else ()
     return next((part for part in reversed(parts) if _ADDRESS.fullmatch(part)), "")

@@ -66,7 +66,7 @@ class SimulatedGpus(Driver):
 
     @cached_property
     def _hardware(self) -> Found:
-        """As the real driver would find it."""
+        """Returns the simulated hardware in the form in which the real driver discovers it."""
         return Found([self._found_gpu(gpu) for gpu in self._machine[1]])
 
     def _found_gpu(self, gpu: Gpu) -> FoundGpu:
@@ -80,7 +80,7 @@ class SimulatedGpus(Driver):
         return [self._machine[0]]
 
     async def prepare(self, claim: Claim) -> Prepared:
-        """By the rules of the real driver, which refuses what contradicts itself or what another claim has set."""
+        """Prepares a claim by the rules of the real driver, including its refusals of conflicting configurations."""
         wanted = wanted_devices(claim.devices, self._hardware, _OPTIONS)
         state = planned_state(claim.uid, wanted, _OPTIONS)
         records = await asyncio.to_thread(self.context.recorded_claims)
@@ -130,8 +130,9 @@ class SimulatedGpus(Driver):
         return ContainerEdits(env=variables(environment), mounts=(mount,))
 
     def _description(self, claim: Claim, wanted: Wanted, device: Device) -> str:
-        """What the script reads: index, product, UUID, MiB, bus, profile, partition, driver, MiB of the whole GPU,
-        compute mode, interval of time slices, and how it is shared."""
+        """Returns one line for the nvidia-smi script: index, product, UUID, MiB, bus, profile, partition, driver, MiB
+        of the
+        whole GPU, compute mode, time-slice interval, and how it is shared."""
         gpu, allocated = wanted.found.gpu, wanted.allocated
         profile = "" if wanted.partition is None else wanted.partition.profile.profile
         partition = _uuid(claim, wanted) if profile else ""

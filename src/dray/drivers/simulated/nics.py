@@ -60,7 +60,7 @@ class SimulatedNics(Driver):
         return status_of(self._attached(claim, allocated, nic, config))
 
     def _attached(self, claim: Claim, allocated: AllocatedDevice, nic: Nic, config: NetworkConfig) -> Attachment:
-        """As it would be after the real driver has moved it."""
+        """Returns the attachment as it would be after the real driver has moved the interface."""
         wanted = config.interface
         return Attachment(
             device=allocated.device,

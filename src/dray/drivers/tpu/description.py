@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not known is empty, or 0."""
+    """Description of the machine's TPUs; unknown values are empty or 0."""
 
     accelerator: str = ""
     topology: str = ""

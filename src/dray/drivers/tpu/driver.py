@@ -46,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TpuDriver(Driver):
-    """TPU chips."""
+    """Publishes TPU chips and prepares them for claims."""
 
     name = DRIVER
     cdi_kind = "k8s.tpu.google.com/tpu"
@@ -99,7 +99,7 @@ class TpuDriver(Driver):
         return host
 
     def _own_topology(self, chips: int) -> str:
-        """That of a machine that is a slice by itself: the published driver writes two dimensions."""
+        """Returns the topology of a machine that is a whole slice, in two dimensions like the published driver."""
         try:
             return block_topology(chips, flat=True)
         except ValueError:

@@ -44,7 +44,7 @@ class Hardware:
 
     @property
     def accelerators(self) -> tuple[str, ...]:
-        """Those that have such chips; none if the chips are not known, or not of one kind."""
+        """Returns the accelerators with chips of this kind; empty if the chips are unknown or of several kinds."""
         found = {accelerators_of(each.device, each.subsystem_device) for each in self.functions}
         return found.pop() if len(found) == 1 else ()
 

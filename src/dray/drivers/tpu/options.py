@@ -11,7 +11,7 @@ from dray.drivers.devices.tpu import TpuMode
 
 
 class TpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What a machine publishes. What is empty is found out: tpu-env, the metadata server, labels of the node, PCI."""
+    """Options of the TPU driver. Empty values are detected: tpu-env, metadata server, node labels, PCI."""
 
     mode: TpuMode = "whole"
     """`whole`: a claim takes all chips; `partitions`: chips and blocks of them too; `slice`: by `tpu-slices`."""
@@ -25,7 +25,7 @@ class TpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     slice_label: str = "cloud.google.com/gke-nodepool"
     """The label of a node that names the slice it belongs to."""
     node_ip: str = msgspec.field(default="", name="nodeIP")
-    """For VBAR_CONTROL_SERVICE_URL; without it $NODE_IP."""
+    """Address for VBAR_CONTROL_SERVICE_URL; default $NODE_IP."""
     metadata_server: str = "http://metadata.google.internal"
     """Asked on machines of Google Cloud alone; empty for none."""
     log_directory: str = "/tmp/tpu_logs"

@@ -100,7 +100,7 @@ class TpuSlices(Driver):
         return slice_pool(name, self._label, described.accelerator, described.topology, hosts)
 
     def _say(self, name: str, message: str) -> None:
-        """Once, until it is another."""
+        """Logs the message, unless it was the last one for this name."""
         if self._said.get(name) != message:
             self._said[name] = message
             _logger.info("%s", message)
@@ -125,8 +125,8 @@ def _told(each: Object) -> tuple[object, object]:
 async def worker_environment(
     client: ApiClient, node: str, devices: Sequence[AllocatedDevice], label: str, *, named: bool
 ) -> dict[str, str]:
-    """What the host of a slice tells of the others: nothing, unless they are to be `named`. Raises ClaimFailed where a
-    claim has another slice than the one of this host."""
+    """Returns the TPU_WORKER variables, empty unless `named`. Raises ClaimFailed if the claim has another slice than
+    this host."""
     pools = {each.pool for each in devices if each.device == SLICE_DEVICE}
     if not pools and not named:
         return {}
