@@ -3,7 +3,8 @@
 from xml.etree import ElementTree
 
 from dray.drawing import svg
-from dray.drawing.bars import COLORS, WIDTH, Bar, BarChart
+from dray.drawing.bars import WIDTH, Bar, BarChart
+from dray.drawing.colors import CATEGORIES
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -15,7 +16,8 @@ def drawn(chart):
 
 def test_parts_follow_each_other_within_the_scale():
     picture = drawn(BarChart("h", ["used", "idle"], [Bar("a", [2, 6], "8.00"), Bar("b", [1, 0], "1.00")]))
-    parts = [each for each in picture.iter(f"{_SVG}rect") if each.get("fill") in COLORS and each.get("height") == "14"]
+    bars = [each for each in picture.iter(f"{_SVG}rect") if each.get("height") == "14"]
+    parts = [each for each in bars if each.get("fill") in CATEGORIES]
     (first, second, short, empty) = [(float(each.get("x")), float(each.get("width"))) for each in parts]
     assert first[0] + first[1] == second[0]
     assert second[0] + second[1] <= WIDTH

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import pytest
 
-from dray.drawing.bars import COLORS
+from dray.drawing import colors
 from dray.web.assets import ROOT
 
 Vector = tuple[float, float, float]
@@ -79,7 +79,6 @@ PALETTES = {
     "map in the light theme": [*colours_of("CATEGORIES"), TAINTED, *theme(0)],
     "map in the dark theme": [*colours_of("CATEGORIES"), TAINTED, *theme(1)],
     "states": colours_of("STATES"),
-    "drawings of commands": list(COLORS),
 }
 
 
@@ -92,6 +91,12 @@ def test_colours_can_be_told_apart(palette: str, vision: str) -> None:
         if (found := distance(seen(first, vision), seen(second, vision))) < LEAST
     ]
     assert close == []
+
+
+def test_drawings_of_commands_have_the_colours_of_the_page() -> None:
+    assert colours_of("CATEGORIES") == list(colors.CATEGORIES)
+    states = re.findall(r'(\w+): \{ colour: "(#[0-9a-f]{6})"', (ROOT / "parts/colours.js").read_text())
+    assert dict(states) == {**colors.STATES, "unknown": dict(states)["unknown"]}
 
 
 def test_both_ways_to_choose_the_dark_theme_give_the_same_colours() -> None:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dray.drawing.colors import CATEGORIES
 from dray.drawing.svg import Box, cut, text, title
 
 WIDTH: Final = 640
-COLORS: Final = ("#0072b2", "#56b4e9", "#e69f00", "#cc79a7")
-"""People with any common colour blindness can tell them apart."""
 _LEFT, _RIGHT, _TOP = 210, 150, 54
 _ROW, _HIGH = 26, 14
 _GROUND: Final = "#eef0f2"
@@ -28,7 +27,7 @@ class Bar:
 class BarChart:
     title: str
     parts: Sequence[str]
-    """Names of the parts, in the order of the values; at most as many as there are COLORS."""
+    """Names of the parts, in the order of the values; at most as many as there are CATEGORIES."""
     bars: Sequence[Bar]
 
     def box(self) -> Box:
@@ -40,7 +39,7 @@ class BarChart:
 
     def _legend(self) -> list[str]:
         drawn, x = [], 10
-        for name, color in zip(self.parts, COLORS, strict=False):
+        for name, color in zip(self.parts, CATEGORIES, strict=False):
             drawn += [_rect(x, 28, 10, 10, color), text(x + 15, 37, name)]
             x += 30 + 6 * len(name)
         return drawn
@@ -54,7 +53,7 @@ def _row(bar: Bar, names: Sequence[str], y: int, most: float) -> list[str]:
         text(WIDTH - _RIGHT + 8, y + 11, bar.figures, grey=True),
     ]
     x = float(_LEFT)
-    for name, value, color in zip(names, bar.values, COLORS, strict=False):
+    for name, value, color in zip(names, bar.values, CATEGORIES, strict=False):
         drawn.append(f"<g>{title(f'{bar.label}: {name}')}{_rect(x, y, value * scale, _HIGH, color)}</g>")
         x += value * scale
     return drawn

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import Final
 
+from dray.drawing.colors import CATEGORIES
 from dray.drawing.svg import Box, polyline, text
 
 WIDTH, HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 40
-COLORS: Final = ("#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce", "#b91c1c", "#0f766e", "#57534e")
+_SAMPLE: Final = 14
+"""The length of a piece of a line in the legend."""
 _LEGEND_FROM: Final = 0.75
 """The legend begins at about this part of the horizontal scale."""
 _GRID: Final = "#dddddd"
@@ -60,11 +62,12 @@ class Chart:
             # Lines run through the lower corner, where the legend is otherwise.
             legend = _TOP + 14
         for number, series in enumerate(self.series):
-            color = COLORS[number % len(COLORS)]
+            color = CATEGORIES[number % len(CATEGORIES)]
             parts.append(polyline([place(x, y) for x, y in series.points], color, width=2))
             across = WIDTH - _RIGHT - 6
             down = legend + 14 * number
-            parts.append(text(across, down, series.label, anchor="end", fill=color))
+            parts.append(polyline([(across - _SAMPLE, down - 4), (across, down - 4)], color, width=3))
+            parts.append(text(across - _SAMPLE - 6, down, series.label, anchor="end"))
         return Box(WIDTH, HEIGHT, parts)
 
 

@@ -14,16 +14,11 @@ from dray.answers.views.device_tables import state_text
 from dray.answers.views.topology_model import Entry, Spot, kind_text
 from dray.answers.views.topology_text import count_text, holder_texts, name_range, similar_entries
 from dray.drawing import svg
+from dray.drawing.colors import STATES as COLORS
+from dray.drawing.colors import pale
 from dray.drawing.svg import Box
 
-_COLOURS: Final = {
-    "free": ("#e6f4ea", "#34a853"),
-    "allocated": ("#fde8d7", "#e8710a"),
-    "shared": ("#e4edfd", "#4285f4"),
-    "tainted": ("#fce8e6", "#d93025"),
-    "blocked": ("#eceff1", "#80868b"),
-}
-_WIDE, _HIGH, _GAP, _HEAD = 176, 46, 8, 24
+_WIDE, _HIGH, _GAP, _HEAD, _EDGE = 176, 46, 8, 24, 5
 _PER_ROW: Final = {"node": 2, "socket": 2, "numa": 4, "root": 1}
 _FILLS: Final = {"node": "#ffffff", "socket": "#f8f9fa", "numa": "#f1f3f4", "root": "#ffffff"}
 _TITLES: Final = {"node": "{}", "socket": "socket {}", "numa": "NUMA node {}", "root": "{}"}
@@ -86,7 +81,7 @@ def _flow(boxes: Sequence[Box], per_row: int) -> Box:
 
 
 def _device(state: DeviceState, kind: str, name: str) -> Box:
-    fill, edge = _COLOURS[state.state]
+    edge = COLORS[state.state]
     held = ", ".join(holder_texts(state))
     full = " · ".join(filter(None, (name, kind, state_text(state), held)))
     second = kind or state.place[0]
@@ -95,11 +90,12 @@ def _device(state: DeviceState, kind: str, name: str) -> Box:
         third = f"{used[0]} of {used[1]}: {third}"
     parts = [
         svg.title(full),
-        f'<rect width="{_WIDE}" height="{_HIGH}" rx="4" fill="{fill}" stroke="{edge}"/>',
+        f'<rect width="{_WIDE}" height="{_HIGH}" rx="4" fill="{pale(edge)}" stroke="{edge}"/>',
+        f'<rect width="{_EDGE}" height="{_HIGH}" rx="2" fill="{edge}"/>',
         _bar(state, edge),
-        svg.text(8, 14, svg.cut(name, _LETTERS), bold=True),
-        svg.text(8, 27, svg.cut(second, _LETTERS), grey=True),
-        svg.text(8, 40, svg.cut(third, _LETTERS)),
+        svg.text(10, 14, svg.cut(name, _LETTERS), bold=True),
+        svg.text(10, 27, svg.cut(second, _LETTERS), grey=True),
+        svg.text(10, 40, svg.cut(third, _LETTERS)),
     ]
     return Box(_WIDE, _HIGH, parts)
 
@@ -116,8 +112,8 @@ def _bar(state: DeviceState, colour: str) -> str:
 def _legend() -> Box:
     parts, x = [], 0
     for state in STATES:
-        fill, edge = _COLOURS[state]
-        parts.append(f'<rect x="{x}" width="12" height="12" rx="2" fill="{fill}" stroke="{edge}"/>')
+        edge = COLORS[state]
+        parts.append(f'<rect x="{x}" width="12" height="12" rx="2" fill="{edge}" stroke="{edge}"/>')
         parts.append(svg.text(x + 17, 10, state))
         x += 80
     return Box(x, 14, parts)
