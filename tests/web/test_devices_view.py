@@ -202,3 +202,11 @@ def test_events_of_the_claim_and_its_pods_are_part_of_the_timeline() -> None:
     other = {"involvedObject": {"uid": "x"}, "reason": "Other"}
     told = story(claimed(), [running("2026-01-01T10:00:09Z")], [event, other])
     assert told["events"] == [{"step": "Scheduled", "done": True, "time": "2026-01-01T10:00:07Z", "note": "to a"}]
+
+
+def test_a_timeline_has_the_newest_events_with_bounded_texts() -> None:
+    event = {"involvedObject": {"kind": "ResourceClaim", "uid": "u"}, "reason": "r" * 9000, "message": "m" * 9000}
+    many = [{**event, "lastTimestamp": f"2026-01-01T{number:04}"} for number in range(500)]
+    told = story({**claimed(), "metadata": {**claimed()["metadata"], "uid": "u"}}, [], many)["events"]
+    assert (len(told), told[-1]["time"]) == (100, "2026-01-01T0499")
+    assert {(len(each["step"]), len(each["note"])) for each in told} == {(500, 500)}

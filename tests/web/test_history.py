@@ -161,6 +161,18 @@ def test_events_are_bounded_and_repeated_ones_count_once() -> None:
     assert history.marks[-1].about == f"Pod default/p{3 * _MOST_EVENTS - 1}"
 
 
+def test_events_with_long_texts_take_little_memory() -> None:
+    """Whoever may write events may write a megabyte into each."""
+    long = "x" * 1_000_000
+    event = {"metadata": {"uid": "u", "namespace": "default"}, "lastTimestamp": "2026-01-01T10:00:00Z"}
+    about = {"kind": long, "namespace": long, "name": long}
+    history = History()
+    history.note({**event, "type": long, "reason": long, "message": long, "involvedObject": about})
+    assert len(str(history.marks[0])) < 2000
+    history.note({**event, "metadata": {"uid": "v", "namespace": "default"}, "lastTimestamp": long})
+    assert len(str(history.marks)) < 4000
+
+
 async def test_events_that_a_viewer_brings_into_the_model_before_the_first_sample_are_kept() -> None:
     about = {"kind": "Pod", "namespace": "default", "name": "early"}
     early: Object = {

@@ -34,6 +34,8 @@ STEP: Final = 10.0
 _SHARE: Final = 100
 _LONGEST_STEP: Final = 300.0
 _MOST_EVENTS: Final = 500
+_MOST_TEXT: Final = 300
+"""Letters of each text that are kept of an event: whoever may write events may write a megabyte."""
 _logger = logging.getLogger(__name__)
 
 
@@ -55,7 +57,7 @@ class Mark:
             "type": self.type,
             "reason": self.reason,
             "about": self.about,
-            "message": self.message[:300],
+            "message": self.message,
         }
 
 
@@ -96,11 +98,10 @@ def mark_of(event: Object) -> Mark | None:
     if not when:
         return None
     name = "/".join(filter(None, (text(about.get("namespace")), text(about.get("name")))))
+    about_text = f"{text(about.get('kind'))} {name}".strip()
     message = text(event.get("message") or event.get("note"))
-    kind, reason = text(about.get("kind")), text(event.get("reason"))
-    return Mark(
-        uid_of(event), key_of(event)[0], when, text(event.get("type")), reason, f"{kind} {name}".strip(), message
-    )
+    texts = (when, text(event.get("type")), text(event.get("reason")), about_text, message)
+    return Mark(uid_of(event), key_of(event)[0], *(each[:_MOST_TEXT] for each in texts))
 
 
 class Recorder:

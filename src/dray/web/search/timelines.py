@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, mappings, metadata_of, status_of, text, uid_of
 from dray.api.pods import claims_used, extended_claim
 from dray.api.resource_claims import allocation_of, reserved_for
+
+_MOST_EVENTS: Final = 100
+_MOST_TEXT: Final = 500
 
 
 def state_of(claim: Object) -> str:
@@ -49,7 +53,7 @@ class Step:
 
 
 def story(claim: Object, pods: Iterable[Object], events: Iterable[Object] = ()) -> Object:
-    """`timeline` has the steps in order, `events` what events say about the claim and its pods, by time."""
+    """`timeline` has the steps in order, `events` what the newest events say about the claim and its pods, by time."""
     users = users_of(claim, pods)
     steps = [
         Step("created", done=True, time=text(metadata_of(claim).get("creationTimestamp"))),
@@ -58,10 +62,11 @@ def story(claim: Object, pods: Iterable[Object], events: Iterable[Object] = ()) 
         _prepared(claim, users),
         _released(claim, users),
     ]
-    noted = [_event(each) for each in events if _is_about(each, [claim, *users])]
+    uids = {uid_of(each) for each in (claim, *users)} - {""}
+    noted = sorted((_event(each) for each in events if _about(each) in uids), key=lambda each: each.time)
     return {
         "timeline": [each.document() for each in steps],
-        "events": [each.document() for each in sorted(noted, key=lambda each: each.time)],
+        "events": [each.document() for each in noted[-_MOST_EVENTS:]],
     }
 
 
@@ -136,13 +141,13 @@ def _names(consumers: list[Object]) -> str:
     return ", ".join(f"{each.get('resource')} {each.get('name')}" for each in consumers)
 
 
-def _is_about(event: Object, objects: list[Object]) -> bool:
-    about = mapping(event.get("involvedObject") or event.get("regarding"))
-    return bool(about.get("uid")) and about.get("uid") in {uid_of(each) for each in objects}
+def _about(event: Object) -> str:
+    """The uid of the object that an event is about."""
+    return text(mapping(event.get("involvedObject") or event.get("regarding")).get("uid"))
 
 
 def _event(event: Object) -> Step:
     times = ("eventTime", "lastTimestamp", "firstTimestamp")
     time = next((text(event.get(name)) for name in times if event.get(name)), "")
     note = text(event.get("message") or event.get("note"))
-    return Step(text(event.get("reason")) or "event", done=True, time=time, note=note)
+    return Step(text(event.get("reason"))[:_MOST_TEXT] or "event", done=True, time=time, note=note[:_MOST_TEXT])
