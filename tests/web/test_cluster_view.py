@@ -168,6 +168,21 @@ def test_a_viewer_who_sees_few_claims_does_not_take_devices_for_free() -> None:
     assert stage.made.change() is None
 
 
+def test_changes_of_what_a_viewer_may_not_list_cause_no_work_and_no_frame() -> None:
+    stage = two_nodes()
+    source = stage.source(slices=frozenset(), nodes=frozenset(), taintrules=frozenset(), claims=frozenset())
+    stage.put("slices", slice_of("a", [gpu(number) for number in range(8)]))
+    stage.put("slices", {**slice_of("c", [gpu(0)]), "spec": {**slice_of("c", [gpu(0)])["spec"], "nodeName": ""}})
+    stage.put("nodes", node("a", "r1", ready="False"))
+    stage.put("nodes", node("a", "r9"))
+    assert not source.is_outdated
+    assert source.change() is None
+    source = stage.source(nodes=frozenset())
+    stage.put("nodes", node("a", "r7", ready="True"))
+    assert not source.is_outdated
+    assert source.change() is None
+
+
 def test_a_new_node_makes_the_source_outdated() -> None:
     stage = two_nodes()
     source = stage.source()

@@ -72,6 +72,8 @@ class ClusterSource:
         return self._pending.structure or len(self._pending.nodes) > _MOST_NODES or forgotten
 
     def take(self, kind: str, change: Change) -> None:
+        if not self._question.sight.sees(kind, change.key[0]):
+            return
         match kind:
             case "claims":
                 self._take_claim(change)
@@ -129,7 +131,7 @@ class ClusterSource:
 
     def _build(self) -> None:
         question = self._question
-        self._all_seen = question.sight.namespaces.get("claims", frozenset()) is None
+        self._all_seen = question.sight.sees_all("claims")
         self._ids: dict[Key, int] = {}
         self._fresh: set[Key] = set()
         self._table = LayoutTable()
@@ -226,8 +228,6 @@ class ClusterSource:
         return {home for driver, pool, _ in devices_of(claim) if (home := self._homes.get((driver, pool)))}
 
     def _take_claim(self, change: Change) -> None:
-        if not self._question.sight.sees("claims", change.key[0]):
-            return
         for name in self._nodes_of(change.previous or {}):
             self._claims[name].pop(change.key, None)
             self._pending.nodes.add(name)
@@ -237,8 +237,6 @@ class ClusterSource:
                 self._pending.nodes.add(name)
 
     def _take_pod(self, change: Change) -> None:
-        if not self._question.sight.sees("pods", change.key[0]):
-            return
         before = _uses(change.previous) if change.previous is not None else (frozenset(), "")
         now = _uses(change.object) if change.type != "DELETED" else (frozenset(), "")
         if change.previous is not None:
