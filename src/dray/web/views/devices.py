@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from dray.allocation import Inventory, Work
 from dray.allocation.device_states import DeviceState, device_states
+from dray.allocation.taints import rule_applies
 from dray.api.objects import Object, key_of, mapping, metadata_of, spec_of
 from dray.api.resource_claims import allocation_of, alternatives_of, requests_of, reserved_for, results_of
 from dray.cel import MAX_LENGTH
@@ -32,35 +33,40 @@ _MOST_ASKED: Final = 4
 _READS: Final = ("slices", "claims", "pods", "taintrules", "classes", "nodes", "events")
 
 
+class Seen(NamedTuple):
+    """A device as a viewer sees it. Of 40,000 devices, each of these is worked out once."""
+
+    state: DeviceState
+    key: str
+    model: str
+    shown: str
+
+
 def derive(question: Question) -> Object:
-    states = _states(question)
-    shown = _shown(question, states)
-    kinds = _kinds(states)
+    seen = _seen(question)
+    kinds = _kinds(seen)
     document: Object = {
-        "models": _models(states, shown),
+        "models": _models(seen),
         "kinds": kinds,
         "classes": {str(metadata_of(each)["name"]): True for each in question.objects("classes")},
-        "seesAllClaims": _sees_all_claims(question),
+        "seesAllClaims": question.sight.sees_all("claims"),
     }
     if question.query.get("show") == "claims":
         return {**document, **_claims(question)}
-    found = sorted(_filtered(question.query, states, shown), key=lambda each: _ORDER.index(kinds[rows.model(each)]))
+    found = sorted(_filtered(question.query, seen), key=lambda each: _ORDER.index(kinds[each.model]))
     document["found"] = len(found)
-    document["devices"] = {rows.key(each): rows.row(each, shown[rows.key(each)]) for each in found[:_MOST_ROWS]}
-    opened = next((each for each in states if rows.key(each) == question.query.get("open")), None)
+    document["devices"] = _rows(found)
+    opened = next((each for each in seen if each.key == question.query.get("open")), None)
     if opened is not None:
-        document["open"] = {**rows.details(opened, shown[rows.key(opened)]), "rules": _rules(question, opened)}
+        document["open"] = {**rows.details(opened.state, opened.shown), "rules": _rules(question, opened.state)}
     return document
 
 
-def _filtered(query: Mapping[str, str], states: list[DeviceState], shown: Mapping[str, str]) -> list[DeviceState]:
-    state, model, words = query.get("state", ""), query.get("model", ""), query.get("q", "").lower().split()
+def _seen(question: Question) -> list[Seen]:
+    all_claims = question.sight.sees_all("claims")
     return [
-        each
-        for each in states
-        if state in ("", shown[rows.key(each)])
-        and model in ("", rows.model(each))
-        and (not words or rows.found_by(words, each, shown[rows.key(each)]))
+        Seen(each, rows.key(each), rows.model(each), rows.shown_state(each, sees_all_claims=all_claims))
+        for each in _states(question)
     ]
 
 
@@ -68,32 +74,37 @@ def _states(question: Question) -> list[DeviceState]:
     return device_states(*(question.objects(kind) for kind in ("slices", "claims", "pods", "taintrules")))
 
 
-def _sees_all_claims(question: Question) -> bool:
-    return question.sight.namespaces.get("claims", frozenset()) is None
+def _filtered(query: Mapping[str, str], seen: Iterable[Seen]) -> list[Seen]:
+    state, model, words = query.get("state", ""), query.get("model", ""), query.get("q", "").lower().split()
+    return [
+        each
+        for each in seen
+        if state in ("", each.shown)
+        and model in ("", each.model)
+        and (not words or rows.found_by(words, each.state, each.shown))
+    ]
 
 
-def _shown(question: Question, states: list[DeviceState]) -> dict[str, str]:
-    all_claims = _sees_all_claims(question)
-    return {rows.key(each): rows.shown_state(each, sees_all_claims=all_claims) for each in states}
+def _rows(found: Sequence[Seen]) -> Object:
+    return {each.key: rows.row(each.state, each.shown) for each in found[:_MOST_ROWS]}
 
 
-def _models(states: list[DeviceState], shown: dict[str, str]) -> Object:
+def _models(seen: Iterable[Seen]) -> Object:
+    """How many devices of each model are in each state."""
     models: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in states:
-        models[rows.model(each)][shown[rows.key(each)]] += 1
+    for (model, shown), number in Counter((each.model, each.shown) for each in seen).items():
+        models[model][shown] = number
     return {name: dict(counts) for name, counts in models.items()}
 
 
-def _kinds(states: list[DeviceState]) -> dict[str, str]:
+def _kinds(seen: Iterable[Seen]) -> dict[str, str]:
     """Returns the kind of the devices of each model."""
-    examples = {rows.model(state): state for state in states}
+    examples = {each.model: each.state for each in seen}
     return {name: kind_of(state.place[0], state.document) for name, state in examples.items()}
 
 
 def _rules(question: Question, state: DeviceState) -> Object:
     """The DeviceTaintRules that taint the device, and how many others each taints."""
-    from dray.allocation.taints import rule_applies
-
     found = [rule for rule in question.objects("taintrules") if rule_applies(rule, *state.place)]
     return {
         str(metadata_of(rule)["name"]): {
@@ -159,14 +170,9 @@ def _answer(
     question: Question, objects: dict[str, list[Object]], class_name: str, selector: str, query: Mapping[str, str]
 ) -> Object:
     found = _match(objects, class_name, selector)
-    states = _states(question)
-    shown, wanted = _shown(question, states), found.pop("selected")
-    selected = [each for each in _filtered(query, states, shown) if rows.key(each) in wanted]
-    return {
-        **found,
-        "seesAllClaims": _sees_all_claims(question),
-        "devices": {rows.key(each): rows.row(each, shown[rows.key(each)]) for each in selected[:_MOST_ROWS]},
-    }
+    wanted = found.pop("selected")
+    selected = _filtered(query, [each for each in _seen(question) if each.key in wanted])
+    return {**found, "seesAllClaims": question.sight.sees_all("claims"), "devices": _rows(selected)}
 
 
 def _match(objects: dict[str, list[Object]], class_name: str, selector: str) -> Object:

@@ -52,8 +52,8 @@ const devicesText = (kinds) => Object.entries(KINDS).filter(([kind]) => kinds.ha
 
 function Empty({ apart }) {
   return html`<section class="card"><h2>${apart ? "No node has devices of its own" : "No devices yet"}</h2>
-    <p>Devices appear here as soon as a driver publishes them in ResourceSlices. If you expected some, look whether drivers run on the nodes, and whether you may list ResourceSlices.</p>
-    <p>Without devices: <code>dray up --fleet dgx-h100=3</code> simulates three machines.</p></section>`;
+    <p>Devices appear here as soon as a driver publishes them in ResourceSlices. If you expect some, check that drivers run on the nodes and that you may list ResourceSlices.</p>
+    <p>If you have no devices, <code>dray up --fleet dgx-h100=3</code> simulates three machines.</p></section>`;
 }
 
 const COLUMNS = [
