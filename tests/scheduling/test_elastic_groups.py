@@ -93,6 +93,16 @@ def test_surplus_of_sub_groups_waits_for_the_minimum_of_the_next_group():
     assert sorted(name.split("-")[0] for name in placed) == ["newx", "newy", "oldx", "oldy"]
 
 
+def test_surplus_goes_to_the_sub_group_that_has_the_fewest_pods_for_its_minimum():
+    core = cluster(queue("a", "dept", quota=6), gpu_count=6)
+    tell(core, kai_group("g", queue="a", subGroups=[{"name": "x", "minMember": 2}, {"name": "y", "minMember": 1}]))
+    kai_pods(core, "g", 5, "x")
+    kai_pods(core, "g", 5, "y")
+    placed = bound(core.settle())
+    # x: 2, 3, 4 of 2; y: 1, 2 of 1.
+    assert sorted(name[:2] for name in placed) == ["gx"] * 4 + ["gy"] * 2
+
+
 def test_a_group_at_its_minimum_gets_a_pod_before_one_beyond_it():
     core = cluster(queue("a", "dept", quota=5), gpu_count=5)
     elastic(core, "old", "a", 4, 1, "2026-01-01T00:00:00Z")

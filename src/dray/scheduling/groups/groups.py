@@ -217,8 +217,8 @@ class Groups(GroupMembers):
 
     def next_to_place(self, group: Group, pods: Iterable[Pod]) -> list[Pod]:
         """Returns the waiting pods of an elastic group that are placed next. These are the first pods of each
-        sub-group, as many as the sub-group lacks; a single pod if no sub-group lacks pods. Other groups are placed with
-        all pods."""
+        sub-group, as many as the sub-group lacks; a single pod if no sub-group lacks pods, of the sub-group that has
+        the fewest for its minimum. Other groups are placed with all pods."""
         found = list(pods)
         if not self.is_elastic(group):
             return found
@@ -226,7 +226,8 @@ class Groups(GroupMembers):
             leaf.key: max(0, max(1, leaf.min_count) - self.members(leaf.key).started) for leaf in self.leaves(group)
         }
         if not any(wanted.values()):
-            return found[:1]
+            fullness = {key: self.fullness(key) for key in {pod.group for pod in found}}
+            return [min(found, key=lambda pod: fullness[pod.group])] if found else []
         placed_next = []
         for pod in found:
             if pod.group is not None and wanted.get(pod.group, 0) > 0:

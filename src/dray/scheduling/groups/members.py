@@ -116,6 +116,19 @@ class GroupMembers:
         members = self.members(key)
         return uid in members.placed and uid not in members.deleting
 
+    def fullness(self, key: GroupKey | None) -> list[float]:
+        """Returns how much a sub-group and the sub-groups above it have of what they need, from the top down: running
+        pods as a part of the minimum, or started children as a part of those that must start."""
+        group = self.forest.get(key) if key is not None else None
+        lineage = list(self.forest.lineage(group)) if group is not None else []
+        return [self._fullness(member) for member in reversed(lineage[:-1])]
+
+    def _fullness(self, group: Group) -> float:
+        children = self.forest.children(group)
+        if children:
+            return sum(map(self.is_started, children)) / max(1, group.min_groups)
+        return self.members(group.key).started / max(1, group.min_count)
+
     def is_ready(self, group: Group) -> bool:
         """Whether enough pods can be tried now for the group to start."""
         return self.can_start(group, self._ready_number)
