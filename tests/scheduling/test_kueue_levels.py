@@ -145,3 +145,13 @@ def test_with_fair_sharing_a_queue_reclaims_its_nominal_quota_whatever_its_share
     on(core, "borrower", "b", "reserved", "1")
     core.put(queued("p", "a", cpu=cpu, nodeSelector={"kind": "reserved"}))
     assert victims(core.settle()) == gone
+
+
+@pytest.mark.parametrize("names", ["xyz", "zyx", "yzx"])
+@pytest.mark.parametrize("fair", [{}, {"fairSharing": {}}], ids=["by priority", "fair"])
+def test_which_of_equals_is_evicted_does_not_depend_on_the_order_in_which_they_became_known(fair, names):
+    core = core_with(*team("a", ("any", 3), **ANY, **fair), *team("b", ("any", 0), **fair))
+    for name in names:
+        on(core, name, "b", "any", "1")
+    core.put(queued("p", "a", cpu="1"))
+    assert victims(core.settle()) == ["x"]

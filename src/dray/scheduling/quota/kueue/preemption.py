@@ -155,6 +155,8 @@ class Preemption:
             for unit in self.trial.units(queues)
             if not unit.assets.isdisjoint(self._contested) and self._may_evict(unit)
         ]
+        # Which of equals is evicted must not depend on the order in which the scheduler came to know them.
+        found.sort(key=lambda unit: min(pod.key for pod in unit.pods))
         found.sort(key=lambda unit: unit.start, reverse=True)
         found.sort(key=lambda unit: unit.priority)
         return found
