@@ -54,7 +54,7 @@ MOST_PROBLEMS: Final = 1000
 
 
 def _alike(check: Create) -> _Checks:
-    """What is checked on creation is checked on every update, and nothing else."""
+    """Uses the create checks also for updates."""
     return _Checks(check, lambda obj, old, rules: check(obj, rules))
 
 
@@ -179,7 +179,7 @@ def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[Field
 
 
 def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    """What is wrong with an object besides its metadata."""
+    """Returns what is wrong with an updated object, without its metadata."""
     checks = _CHECKS.get((kind.group, kind.name))
     return _first(checks.update(obj, old, rules)) if checks is not None else []
 
@@ -190,5 +190,5 @@ def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -
 
 
 def validate_approval(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    """Of the one kind that has such a subresource."""
+    """Validates the approval of a CertificateSigningRequest, the only kind with that subresource."""
     return list(certificate_requests.validate_approval(obj, old, rules))

@@ -20,7 +20,7 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 def address(text: str) -> IPv4Address | IPv6Address | None:
-    """None where it is none, also of one with a zone or longer than any."""
+    """Parses an IP address; None if it is invalid, has a zone or is too long."""
     if len(text) > 45 or "%" in text:
         return None
     try:
@@ -52,7 +52,7 @@ def ip(text: str, path: str) -> Errors:
 
 
 def endpoint(text: str, path: str) -> Errors:
-    """Of somebody who serves: an address that means the same machine wherever it is used."""
+    """Validates an endpoint address: unspecified, loopback and link-local addresses are refused."""
     found = address(text)
     if found is None:
         yield errors.invalid(path, text, _IP_DETAIL)
@@ -68,7 +68,7 @@ def endpoint(text: str, path: str) -> Errors:
 
 
 def meant(given: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Of an IPv6 address that stands for one of IPv4, that one."""
+    """Returns the IPv4 address that an IPv6 address embeds, else the address itself."""
     if isinstance(given, IPv4Address):
         return given
     if given in _TRANSLATED:
@@ -92,7 +92,7 @@ def port_name(name: str, path: str) -> Errors:
 
 
 def port(value: int | str, path: str) -> Errors:
-    """By number or by name."""
+    """Validates a port number or a port name."""
     yield from port_number(value, path) if isinstance(value, int) else port_name(value, path)
 
 

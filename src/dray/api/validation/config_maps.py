@@ -80,7 +80,7 @@ def _keys(content: Object, path: str) -> Errors:
 
 
 def _decoded_size(encoded: str | None) -> int:
-    """Of base64."""
+    """Returns the size of base64 data after decoding."""
     return len(encoded.rstrip("=")) * 3 // 4 if encoded else 0
 
 

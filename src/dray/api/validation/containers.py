@@ -28,7 +28,7 @@ _MESSAGE_POLICIES = ["FallbackToLogsOnError", "File"]
 
 @dataclass(slots=True)
 class PodContext:
-    """What containers of a pod share: their names, the pod's claims and volumes, ports of the host."""
+    """Names, claims, volumes and host ports that the containers of a pod share."""
 
     claims: frozenset[str]
     volumes: frozenset[str]

@@ -207,7 +207,7 @@ def _node_selection(device: Object, path: str, *, expected: bool) -> Errors:
 
 
 def binding_conditions(value: Object, path: str) -> Errors:
-    """What must hold, or not, before a pod is bound: both lists or neither, four at most, no condition in both."""
+    """Validates binding conditions: both lists or neither, at most four each, no condition in both."""
     binding, failure = value.get("bindingConditions") or [], value.get("bindingFailureConditions") or []
 
     def check(name: str, at: str) -> Errors:
@@ -228,7 +228,7 @@ def binding_conditions(value: Object, path: str) -> Errors:
 
 
 def node_operations(operations: list[str], path: str) -> Errors:
-    """Of the operations of a node that a driver does without."""
+    """Validates the node operations that a driver declares it does not need."""
 
     def check(operation: str, at: str) -> Errors:
         if operation not in OPERATIONS:
@@ -242,7 +242,7 @@ def node_operations(operations: list[str], path: str) -> Errors:
 
 
 def counter_set(counter_set: Object, path: str) -> Errors:
-    """Of a pool: the counters that its partitions share."""
+    """Validates a shared counter set."""
     yield from fields.required_label(counter_set["name"], f"{path}.name")
     yield from _counters(mapping(counter_set.get("counters")), f"{path}.counters")
 
@@ -276,7 +276,7 @@ def is_node_resource(name: str) -> bool:
 
 
 def node_allocatable(device: Object, path: str) -> Errors:
-    """What of the node's cpu, memory and huge pages a device stands for."""
+    """Validates the node-allocatable resources (cpu, memory, huge pages) of a device."""
     capacity = mapping(device.get("capacity"))
     for resource, entry in device["nodeAllocatableResources"].items():
         at = f"{path}.nodeAllocatableResources[{resource}]"

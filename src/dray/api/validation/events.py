@@ -35,12 +35,12 @@ _FIXED = {
 
 
 def validate(event: Object, rules: Rules) -> Errors:
-    """As core/v1."""
+    """Validates an Event of core/v1."""
     yield from _event(event, event["involvedObject"], "reportingComponent", event.get("message", ""))
 
 
 def validate_new(event: Object, rules: Rules) -> Errors:
-    """As events.k8s.io/v1: here the members that only the older form has must be unset."""
+    """Validates an Event of events.k8s.io/v1: members that only core/v1 has must be unset."""
     yield from _event(event, mapping(event.get("regarding")), "reportingController", event.get("note", ""))
     yield from _series(event)
     if not event.get("eventTime"):

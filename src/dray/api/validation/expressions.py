@@ -33,7 +33,7 @@ def selectors(items: list[Object], path: str, rules: Rules) -> Errors:
 
 
 def derived(expression: str, path: str, rules: Rules) -> tuple[list[errors.FieldError], int]:
-    """What is wrong with a derived attribute's expression, and what it costs at worst."""
+    """Returns the errors of a derived attribute's expression, and its worst-case cost."""
     if not expression:
         return [errors.required(path)], 0
     if names.size(expression) > MAX_LENGTH:

@@ -39,7 +39,7 @@ def required_label(value: str, path: str, *, declarative: bool = False) -> Error
 
 
 def weight(value: int, path: str) -> Errors:
-    """Of a preferred term of affinity."""
+    """Validates the weight of a preferred affinity term."""
     if not 1 <= value <= MAX_WEIGHT:
         yield errors.invalid(path, value, f"must be in the range 1-{MAX_WEIGHT}")
 

@@ -231,7 +231,7 @@ def validate_scheduling(scheduling: Object, parallelism: int) -> Errors:
 
 
 def validate_scheduling_update(scheduling: Object | None, before: Object | None) -> Errors:
-    """Only the size of a gang may change."""
+    """Validates an update of `spec.scheduling`: only the size of a gang may change."""
     if scheduling is None or before is None:
         yield from fields.immutable(scheduling, before, _PATH, declarative=True)
         return

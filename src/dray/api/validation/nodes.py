@@ -32,7 +32,7 @@ def _pod_ranges(ranges: list[str]) -> Errors:
 
 
 def _fixed(spec: Object, old: Object) -> Errors:
-    """What is given once and stays."""
+    """Validates fields that cannot change once they are set."""
     ranges = old.get("podCIDRs") or []
     if ranges and spec.get("podCIDRs") != ranges:
         yield errors.forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')

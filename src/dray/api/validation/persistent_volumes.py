@@ -131,7 +131,7 @@ def validate_claim(claim: Object, rules: Rules) -> Errors:
 
 
 def validate_claim_spec(spec: Object, path: str) -> Errors:
-    """Also of a template for claims."""
+    """Validates the spec of a claim, also in a template."""
     if not spec.get("accessModes"):
         yield errors.required(f"{path}.accessModes", "at least 1 access mode is required")
     if spec.get("selector") is not None:
@@ -174,7 +174,7 @@ def validate_claim_update(claim: Object, old: Object, rules: Rules) -> Errors:
 
 
 def _kept(spec: Object, before: Object, old: Object) -> Object:
-    """What of a spec may not change any more."""
+    """Returns the parts of a claim's spec that are immutable now."""
     found = dict(spec)
     if status_of(old).get("phase") == "Bound":
         resources = mapping(found.get("resources"))

@@ -65,7 +65,7 @@ def _seconds(seconds: int | None, signer: str) -> Errors:
 
 
 def most_seconds(signer: str) -> int:
-    """For how long a certificate of the signer may be good."""
+    """Returns the longest lifetime of the signer's certificates, in seconds."""
     domain = signer.partition("/")[0]
     official = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
     return _MOST_SECONDS_OF_KUBERNETES if official else _MOST_SECONDS

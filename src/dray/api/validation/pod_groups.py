@@ -33,7 +33,7 @@ def validate(group: Object, rules: Rules) -> Errors:
 
 
 def validate_update(group: Object, old: Object, rules: Rules) -> Errors:
-    """Only the size of the gang may change."""
+    """Validates an update: only the size of the gang may change."""
     spec, old_spec = group["spec"], old["spec"]
     for member in _FIXED:
         yield from fields.immutable(spec.get(member), old_spec.get(member), f"spec.{member}", declarative=True)
@@ -88,7 +88,7 @@ def _references(spec: Object) -> Errors:
 
 
 def common(value: Object, path: str, *, count: str) -> Errors:
-    """What a group and its template have in common; `count` names the gang's size."""
+    """Validates the members that a group and its template share; `count` is the name of the size field."""
     yield from _policy(value["schedulingPolicy"], f"{path}.schedulingPolicy", count)
     topology = mapping(value.get("schedulingConstraints")).get("topology") or []
     yield from fields.limited(topology, MAX_TOPOLOGY, f"{path}.schedulingConstraints.topology", _topology)

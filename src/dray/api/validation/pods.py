@@ -36,7 +36,7 @@ def validate(pod: Object, rules: Rules) -> Errors:
 
 
 def validate_template(template: Object, path: str) -> Errors:
-    """What pods are made from: a PodTemplateSpec."""
+    """Validates a PodTemplateSpec."""
     yield from validate_template_metadata(template, path)
     yield from validate_spec(template["spec"], f"{path}.spec")
     if template["spec"].get("ephemeralContainers"):
@@ -100,7 +100,7 @@ def _host_network(container: Object, path: str) -> Errors:
 
 
 def _placement(spec: Object, path: str) -> Errors:
-    """What decides which nodes take the pod, and when it is looked at."""
+    """Validates the members that decide where and when the pod is scheduled."""
     if spec.get("nodeSelector"):
         yield from metadata.labels(spec["nodeSelector"], f"{path}.nodeSelector")
     affinity = mapping(spec.get("affinity"))
@@ -138,7 +138,7 @@ def _names(spec: Object, path: str) -> Errors:
 
 
 def _resources(spec: Object, path: str) -> Errors:
-    """Those of the pod as a whole: at least what the containers ask for, at most what they are limited to."""
+    """Validates pod-level resources: at least the sum of container requests, no container limit above them."""
     resources = spec["resources"]
     if resources.get("claims"):
         yield errors.forbidden(f"{path}.claims", "claims cannot be set for resources at pod level")

@@ -41,7 +41,7 @@ def validate_replica_set_update(obj: Object, old: Object, rules: Rules) -> Error
 
 
 def validate_replicas_status(obj: Object, old: Object, rules: Rules) -> Errors:
-    """Of a ReplicaSet or a ReplicationController."""
+    """Validates the status of a ReplicaSet or a ReplicationController."""
     status = obj["status"]
     yield from fields.not_negative(status, (*_REPLICA_COUNTS, "terminatingReplicas"), "status")
     yield from _at_most(status, _REPLICA_COUNTS[1:4], "replicas")

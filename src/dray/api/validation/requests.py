@@ -187,7 +187,7 @@ def _constraint(constraint: Object, path: str, known: frozenset[str], rules: Rul
 
 
 def admin_access(devices: Object, rules: Rules) -> Errors:
-    """Only the first offending request is reported, and its path has no `exactly`, nor a template's second `spec`."""
+    """Reports the first request with adminAccess outside admin namespaces; its path leaves out `exactly`."""
     if rules.admin_namespace:
         return
     for index, request in enumerate(devices["requests"] or []):

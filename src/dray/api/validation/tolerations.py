@@ -50,7 +50,7 @@ def _value(operator: str, value: str, path: str) -> Errors:
 
 
 def is_int64(text: str) -> bool:
-    """As it is written in decimal, without leading zeros."""
+    """Returns True for a decimal 64-bit integer without leading zeros."""
     return _INTEGER.fullmatch(text) is not None and _MIN <= int(text) <= _MAX
 
 

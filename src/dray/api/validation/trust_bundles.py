@@ -24,7 +24,7 @@ def validate(bundle: Object, rules: Rules) -> Errors:
 
 
 def validate_update(bundle: Object, old: Object, rules: Rules) -> Errors:
-    """What is stored is not read again: an object stays good when the rules for certificates change."""
+    """Validates an update. Unchanged certificates are not checked again: rules for them may have changed."""
     yield from _names(bundle)
     if bundle["spec"]["trustBundle"] != old["spec"]["trustBundle"]:
         yield from _anchors(bundle["spec"]["trustBundle"])
