@@ -147,7 +147,7 @@ def _annotated(document: Object, kept: dict[str, Any]) -> Object:
 
 
 def _read(text: Any, type_name: str, change: Callable[[Any], Any]) -> Any:
-    """What an annotation says, in the form of v2; nothing if that is not of the type."""
+    """Decodes an annotation into its v2 form; None if it does not fit the type."""
     import msgspec
 
     if not isinstance(text, str):

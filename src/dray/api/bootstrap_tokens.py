@@ -78,7 +78,7 @@ def is_expired(obj: Mapping[str, Any], now: datetime) -> bool:
 
 
 def secret_of(obj: Mapping[str, Any], token_id: str, now: datetime) -> str:
-    """What the token's second half must be; empty where the Secret makes no token good."""
+    """Returns the secret half of the token; "" if the Secret is not a usable token with this id."""
     usable = (
         is_token(obj)
         and not mapping(obj.get("metadata")).get("deletionTimestamp")
@@ -90,7 +90,7 @@ def secret_of(obj: Mapping[str, Any], token_id: str, now: datetime) -> str:
 
 
 def groups_of(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Whom the token counts for; None where a group is named that no token may give."""
+    """Returns the groups of the token's user; None if a group is not allowed for tokens."""
     extra = [each.strip() for each in _value(obj, "auth-extra-groups").split(",")]
     return (GROUP, *_wanted(extra)) if all(not each or _GROUP.fullmatch(each) for each in extra) else None
 

@@ -36,12 +36,12 @@ SERVER_AUTH: Final = "server auth"
 
 
 class RequestError(ValueError):
-    """What is asked for cannot be read, or is not what the signer signs; the text says why."""
+    """The request cannot be read, or its signer does not sign it; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Who is to be certified, under which names; `others` are alternative names that are neither host nor address."""
+    """A parsed certificate request; `others` counts alternative names that are neither DNS names nor IP addresses."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -79,7 +79,7 @@ def certificate_of(obj: Mapping[str, Any]) -> bytes:
 
 
 def read(obj: Mapping[str, Any]) -> Request:
-    """Raises RequestError."""
+    """Parses `spec.request`. Raises RequestError."""
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
 

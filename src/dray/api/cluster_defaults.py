@@ -52,7 +52,7 @@ def _claim(claim: Object) -> None:
 
 
 def default_claim_spec(spec: Object) -> None:
-    """Also of a template for claims."""
+    """Sets the defaults of a claim's spec, also in a template."""
     spec.setdefault("volumeMode", "Filesystem")
     # Each of the two says what the other does, where the older one can.
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")

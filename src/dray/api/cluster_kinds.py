@@ -40,7 +40,7 @@ def _kind(
     categories: str = "",
     stored_only: str = "",
 ) -> Kind:
-    """Of the versions that its modules are named after; the first is stored."""
+    """Builds a kind whose versions are named like its modules; the first is stored."""
     modules = {each.rpartition("_")[2]: each for each in module.split()}
     versions = [
         Version(version, f"{each}.{name}", lifecycle, unconditional_update) for version, each in modules.items()

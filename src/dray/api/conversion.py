@@ -65,7 +65,7 @@ def has_old_shape(target: catalogue.KindVersion) -> bool:
 
 
 def oddities(document: Object) -> list[FieldError]:
-    """What `convert` takes as it stands although it does not fit the kind: wrong types and unknown fields."""
+    """Returns wrong types and unknown fields, which `convert` keeps as they are."""
     source = catalogue.find(document.get("apiVersion", ""), document.get("kind", ""))
     return schema.read(document, source.schema)[1] if source else []
 

@@ -41,7 +41,7 @@ _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", re.ASCII)
 
 class Schedule(Protocol):
     def next(self, since: datetime) -> datetime | None:
-        """When it is due after a moment; None if never."""
+        """Returns the next due time after `since`; None if there is none."""
         ...
 
 
@@ -102,7 +102,7 @@ def _later(moment: datetime, local: datetime) -> datetime:
 
 
 def find_zone(name: str) -> tzinfo:
-    """By its name in the IANA database; raises ValueError."""
+    """Returns the time zone with this IANA name. Raises ValueError."""
     if not _ZONE.fullmatch(name):
         raise ValueError(f"unknown time zone {name}")
     try:

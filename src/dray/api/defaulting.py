@@ -101,7 +101,7 @@ def _pod(pod: Object, version: str, now: str, gates: FeatureGates) -> None:
 
 
 def _node(node: Object, version: str, now: str, gates: FeatureGates) -> None:
-    """Of the two fields with ranges for pods the old one, which has only the first, has the say."""
+    """Keeps podCIDR and podCIDRs in step; podCIDR wins if they differ."""
     spec = node["spec"]
     first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
     if first and (not ranges or ranges[0] != first):
@@ -149,7 +149,7 @@ def _secret(secret: Object, version: str, now: str, gates: FeatureGates) -> None
 
 
 def _limit_range(limit_range: Object, version: str, now: str, gates: FeatureGates) -> None:
-    """Of containers: the most is the default limit; that, or else the least, is what they are said to ask for."""
+    """Sets limits of containers: `default` from `max`; `defaultRequest` from `default`, else from `min`."""
     for item in limit_range["spec"].get("limits") or ():
         if item.get("type") == "Container":
             limits = {**mapping(item.get("max")), **mapping(item.get("default"))}

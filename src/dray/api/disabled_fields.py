@@ -158,7 +158,7 @@ def _used(obj: Object, field: str) -> bool:
 
 
 def _holders(obj: Object, path: str) -> list[Object]:
-    """All objects at a path; `[]` after a step goes through the items of a list or a map."""
+    """Returns the objects at a path; `[]` after a step expands the items of a list or a map."""
     found: list[Any] = [obj]
     for step in path.split("."):
         name, spread, _ = step.partition("[")

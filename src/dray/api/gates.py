@@ -39,7 +39,7 @@ class FeatureGates:
         return name in self.enabled
 
     def switched(self, **gates: bool) -> FeatureGates:
-        """These gates with some of them set anew."""
+        """Returns a copy with some gates changed. Raises GateError if a locked gate is switched off."""
         for name, on in gates.items():
             if name in _LOCKED and not on:
                 raise GateError(f"feature gate {name} is locked on in Kubernetes 1.37")

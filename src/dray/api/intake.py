@@ -52,7 +52,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a request wants the object to be: what its URL says."""
+    """Namespace and name in the URL of a request."""
 
     namespace: str = ""
     name: str = ""
@@ -101,7 +101,7 @@ def _may_repeat(body: bytes, document: Object) -> bool:
 
 
 class _Members(dict[str, Any]):
-    """Those of an object, with the names that it gives more than once."""
+    """The members of a JSON object; `twice` lists the names that occur more than once."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)

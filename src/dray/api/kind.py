@@ -11,7 +11,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """When a version is deprecated and when it is gone, in releases as (major, minor), and what replaces it."""
+    """Releases, as (major, minor), in which a version is deprecated and removed, and its replacement."""
 
     deprecated: tuple[int, int]
     # None where it stays for good.

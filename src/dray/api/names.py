@@ -107,5 +107,5 @@ def extended_resource_problems(text: str) -> list[str]:
 
 
 def generate_base(generate_name: str) -> str:
-    """What `generateName` contributes to a name; five random characters follow."""
+    """Returns the part of `generateName` that is used in a name; five random characters follow."""
     return generate_name[:58]

@@ -42,7 +42,7 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 
 def version_of(obj: Mapping[str, Any]) -> int:
-    """Its resource version as a number, as Kubernetes allows to compare them; 0 where it is none."""
+    """Returns the resource version as a number, which Kubernetes allows to compare; 0 if it is none."""
     return version_number(metadata_of(obj).get("resourceVersion"))
 
 
@@ -64,7 +64,7 @@ def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
 
 
 def owners_of(obj: Mapping[str, Any]) -> list[Object]:
-    """Its owner references."""
+    """Returns the owner references of the object."""
     return metadata_of(obj).get("ownerReferences") or []
 
 

@@ -174,7 +174,7 @@ def admit_pod(spec: Object, *, priority: int = 0, preemption_policy: str = "Pree
 
 
 def tolerate_eviction(spec: Object) -> None:
-    """For a while: pods that say nothing of it stay on a node that is briefly away, also after a change of theirs."""
+    """Adds tolerations for not-ready and unreachable nodes, 300 seconds each, unless the pod states its own."""
     tolerations = list(spec.get("tolerations") or ())
     for key in _EVICTION_TOLERATIONS:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -187,7 +187,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def qos_class(spec: Object) -> str:
-    """By what is stated for the pod as a whole, else that of all containers if they agree."""
+    """Returns the QoS class: of pod-level resources if stated, else the common class of the containers."""
     whole = mapping(spec.get("resources"))
     if any(_is_pods_own(name) for member in ("requests", "limits") for name in whole.get(member) or ()):
         return _qos_class(whole)

@@ -53,7 +53,7 @@ def service_account(pod: Object) -> str:
 
 
 def api_objects(pod: Object) -> str:
-    """What kind of object it refers to, such as "secrets", as a static pod may not; empty where there is none."""
+    """Returns a kind of object that the pod refers to, such as "secrets"; "" if none. For static pods."""
     references = {
         # Every pod is given the account `default`, which by itself carries nothing.
         "a service account": service_account(pod) != "default",

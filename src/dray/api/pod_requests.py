@@ -19,7 +19,7 @@ Nanos = dict[str, int]
 _UNIT: Final = 10**9
 _MILLI: Final = 10**6
 _ASSUMED: Final[Mapping[str, int]] = {"cpu": 100 * _MILLI, "memory": 200 * 1024 * 1024 * _UNIT}
-"""What scoring assumes of a container that says nothing."""
+"""Requests that scoring assumes for a container without any."""
 
 
 class Amount(Protocol):
@@ -36,7 +36,7 @@ def is_sidecar(init_container: Object) -> bool:
 
 
 def effective(spec: Object, read: Callable[[Object], dict[str, A]]) -> dict[str, A]:
-    """By resource; `read` gives what one container asks for, in a dictionary of its own.
+    """Returns the effective requests by resource; `read` returns a fresh dictionary of one container's requests.
 
     Init containers run one after the other, beside the sidecars that were started before them.
     """
@@ -83,17 +83,17 @@ def scoring(spec: Object) -> dict[str, int]:
 
 
 def stated(spec: Object) -> dict[str, int]:
-    """What is stated for the pod as a whole, in the units of `requests`."""
+    """Returns the pod-level requests, in the units of `requests`."""
     return whole(_of_the_pod(spec))
 
 
 def of_containers(spec: Object) -> dict[str, int]:
-    """What the containers come to, whatever is stated for the pod as a whole; in the units of `requests`."""
+    """Returns the sum for the containers, without pod-level requests, in the units of `requests`."""
     return whole(_of_all_containers(spec, {}))
 
 
 def whole(amounts: Mapping[str, int]) -> dict[str, int]:
-    """From nanos to the units that the scheduler counts in, without what is zero; as Kubernetes, up to 64 bits."""
+    """Converts nanos to scheduler units (rounded up, at most 64 bits) and leaves out zeros."""
     return {
         name: min(INT64_MAX, -(-nanos // (_MILLI if name == "cpu" else _UNIT)))
         for name, nanos in amounts.items()
@@ -102,7 +102,7 @@ def whole(amounts: Mapping[str, int]) -> dict[str, int]:
 
 
 def container_requests(container: Object) -> Object:
-    """As written."""
+    """Returns the container's requests as written."""
     return mapping(mapping(container.get("resources")).get("requests"))
 
 

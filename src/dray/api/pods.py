@@ -24,17 +24,17 @@ def phase_of(pod: Mapping[str, Any]) -> str:
 
 
 def is_terminal(pod: Mapping[str, Any]) -> bool:
-    """Its containers have ended and will not run again."""
+    """Returns True if the pod's containers have ended and will not run again."""
     return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
 def is_done(pod: Mapping[str, Any]) -> bool:
-    """It will never use its claims again: it has ended, or is deleted and never went to a node."""
+    """Returns True if the pod will not use its claims again: it has ended, or was deleted before it was bound."""
     return is_terminal(pod) or (is_deleting(pod) and not node_of(pod))
 
 
 def is_active(pod: Mapping[str, Any]) -> bool:
-    """It has neither ended nor is it being deleted."""
+    """Returns True if the pod has not ended and is not being deleted."""
     return not is_terminal(pod) and not is_deleting(pod)
 
 
@@ -43,7 +43,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def container_statuses(pod: Mapping[str, Any]) -> list[Object]:
-    """Of its containers, then of its init containers."""
+    """Returns the statuses of the containers, then of the init containers."""
     status = status_of(pod)
     return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
 
@@ -58,7 +58,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def group_name(pod: Mapping[str, Any]) -> str:
-    """Of the PodGroup it belongs to."""
+    """Returns the name of the pod's PodGroup; "" if it has none."""
     named = (pod.get("spec") or {}).get("schedulingGroup")
     return str(mapping(named).get("podGroupName") or "") if named else ""
 

@@ -7,4 +7,4 @@ from typing import Final
 NAME: Final = "kube-root-ca.crt"
 KEY: Final = "ca.crt"
 NAMESPACE: Final = "kube-system"
-"""Where the server writes it; other namespaces have copies."""
+"""The namespace where the server writes the ConfigMap; other namespaces have copies."""

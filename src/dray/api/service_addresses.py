@@ -41,7 +41,7 @@ def _needs_health_port(service: Object) -> bool:
 
 
 def first_address(cidr: str) -> str:
-    """That of the Service `kubernetes`."""
+    """Returns the first address of the range, which the Service `kubernetes` gets."""
     return str(IPv4Network(cidr)[1])
 
 

@@ -80,7 +80,7 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
 
 
 def count_generation(obj: Object, old: Object, kind: Kind) -> None:
-    """For an update that is written as `old` is: an empty list that somebody gives is no change."""
+    """Increments the generation if the spec changed. Both objects must be in stored form, without empty lists."""
     if kind.generation and _counted(obj, kind) != _counted(old, kind):
         obj["metadata"] = {**obj["metadata"], "generation": old["metadata"].get("generation", 0) + 1}
 
@@ -90,7 +90,7 @@ def _is_signing_request(kind: Kind) -> bool:
 
 
 def _counted(obj: Object, kind: Kind) -> Any:
-    """What of an object is counted in its generation: where it has no spec, all that its author says."""
+    """Returns the part of an object whose changes count for its generation; the whole object if it has no spec."""
     if (kind.group, kind.name) == ("apps", "Deployment"):
         # Its annotations are copied to its ReplicaSets.
         return obj["spec"], obj["metadata"].get("annotations") or {}
@@ -122,7 +122,7 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
 
 
 def prepare_approval(obj: Object, old: Object, *, now: str) -> None:
-    """Of a CertificateSigningRequest: the conditions, and labels and the like."""
+    """Prepares an approval of a CertificateSigningRequest: only its conditions and plain metadata may change."""
     conditions = mapping(obj.get("status")).get("conditions") or []
     take_members(obj, old, ("spec", "status"))
     take_members(obj["metadata"], old["metadata"], SERVER_OWNED)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def after(start: datetime, seconds: float) -> datetime:
-    """So many seconds later; where the calendar ends before that, its end."""
+    """Adds seconds; the result is limited to the range of datetime."""
     try:
         return start + timedelta(seconds=seconds)
     except OverflowError:

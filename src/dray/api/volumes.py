@@ -29,7 +29,7 @@ _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def class_name(obj: Object) -> str | None:
-    """Of a volume or a claim; `""` is none on purpose, None is nothing said."""
+    """Returns the storage class of a volume or a claim; "" means no class, None means unset."""
     old = annotations_of(obj).get(_CLASS)
     found = old if old is not None else spec_of(obj).get("storageClassName")
     return found if isinstance(found, str) else None

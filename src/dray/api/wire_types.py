@@ -37,7 +37,7 @@ def fields(type_name: str) -> list[Field]:
 
 
 class _Types(Mapping[str, dict[str, str]]):
-    """By type: its fields as they are in JSON, each with marks and type; read when first asked for."""
+    """Maps each type to its JSON fields with marks and type; loaded on first use."""
 
     def __init__(self) -> None:
         self._read: dict[str, dict[str, str]] = {}

@@ -40,7 +40,7 @@ def _deployment(obj: Object) -> None:
 
 
 def _replication_controller(obj: Object) -> None:
-    """Where it does not say which pods it selects, or has no labels, those of its template are taken."""
+    """Sets the defaults of a ReplicationController; selector and labels default to the template's labels."""
     spec = obj["spec"]
     spec.setdefault("replicas", 1)
     if spec.get("template") is None:

@@ -58,7 +58,7 @@ class ReferencedDocuments:
 
 @dataclass(slots=True)
 class Wanted:
-    """What parameters come to in v1: requests without class and name, and configuration."""
+    """Parameters converted to v1: requests without class and name, and configuration."""
 
     requests: list[dict[str, Any]] = field(default_factory=list)
     # For which request (by index; None for all), which driver, and what.

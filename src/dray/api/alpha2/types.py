@@ -104,7 +104,7 @@ class Note:
 
 @dataclass(slots=True)
 class Notes:
-    """Of a conversion: the field, and what became of it or what to do instead."""
+    """Collects the notes of a conversion: each names a field and says what became of it."""
 
     found: list[Note] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ class Notes:
         self.found.append(Note(path, message))
 
     def leftovers(self, content: dict[str, Any], known: Collection[str], path: str, where: str) -> None:
-        """A note for every member that nobody understood."""
+        """Adds a note for every unknown member."""
         for member, value in content.items():
             if member not in known:
                 place = f"{path}.{member}" if path else member

@@ -27,7 +27,7 @@ _LARGEST_PLAIN = 1e21
 
 
 class _Reading:
-    """What reading one message may still cost."""
+    """The remaining limits of decoding one message: depth and number of values."""
 
     __slots__ = ("depth", "left")
 
@@ -122,7 +122,7 @@ def _field(member: Member) -> Put:
 
 
 def _string(member: Member) -> Put:
-    """As any other value, in fewer calls: most values are strings."""
+    """Returns a setter for string fields; a faster path, as most values are strings."""
     name, keep = member.name, member.keep
 
     def put_string(document: Object, wire_type: int, value: int | bytes, reading: _Reading) -> None:

@@ -87,5 +87,5 @@ def _envelope(api_version: str, kind: str, raw: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _opening(api_version: str, kind: str) -> bytes:
-    """What stands before an object."""
+    """Returns the bytes before an encoded object."""
     return MAGIC + delimited(_HEAD, encode_message({"apiVersion": api_version, "kind": kind}, _TYPE_META))

@@ -51,7 +51,7 @@ def is_over(pod: Object, now: datetime) -> bool:
 
 
 def end_of_grace(pod: Object) -> datetime | None:
-    """When a pod that is being deleted should be gone, whether or not its node still answers."""
+    """Returns when a pod that is being deleted should be gone; None if it is not being deleted."""
     metadata = pod["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds") is None:
         return None

@@ -59,9 +59,9 @@ def known(qualified: str) -> KindVersion | None:
 
 
 def unstated(pod: Object, names: Iterable[str]) -> str:
-    """What containers must state for cpu and memory and do not, by name; empty if nothing is missing.
+    """Returns the containers that must state cpu or memory and do not, by resource; "" if none.
 
-    Kubernetes does not ask it of a pod that states resources as a whole.
+    Kubernetes does not require it of a pod with pod-level resources.
     """
     spec = pod["spec"]
     if _states_as_a_whole(mapping(spec.get("resources"))):

@@ -10,7 +10,7 @@ from dray.api.pod_defaults import qos_class
 
 
 class Scoped(NamedTuple):
-    """What decides which scopes a pod is in."""
+    """The properties of a pod that decide its scopes."""
 
     is_terminating: bool
     is_best_effort: bool
@@ -45,7 +45,7 @@ def scoped_volume(claim: Object) -> ScopedVolume:
 
 
 def is_terminating(pod: Object) -> bool:
-    """It may not run forever. Nothing to do with being deleted."""
+    """Returns True if the pod has `activeDeadlineSeconds`. Deletion does not matter."""
     return pod["spec"].get("activeDeadlineSeconds") is not None
 
 

@@ -10,7 +10,7 @@ from dray.api.tables.sets import SELECTOR, WIDE, counted, ready
 
 
 def _in_template(cell: Cell) -> Cell:
-    """What the cell says of a workload with the template of a PodTemplate."""
+    """Applies a cell of workloads to a PodTemplate."""
     return lambda obj, now: cell({"spec": obj}, now)
 
 

@@ -37,7 +37,7 @@ def _last_schedule(cron_job: Object, now: str) -> str:
 
 
 def _of_jobs(cell: Any) -> Any:
-    """What the cell says of the jobs that a CronJob makes."""
+    """Applies a cell of Jobs to the job template of a CronJob."""
     return lambda cron_job, now: cell(cron_job["spec"]["jobTemplate"], now)
 
 
