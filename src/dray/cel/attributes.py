@@ -56,7 +56,7 @@ def resolve(value: Value, steps: tuple[Step, ...]) -> tuple[Value, int]:
 
 
 def look_up(value: Value, key: Value, *, probing: bool) -> tuple[Value, bool]:
-    """What `value` holds under `key` and whether it does; when not probing, absence is an error."""
+    """Returns the value under `key` and whether it exists; raises EvaluationError if it is absent, unless probing."""
     if isinstance(value, dict):
         found = find_key(value, key)
         if not absent(found):

@@ -56,7 +56,7 @@ class Environment:
     made: frozenset[str] = frozenset()
     """The types of objects that an expression may make, besides those below `Object`; none without any."""
     resolutions: dict[Signature, Resolution] = field(default_factory=dict, repr=False)
-    """What the checker found for calls with operands of known types: the same for every expression."""
+    """Cache of resolved calls by operand types, shared by all expressions."""
 
     @cached_property
     def qualified(self) -> frozenset[str]:

@@ -48,7 +48,7 @@ class EvaluationError(CelError):
     """The expression failed on this input. Absorbed by `&&`, `||`, `all` and `exists` where CEL says so."""
 
     cost: int | None = None
-    """What was spent until the end, where that was counted."""
+    """Cost until the error; None if it was not counted."""
     offset: int | None = None
     """The place in the text, where that was asked for."""
 

@@ -24,7 +24,7 @@ def is_keyword(name: str) -> bool:
 
 
 def escape(name: str) -> str | None:
-    """None for a name that cannot be written."""
+    """Escapes a property name; None if it cannot be written in CEL."""
     if name in _KEYWORDS:
         return f"__{name}__"
     if _ESCAPABLE.fullmatch(name) is None:

@@ -147,14 +147,14 @@ class _Estimator:
         return self.size(node) or self.unknown
 
     def element_size(self, node: Node) -> Size | None:
-        """For a list (or map): the size of its elements by path or type; None when it has no elements."""
+        """Returns the size of the elements of a list or map; None if it has none."""
         if not node.type.params:
             return None
         path = self.path(node)
         return (self._declared_size((*path, "@items")) if path else None) or self.unknown
 
     def _find(self, path: Path) -> Declared | None:
-        """What is declared of that which lies at a path from a variable."""
+        """Returns the declaration at a path from a variable; None if there is none."""
         current = self.declared.get(path[0]) if path else None
         for step in path[1:]:
             if current is None:

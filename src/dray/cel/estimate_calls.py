@@ -75,7 +75,7 @@ def _target_traversal(sizes: Sizes, node: Call) -> Estimate | None:
 
 
 def _operand(position: int, factor: float | None = None, result: Size | None = None) -> Estimator:
-    """By the size of one operand; without a factor one for each of its parts."""
+    """Estimates the cost from one operand's size; without a factor the cost is that size."""
 
     def estimate(sizes: Sizes, node: Call) -> Estimate:
         size = _max(sizes, node.operands()[position])

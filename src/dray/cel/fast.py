@@ -40,7 +40,7 @@ _PURE: Final = frozenset(("quantity", "semver", "ip", "cidr", "url"))
 
 
 class Unsupported(Exception):
-    """There is no fast variant of this expression."""
+    """The expression has no fast variant."""
 
 
 def _elements(value: Value) -> Any:

@@ -96,7 +96,7 @@ def _optionals_equal(left: Optional, right: Value) -> bool:
 
 
 def compare(left: Value, right: Value, function: str = "compare") -> int:
-    """-1, 0 or 1; kinds without an order between them are an error. NaN is unordered: 2."""
+    """Returns -1, 0 or 1, and 2 for NaN. Raises EvaluationError for types without an order."""
     kind, other = type(left), type(right)
     if kind in _NUMBERS and other in _NUMBERS:
         return _compare_numbers(left, right)

@@ -89,7 +89,7 @@ class _Parser:
         return node
 
     def operators(self) -> Step[Node]:
-        """All binary operators, with one explicit stack instead of a call per level of precedence."""
+        """Parses binary operators of every precedence with one explicit stack."""
         node = yield from self.unary()
         if self.kind not in _BINARY:
             return node

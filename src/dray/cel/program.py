@@ -37,7 +37,7 @@ class Evaluation(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What compiling an expression comes to: the checked tree, its constants and its size."""
+    """The checked tree of an expression, with its constants and size."""
 
     root: Node
     folder: Folder
@@ -102,7 +102,7 @@ class Program:
         return self.run(device)
 
     def locate(self, device: Device) -> int | None:
-        """Where in the text an evaluation on this device fails; None where it does not or no place is to blame."""
+        """Returns the offset in the text at which the evaluation on this device fails; None if it does not fail."""
         from dray.cel.exact import compile_exact
 
         size_limit.start()

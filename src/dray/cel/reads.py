@@ -84,7 +84,7 @@ class _Collector:
 
     @staticmethod
     def _step(node: Call) -> tuple[Node, Node] | None:
-        """What an index or a test for a key looks into, and the key."""
+        """Returns operand and key of an index or membership test; None for other calls."""
         if node.function in ("_[_]", "_?._", "_[?_]"):
             return node.args[0], node.args[1]
         if node.function == "@in" and node.args[1].type.kind == "map":

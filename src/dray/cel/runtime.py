@@ -104,7 +104,7 @@ def push(values: Value, element: Value) -> Value:
 
 
 def not_bool(value: Value) -> EvaluationError:
-    """What a condition that is no bool amounts to."""
+    """Returns the error for a condition that is no bool."""
     return value if type(value) is EvaluationError else no_such_overload("bool")
 
 

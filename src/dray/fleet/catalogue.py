@@ -18,7 +18,7 @@ _DATA: Final = Path(__file__).parent / "machine_types"
 
 
 def library(found: Iterable[Found] = ()) -> Library:
-    """All that come with dray, and what was found in files; checked. Raises ManifestError."""
+    """Returns the machine types of dray and those of the given files, checked. Raises ManifestError."""
     made = Library()
     given = list(found)
     for each in (*_shipped(), *given):
@@ -34,7 +34,7 @@ def _shipped() -> tuple[Found, ...]:
 
 
 def machine_type(named: str, among: Library) -> MachineType:
-    """With its GPU models in place of their names. Raises KeyError."""
+    """Returns the machine type with its GPU models resolved. Raises KeyError."""
     machine = among.machine_types[named].content
     assert isinstance(machine, MachineType)
     gpus = tuple(msgspec.structs.replace(each, model=_model(each.model, among)) for each in machine.gpus)

@@ -168,7 +168,7 @@ def _hosts(group: Machines, type_: MachineType) -> int:
 
 
 def _stages(known: Library) -> Stages:
-    """Of several, one after the other."""
+    """Combines all Stages documents into one."""
     found = [each.content for each in known.stages if isinstance(each.content, Stages)]
     if len(found) <= 1:
         return found[0] if found else NO_STAGES

@@ -84,7 +84,7 @@ class Library:
 
 
 def read_file(path: Path) -> list[Found]:
-    """Raises ManifestError."""
+    """Reads a fleet file. Raises ManifestError."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ManifestError(f"larger than {MAX_BYTES // 2**20} MiB; split it", source=str(path), line=1, column=1)

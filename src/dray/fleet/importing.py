@@ -75,7 +75,7 @@ def _pool(slice_: Object) -> tuple[str, str]:
 
 
 def _shape(node: Object, slices: list[Object]) -> Object:
-    """What nodes of one type have in common."""
+    """Describes what nodes of one machine type share."""
     capacity = status_of(node).get("capacity") or {}
     uuids: dict[str, int] = {}
     shape: Object = {
@@ -99,7 +99,7 @@ def _shape(node: Object, slices: list[Object]) -> Object:
 
 
 def _device(device: Object, uuids: dict[str, int]) -> Object:
-    """Without taints: a failed device is no property of the machine."""
+    """Describes a device without taints: a failed device is no property of the machine type."""
     made = {key: value for key, value in device.items() if key != "taints"}
     attributes = {
         name: _generic(value, uuids)

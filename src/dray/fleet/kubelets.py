@@ -45,7 +45,7 @@ class Kubelets:
         self.claims = PreparedClaims(has_device)
         self.utilization = FleetUtilization(environment, self._machines)
         self._uids: dict[Key, str] = {}
-        """Of the pods that were looked at, so that the claims of one that vanished are unprepared."""
+        """Uids of known pods by key; the claims of a pod that vanished are unprepared."""
         self._workers: Workers[Key] = environment.workers(
             "simulated kubelets", self.reconcile, called=named("Pod"), count=16
         )

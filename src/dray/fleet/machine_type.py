@@ -24,7 +24,7 @@ class NumaNode(Part, frozen=True, kw_only=True):
 
 
 class Slot(Part, frozen=True, kw_only=True):
-    """Where a device sits on the PCI bus."""
+    """The PCI address of a device, its PCIe root and its NUMA node."""
 
     address: str
     pcie_root: str = ""
@@ -84,7 +84,7 @@ class MachineType(Part, frozen=True, kw_only=True, tag_field="kind", tag="Machin
     source: Literal["seen", "list", "est", "own"] = "own"
     price_class: Literal["low", "medium", "high", "highest"] = "medium"
     hourly_price: float | None = None
-    """What an hour of the machine costs, in whatever currency its owner counts."""
+    """Price of an hour of the machine, in any currency."""
     architecture: Literal["amd64", "arm64"] = "amd64"
     pods: int = 110
     threads_per_core: Literal[1, 2] = 2

@@ -14,13 +14,13 @@ Interval = tuple[float, float]
 
 
 class Outages:
-    """Of one thing by one rule. It is asked about times that never go back."""
+    """The outages of one device or node by one rule. Times passed to `at` must not decrease."""
 
     def __init__(self, stage: DeviceStage | NodeStage, chance: Random) -> None:
         self._sequences = [_Sequence(_fixed(stage, chance)), _Sequence(_random(stage, chance))]
 
     def at(self, time: float) -> tuple[bool, float | None]:
-        """Whether it is down, and when that changes next; None for never."""
+        """Returns whether it is down at this time, and the time of the next change; None for never."""
         found = [sequence.at(time) for sequence in self._sequences]
         changes = [change for _, change in found if change is not None]
         return any(down for down, _ in found), min(changes, default=None)

@@ -43,7 +43,7 @@ _KILLED: Final = 128 + 9
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do now, in this order, and after how many seconds to look again."""
+    """The actions for a pod now, in this order, and the seconds until the next look."""
 
     prepare: bool = False
     """Prepare its claims; if that fails, nothing else."""
@@ -145,7 +145,7 @@ class Life:
         return condition_of(self.pod, "Ready", ready) is None
 
     def _container(self, container: Object, before: Object) -> tuple[Object, float | None]:
-        """As it is now, and when it changes; None where it stays like that."""
+        """Returns the current status of a container, and the seconds until it changes; None if it does not."""
         now = timestamp(self.now)
         state = before["state"]
         if "running" in state and before.get("image") != container.get("image"):
@@ -206,7 +206,7 @@ class Life:
     # End
 
     def _stopping(self) -> Step:
-        """It is deleted: it may take its time to stop, up to the grace period."""
+        """Returns the step for a pod that is being deleted: it may take up to its grace period to stop."""
         known = statuses.statuses_of(self.pod)
         running = any("running" in each["state"] for each in known.values())
         if is_terminal(self.pod) or not running:

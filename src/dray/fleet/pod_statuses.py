@@ -57,7 +57,7 @@ def creating(pod: Object, moment: Moment) -> Object:
 
 
 def alive(pod: Object, containers: list[Object], moment: Moment) -> Object:
-    """Its containers run, or wait to run again."""
+    """Returns the status of a pod whose containers run or wait to be restarted."""
     made: Object = {
         "phase": "Running",
         "observedGeneration": generation_of(pod),

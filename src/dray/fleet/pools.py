@@ -47,7 +47,7 @@ def declared(machine: Machine) -> dict[str, Pool]:
 
 
 def pools_of(machine: Machine) -> Pools:
-    """By driver, with what was taken from a live cluster as it stood there."""
+    """Returns the slices of each driver, including those copied from a live cluster."""
     made = {driver: _contents(pool) for driver, pool in declared(machine).items()}
     for each in machine.type.slices:
         devices = tuple(_of_machine(device, machine) for device in each.devices)
@@ -57,7 +57,7 @@ def pools_of(machine: Machine) -> Pools:
 
 
 def published(machine: Machine, driver: str) -> Pool:
-    """What the machine type says that a driver has published, as its driver would declare it."""
+    """Returns the pool of a driver in the form in which a driver declares it."""
     contents = pools_of(machine)[driver]
     counters = {
         each["name"]: {name: counter["value"] for name, counter in each["counters"].items()}
@@ -73,7 +73,7 @@ def _device(document: Object) -> Device:
 
 
 def _of_machine(device: Object, machine: Machine) -> Object:
-    """With the machine's own UUIDs in place of `{uuid:N}`."""
+    """Replaces `{uuid:N}` with the machine's own UUIDs."""
     attributes = {}
     for name, value in mapping(device.get("attributes")).items():
         written = text(mapping(value).get("string"))
@@ -83,7 +83,7 @@ def _of_machine(device: Object, machine: Machine) -> Object:
 
 
 def _contents(pool: Pool) -> tuple[SliceContent, ...]:
-    """As the SDK lays them out, with room for taints on any device."""
+    """Converts a pool to slices as the driver SDK does, with room for taints on every device."""
     found = contents(pool, {}, may_taint=True)
     return tuple(SliceContent(tuple(each.get("devices", ())), tuple(each.get("sharedCounters", ()))) for each in found)
 

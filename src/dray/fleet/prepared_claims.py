@@ -37,7 +37,7 @@ class _Prepared:
 class PreparedClaims:
     has_device: HasDevice
     _claims: dict[tuple[str, str], _Prepared] = field(default_factory=dict)
-    """By node and uid of the claim."""
+    """Prepared claims by (node, claim uid)."""
     _devices: dict[tuple[str, Device], str] = field(default_factory=dict)
     """The claim that has an exclusive device on a node."""
     _pods: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class PreparedClaims:
         return uid_of(pod) in self._pods
 
     def prepare(self, pod: Object, claims: list[Object]) -> None:
-        """All of a pod's claims, or none. Raises PrepareError."""
+        """Prepares all claims of a pod, or none. Raises PrepareError."""
         node = node_of(pod)
         for claim in claims:
             self._check(pod, claim, node)
@@ -58,7 +58,7 @@ class PreparedClaims:
             self.remember(pod, claim)
 
     def remember(self, pod: Object, claim: Object) -> None:
-        """Without checks: what a pod that runs uses has been prepared for it."""
+        """Records a prepared claim without checks, for a pod that already runs."""
         node, key = node_of(pod), (node_of(pod), uid_of(claim))
         if key not in self._claims:
             devices = [device for device, exclusive in _devices(claim) if exclusive]
@@ -111,7 +111,7 @@ def check_owner(pod: Object, claim: Object) -> None:
 
 
 def _devices(claim: Object) -> list[tuple[Device, bool]]:
-    """And whether nobody else may have each."""
+    """Returns the allocated devices, and whether each is exclusive."""
     return [
         (
             (str(each["driver"]), str(each["pool"]), str(each["device"])),

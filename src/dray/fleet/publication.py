@@ -134,7 +134,7 @@ class Publication:
     def _taints(
         self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object, time: float
     ) -> tuple[dict[str, list[Object]], float | None]:
-        """By device, and when they change next."""
+        """Returns the taints by device, and the time of their next change; None for never."""
         found: dict[str, list[Object]] = {}
         changes: list[float | None] = []
         for device, rules in self._schedule(key, contents, node).items():
@@ -185,7 +185,7 @@ def _taints_in(slice_: Object) -> dict[str, list[Object]]:
 
 
 def _generation(names: list[str], present: Mapping[str, Object]) -> int:
-    """That of the slices if they are all there, else a new one."""
+    """Returns the generation of the stored slices if they are complete, else a new one."""
     generations = {each["spec"]["pool"]["generation"] for each in present.values()}
     if present.keys() == set(names) and len(generations) == 1:
         return int(generations.pop())
@@ -202,7 +202,7 @@ def _differs(wanted: Object, stored: Object) -> bool:
 
 
 def _comparable(spec: Object) -> Object:
-    """Without the time that a server adds to taints."""
+    """Returns the spec without `timeAdded` of taints, which the server sets."""
     if not any("taints" in each for each in spec.get("devices") or ()):
         return spec
     devices = []

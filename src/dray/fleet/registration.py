@@ -32,7 +32,7 @@ _AT_ONCE: Final = 16
 
 
 async def register(client: ApiClient, machines: Mapping[str, Machine]) -> None:
-    """All of them; it may be called again and again."""
+    """Registers all machines as nodes and deletes others; can be called again."""
     listed = await client.list_all(NODES)
     present = {each["metadata"]["name"]: each for each in listed["items"]}
     gone = [each for name, each in present.items() if name not in machines and MACHINE_TYPE in labels_of(each)]
@@ -62,7 +62,7 @@ async def _delete(client: ApiClient, node: Object) -> None:
 
 
 async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Some at a time."""
+    """Runs the work for all items, a limited number at a time."""
     waiting = iter(items)
 
     async def worker() -> None:

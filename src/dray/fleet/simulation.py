@@ -41,7 +41,7 @@ class Simulation:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs the simulated fleet until it is cancelled."""
         await self._register()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informers.run(), name="informers of the fleet")
@@ -66,7 +66,7 @@ class Simulation:
         self.published = {"nodes": len(self._machines), "resourceslices": slices, "deviceclasses": classes}
 
     async def _publish_slices(self) -> None:
-        """By the driver that does so on any cluster."""
+        """Runs the TPU slice driver, which also publishes slices on real clusters."""
         from dray.driver.options import RunnerOptions
         from dray.driver.runner import DriverRunner
         from dray.drivers.tpu.slices import TpuSlices

@@ -108,7 +108,7 @@ def seconds(span: Span, chance: Random) -> float:
 
 
 def exit_code(code: Exit, run: int, chance: Random) -> int:
-    """Of the run with this number, counted from 0."""
+    """Returns the exit code of the container's run with this number, counted from 0."""
     match code:
         case int():
             return code

@@ -30,7 +30,7 @@ def can_fork() -> bool:
 
 
 class ForkedProcess:
-    """Its input, output and end, as those of a process of asyncio."""
+    """A forked process, with the interface of an asyncio process."""
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid = pid
@@ -59,7 +59,7 @@ class ForkedProcess:
         writer.close()
 
     async def wait(self) -> int:
-        """Its status, once it has ended."""
+        """Waits for the end of the process. Returns its exit code."""
         if self._waiting is None:
             # Once for all who wait: the status is told to the first alone.
             self._waiting = asyncio.get_running_loop().run_in_executor(None, os.waitpid, self.pid, 0)

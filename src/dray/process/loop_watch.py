@@ -114,7 +114,7 @@ class LoopWatch:
 
 
 def _cpu_clock(thread: int) -> Callable[[], float]:
-    """What a thread computed so far, in seconds; the whole process where threads are not told apart."""
+    """Returns a clock of the thread's CPU seconds; of the whole process if threads are not counted separately."""
     try:
         clock = time.pthread_getcpuclockid(thread)
     except (AttributeError, OSError):

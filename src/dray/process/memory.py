@@ -14,7 +14,7 @@ _THRESHOLDS: Final = (20_000, 20, 50)
 
 
 def collect_rarely() -> None:
-    """From now on, and not at what is there already: that stays."""
+    """Raises the collector's thresholds, and exempts existing objects from collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
@@ -27,7 +27,7 @@ def keep() -> None:
 
 
 def drop() -> None:
-    """What was kept has gone: the collector looks at everything again, when it next does."""
+    """Makes exempted objects collectable again, after they were released."""
     gc.unfreeze()
 
 

@@ -30,19 +30,19 @@ class UpNode(msgspec.Struct, frozen=True):
 class UpState(msgspec.Struct, frozen=True):
     pid: int
     started: str
-    """When the process did, as the kernel counts it."""
+    """Start time of the process, as the kernel counts it."""
     since: str
     """The same for people."""
     url: str
     kubeconfig: str
     nodes: tuple[UpNode, ...] = ()
-    """That this machine is."""
+    """Nodes that run on this machine."""
     keeps_pods: bool = True
     """Whether pods go on running when the cluster ends."""
 
 
 def default_data() -> Path:
-    """Where a cluster is kept that runs in the background, unless it is told otherwise."""
+    """Returns the default data directory of a background cluster."""
     home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(home).expanduser() / "dray"
 

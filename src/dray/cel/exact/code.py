@@ -90,7 +90,7 @@ class Code:
         return emit.name(self.global_("K", value))
 
     def known(self, value: ast.expr) -> tuple[Value] | None:
-        """What a value is, where that is known already."""
+        """Returns the value in a tuple if it is known at compile time, else None."""
         if isinstance(value, ast.Constant):
             return (value.value,)
         if isinstance(value, ast.Name) and value.id.startswith("K"):
@@ -155,7 +155,7 @@ class Code:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is written meanwhile may be left early."""
+        """Puts the statements written in the context into a block that can be left early."""
         with self.captured() as body:
             yield
         self.body.append(emit.block(body))

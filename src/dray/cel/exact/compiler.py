@@ -57,7 +57,7 @@ class Comprehensions:
         return emit.name(result)
 
     def _initial(self, node: Node) -> Step[ast.expr]:
-        """What a loop collects into must be its own: an empty list or map is made anew."""
+        """Compiles the initial value of a loop; an empty list or map is created anew for each run."""
         if isinstance(node, ListNode) and not node.elements:
             return emit.list_()
         if isinstance(node, MapNode) and not node.entries:
@@ -185,7 +185,7 @@ class Compiler:
         return emit.name(result)
 
     def _elements(self, nodes: list[Node], result: str) -> Step[list[ast.expr]]:
-        """Their values; the first that is an error becomes the result."""
+        """Compiles the elements; the first error becomes the result."""
         values: list[ast.expr] = []
         for node in nodes:
             values.append((yield node))

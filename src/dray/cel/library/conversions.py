@@ -103,7 +103,7 @@ def to_bytes(value: Value) -> bytes:
 
 
 def format_double(value: float) -> str:
-    """As Go writes it with the fewest digits: `1e+06`, `1.5`, `NaN`, `+Inf`."""
+    """Formats a double like Go, with the fewest digits: `1e+06`, `1.5`, `NaN`, `+Inf`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

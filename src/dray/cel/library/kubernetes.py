@@ -81,7 +81,7 @@ def _is_semver(text: Value, lenient: Value = False) -> bool:
 
 
 def _order(left: Value, right: Value, function: str) -> int:
-    """-1, 0 or 1 for two quantities or two versions, by their numbers where those decide."""
+    """Compares two quantities or two versions; returns -1, 0 or 1."""
     if type(left) is Quantity and type(right) is Quantity:
         one, other = left.nanos, right.nanos
         return (one > other) - (one < other)
