@@ -45,7 +45,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the expression gives on one device: a value, or an error with its place."""
+    """Result of an expression on one device: a value, or an error with its place."""
 
     of: Published
     value: str = ""

@@ -44,7 +44,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What is empty is left to the kubeconfig. With a `snapshot` no server is asked."""
+    """The server to use: empty values are taken from the kubeconfig; with a `snapshot` no server is asked."""
 
     kubeconfig: Path | None
     context: str
@@ -156,7 +156,7 @@ class Cluster:
         return self._catalog
 
     async def kinds(self, types: str) -> list[ServedResource]:
-        """Of one type or several with commas between; raises ClickException for one that is not served."""
+        """Finds the resources for a comma-separated list of types. Raises ClickException if one is not served."""
         catalog = await self.catalog()
         found: list[ServedResource] = []
         for text in types.split(","):
@@ -281,7 +281,7 @@ def complain_unasked(error: ClientError, server: str) -> None:
 
 
 def _unasked(error: ClientError, server: str) -> tuple[str, str]:
-    """What kept the server from being asked, and what to do about it."""
+    """Returns why no request reached the server, and advice."""
     from dray.client.errors import ConnectionFailed
 
     if isinstance(error, ConnectionFailed):

@@ -44,7 +44,7 @@ SCHEDULER_OPTIONS: Final = (
     "queues",
     "plugins",
 )
-"""What `scheduling` gives a command."""
+"""Names of the options that `scheduling` adds to a command."""
 # Of the ten in which a lease must be renewed: after that there is time for another connection.
 _LEASE_SECONDS: Final = 5.0
 
@@ -136,7 +136,7 @@ def choosing(command: Command) -> Command:
 
 
 def chosen(value: str) -> tuple[str, ...]:
-    """As kube-controller-manager reads such a list; what is not named is off unless all are on."""
+    """Parses a list of controllers like kube-controller-manager: `*` for all, `-name` to leave one out."""
     from dray.controllers.registry import CONTROLLERS
 
     asked = [name.strip() for name in value.split(",") if name.strip()]
@@ -174,14 +174,14 @@ def leading(name: str) -> Callable[[Command], Command]:
 
 
 def identity() -> str:
-    """Of this process among all that may ever want a lease."""
+    """Returns an identity for leases that is unique to this process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def run_against(
     where: Where, options: PlaneOptions, metrics: MetricsAddress, title: str, guard: Guard | None = None
 ) -> NoReturn:
-    """Until a signal comes; ends the process with a status."""
+    """Runs components against an API server until a signal comes; exits with a status."""
     log_to_stderr()
     try:
         ending(where, lambda endpoint: run(_run(endpoint, options, metrics, title, guard)))

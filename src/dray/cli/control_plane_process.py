@@ -28,16 +28,16 @@ _logger = logging.getLogger("dray.control_plane")
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What was asked on the command line; what follows from it is loaded in the child alone."""
+    """Command-line options for the control plane; the child process derives the rest from them."""
 
     scheduler: dict[str, Any]
-    """What `scheduler_options` takes."""
+    """Arguments of `scheduler_options`."""
     controllers: tuple[str, ...]
     gates: FeatureGates
     metrics: MetricsAddress
     notifications: NotificationOptions
     logs: PartLogs | None = None
-    """Where scheduler and controllers write what they do."""
+    """Log files of scheduler and controllers."""
 
     def options(self) -> PlaneOptions:
         from dray.cli.components import scheduler_options

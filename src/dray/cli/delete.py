@@ -148,7 +148,7 @@ class Deletion:
             self._lingering.append(Lingering(target, answer["metadata"].get("uid", "")))
 
     async def wait(self, timeout: float | None) -> None:
-        """Until all are gone or the time, if there is one, is up; says what is left then."""
+        """Waits until all objects are gone or the timeout is over; prints those that remain."""
         left = {each: asyncio.create_task(self._gone(each)) for each in self._lingering}
         if not left:
             return
@@ -163,7 +163,7 @@ class Deletion:
                 click.echo(f"error: {each.target} still exists after {timeout:g}s{_held(found)}", err=True)
 
     def _report(self, error: BaseException | None) -> None:
-        """That an object is gone cannot be seen by everybody who may delete it."""
+        """Prints an API error, such as missing rights to read the object; raises other errors."""
         from dray.client.errors import ApiError
 
         if isinstance(error, ApiError):

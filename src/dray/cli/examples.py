@@ -68,7 +68,7 @@ def examples(directory: Path, force: bool) -> None:
 
 
 def located() -> Path:
-    """Where the examples stand in this installation."""
+    """Returns the directory of the examples; exits if this installation has none."""
     place = find()
     if place is None:
         _leave("this installation has no examples")

@@ -30,7 +30,7 @@ def chosen_fleet(choices: tuple[str, ...], seed: int | None) -> Chosen:
 
 
 def chosen_machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:
-    """Those whose pods run on this machine. Each has an agent of its own, so there are few."""
+    """Returns the machines for --simulate. Exits if there are too many: each gets an agent that runs its pods."""
     machines = chosen_fleet(choices, None).machines
     if len(machines) > _MOST_AGENTS:
         click.echo(

@@ -32,7 +32,7 @@ _PAGE: Final = 500
 
 
 class View(NamedTuple):
-    """Which objects, and how they are shown."""
+    """Options of `dray get`: which objects to show, and how."""
 
     everywhere: bool
     labels: str
@@ -55,7 +55,7 @@ class View(NamedTuple):
 
 @dataclass(slots=True)
 class Fetched:
-    """Of one kind: tables or objects, as the view has it, and what was refused."""
+    """Result for one kind: tables or objects, and refusals."""
 
     kind: ServedResource
     resource_version: str = ""
@@ -160,7 +160,7 @@ async def _fetch(cluster: Cluster, kind: ServedResource, names: list[str], view:
 
 
 def presented(item: Object, kind: ServedResource) -> Object:
-    """With its kind, which lists leave out, and without the bookkeeping of field managers."""
+    """Adds apiVersion and kind, which lists leave out, and removes managedFields."""
     metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item, "metadata": metadata}
 

@@ -56,7 +56,7 @@ forcing = click.option(
 
 
 class AtWork(Exception):
-    """Somebody else does the same."""
+    """Another component does the same work."""
 
 
 class Guard:
@@ -85,7 +85,7 @@ class Guard:
             raise AtWork(f"{component.title}. {self._advice}, or use --force.")
 
     async def watch(self, client: ApiClient, events: EventRecorder) -> None:
-        """Until it is cancelled: says so, by log and event, once it has come to be at work."""
+        """Checks periodically, until it is cancelled, whether the other component works; logs it and sends an event."""
         from dray.client.election import ComponentLease
         from dray.client.errors import ClientError
 

@@ -37,7 +37,7 @@ Template = tuple[_Part, ...]
 
 @lru_cache(maxsize=16)
 def parse(text: str) -> Template:
-    """Raises TemplateError."""
+    """Parses a template. Raises TemplateError."""
     if "{" not in text and "}" not in text:
         return (_path(text if text.startswith((".", "[", "$", "@")) else f".{text}"),)
     whole: list[_Part] = []

@@ -55,20 +55,20 @@ class MachineOptions:
     keep_pods: bool = True
     """Whether the pods go on running when the machine stops."""
     trust: NodeTrust | None = None
-    """With it the node answers the server about its pods: logs, commands, ports, usage."""
+    """Certificates of the node's own server for logs, commands, ports and usage of pods; None: no such server."""
     port: int = 0
-    """For that; any that is free."""
+    """Port of that server; 0 for any free one."""
 
     api_server: str = ""
     """The URL at which pods reach the API server."""
     manifests: Path | None = None
     """A directory with static pods."""
     eviction: EvictionOptions | None = None
-    """Those of a kubelet unless others are given."""
+    """Eviction thresholds; None for those of a kubelet."""
     host_parts: tuple[HostPart, ...] = ()
     """Processes beside the agent that are shown as pods of the node."""
     simulated: FleetMachine | None = None
-    """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
+    """Machine of a fleet to simulate: its devices, labels and capacity; pods run here as processes."""
 
     @property
     def cdi_directory(self) -> Path:
@@ -112,7 +112,7 @@ class Machine:
         """Set once the node is registered, its drivers are, and their slices are stored; or a driver has failed."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs the node until it is cancelled."""
         async with self._served():
             await self._run()
 
@@ -237,7 +237,7 @@ def _eviction(options: MachineOptions) -> EvictionOptions:
 
 
 def load() -> None:
-    """What every node needs, before its options are known."""
+    """Imports what every node needs, before its options are known."""
     import dray.driver.runner
     import dray.drivers.registry
     import dray.node.agent

@@ -30,7 +30,7 @@ class MetricsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetricsAddress:
-    """Where to listen; nowhere if `port` is None."""
+    """Address for metrics; no server is started if `port` is None."""
 
     bind: str
     port: int | None
@@ -53,8 +53,8 @@ async def serving_metrics(
     obstacles: Callable[[], list[str]],
     plugins: Callable[[], Mapping[str, str]] = dict,
 ) -> AsyncIterator[str]:
-    """For as long as the block lasts; gives the URL, empty if nothing was asked for. `obstacles` to being ready are
-    named by `/readyz`, plugins of users and why one is not used by `/readyz?verbose`."""
+    """Serves metrics inside the context; yields the URL, "" without a port. `/readyz` lists `obstacles`;
+    `/readyz?verbose` also lists the users' plugins, and why one is not used."""
     if place.port is None:
         yield ""
         return

@@ -36,7 +36,7 @@ class Mover:
         self._client = cluster.client
         self._found = consolidation
         self._marked: dict[str, Pod] = {}
-        """Those that say that they make room, by uid."""
+        """Pods that were marked as making room, by uid."""
 
     async def move(self) -> int:
         """The exit status of the command."""

@@ -43,7 +43,7 @@ def has_joined(options: MachineOptions) -> bool:
 
 
 def at_address(options: MachineOptions, address: str) -> MachineOptions:
-    """Unless it was told one."""
+    """Sets the node's address, unless the options have one."""
     return options if options.address else replace(options, address=address)
 
 
@@ -109,7 +109,7 @@ async def _serve_joined(endpoint: Endpoint, membership: Membership, options: Mac
 
 
 async def serve(endpoint: Endpoint, options: MachineOptions) -> int:
-    """With whatever rights the endpoint's user has."""
+    """Runs the node with the rights of the endpoint's user. Returns the exit status."""
     stop = stopping()
     async with ApiClient(HttpTransport(endpoint, health=ServerHealth(endpoint.server))) as client:
         machine = Machine(client, replace(options, api_server=endpoint.server))

@@ -66,7 +66,7 @@ def _put(found: Object, document: Object) -> str:
 
 
 def _noted(found: Object, name: str) -> str:
-    """Which context was the current one before that one was."""
+    """Returns the context that was current before the context `name` was added; "" if unknown."""
     for each in mappings(found.get("contexts")):
         for note in mappings(mapping(each.get("context")).get("extensions")):
             if (each.get("name"), note.get("name")) == (name, _NOTE):
@@ -112,7 +112,7 @@ def _read(path: Path) -> Object:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """By the file that kubectl makes too."""
+    """Locks the kubeconfig with the same lock file as kubectl. Raises KubeconfigError after a timeout."""
     lock = path.with_name(path.name + ".lock")
     end = time.monotonic() + _PATIENCE
     while True:

@@ -27,13 +27,13 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 @dataclass(frozen=True, slots=True)
 class PartLogs:
-    """Of the node on whose agent's directory `root` is."""
+    """Writes the logs of `dray up`'s parts into the agent's directory `root`, as logs of pods of the node."""
 
     root: Path
     node: str
 
     def open(self, part: str, loggers: Iterable[str] = ("",), *, but: str = "") -> None:
-        """From now on this process is the part, and those loggers, without one of them, write its log."""
+        """Makes this process a part: these loggers, except `but`, write to the part's log."""
         from dray.node.host_parts import begin
         from dray.node.runtimes.shim.log import Log
 
@@ -65,5 +65,5 @@ class _PartHandler(logging.Handler):
 
 
 def command() -> tuple[str, ...]:
-    """Of the whole: the parts are not started by themselves."""
+    """Returns the command line of `dray up`; its parts have none of their own."""
     return (Path(sys.argv[0]).name, *sys.argv[1:])

@@ -41,7 +41,7 @@ class PodLog:
         """Whether nobody reads this process's output any more."""
 
     async def copy(self) -> None:
-        """Until the container has ended; its errors to standard error where the server tells them apart."""
+        """Copies the log until the container has ended; stderr goes to stderr if the server separates it."""
         with contextlib.suppress(BrokenPipeError):
             if not (await self._splits() and await self._copy_apart()):
                 await self._copy(sys.stdout.buffer, "")

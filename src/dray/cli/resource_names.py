@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Catalog:
-    """What a server serves, groups and versions in its order of preference."""
+    """The resources of a server, with groups and versions in its order of preference."""
 
     def __init__(self, resources: Iterable[ServedResource]) -> None:
-        """What cannot be listed is a question, not a thing."""
+        """Keeps the resources that can be listed; others, such as reviews, are requests and not objects."""
         self.kinds = [each for each in resources if "list" in each.verbs]
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
         return next((each for each in self.kinds if (each.api_version, each.kind) == (api_version, kind)), None)
 
     def named(self, text: str) -> list[ServedResource]:
-        """What TYPE, TYPE.GROUP or TYPE.VERSION.GROUP means: one kind, all of a category, or nothing.
+        """Resolves TYPE, TYPE.GROUP or TYPE.VERSION.GROUP to one kind or all of a category; empty if there is none.
 
-        As for kubectl, plurals win over other names and whole groups over the beginnings of groups; the server's
-        order decides among the rest.
+        As for kubectl, plurals win over other names and whole groups over the beginnings of groups; the server's order
+        decides among the rest.
         """
         name, _, rest = text.lower().partition(".")
         if not rest and (members := self._category(name)):
@@ -61,7 +61,7 @@ class Catalog:
 
 
 def _names(resource: ServedResource) -> tuple[tuple[str, ...], ...]:
-    """Those that win over the others first."""
+    """Returns the names of a resource, grouped by precedence."""
     return (resource.plural,), (resource.singular, resource.kind.lower()), resource.short_names
 
 

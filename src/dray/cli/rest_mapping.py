@@ -88,7 +88,7 @@ async def _served(cluster: Cluster, manifest: Manifest, patience: float) -> Serv
 
 
 def _instead(manifest: Manifest) -> str:
-    """What may help where a kind is not served."""
+    """Returns advice for a kind that is not served."""
     group, _ = split_api_version(manifest.api_version)
     if group == RESOURCE_GROUP:
         return "`dray convert` rewrites old versions"

@@ -216,7 +216,7 @@ async def _completed(cluster: Cluster, asked: Run, queue: str) -> Run:
 
 
 async def _listed(cluster: Cluster, api_version: str, kind: str) -> list[Object] | None:
-    """None for whoever may not see them."""
+    """Lists objects of a kind; None if the user may not list them."""
     from dray.client.errors import ApiError
 
     try:

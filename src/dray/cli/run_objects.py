@@ -14,7 +14,7 @@ CPUS: Final = "cpu"
 CPU_CLASS: Final = "dra.cpu"
 CONTAINER: Final = "main"
 NO_IMAGE: Final = "none"
-"""Of a pod whose command is one of the machine that it runs on."""
+"""Image of a pod whose command is a program of the machine."""
 _STANDARD: Final = "resource.kubernetes.io"
 _DEVICES: Final = "devices"
 _PREFIX: Final = "run-"
@@ -47,8 +47,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is to run, with which devices. `match` are attributes that all devices but CPUs have in common; where the
-    name is empty the server gives one."""
+    """Options of `dray run`. `match` names attributes that all devices but CPUs share; an empty `name` is generated."""
 
     name: str
     namespace: str
@@ -60,7 +59,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict)
     node: str = ""
     among: Sequence[str] = ()
-    """Nodes that can run it, where not all can."""
+    """Nodes that can run the command; empty if all can."""
     priority_class: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the pod, such as the one that names its queue."""
@@ -117,7 +116,7 @@ def _named(node: str) -> Object:
 
 
 def attribute(text: str) -> str:
-    """With its domain; a name without one is of those that Kubernetes defines, such as pcieRoot."""
+    """Adds the domain to an attribute; a name without one is a standard attribute, such as pcieRoot."""
     return text if "/" in text else f"{_STANDARD}/{text}"
 
 

@@ -48,12 +48,12 @@ _BEGAN: Final = time.perf_counter() - age()
 class ClusterOptions:
     server: Options
     orders: Orders
-    """For the control plane."""
+    """Options for the control plane process."""
     manifests: list[Manifest]
     """Applied before anything works."""
     fleet: Chosen | None = None
     nodes: Sequence[MachineOptions] = ()
-    """That this machine is, one process for all."""
+    """Nodes that this machine runs, all in one process."""
     join_token: bool = False
     """Whether to print the line that brings another machine in."""
     merged_as: str = ""
@@ -65,7 +65,7 @@ class ClusterOptions:
 
 
 def run_cluster(options: ClusterOptions) -> int:
-    """Until it is told to stop; its exit status."""
+    """Runs the cluster until it is stopped. Returns the exit status."""
     parts = _forked(options)
     return run(_run(options, parts))
 
@@ -81,7 +81,7 @@ class _Parts:
 
 
 def _forked(options: ClusterOptions) -> _Parts:
-    """They have what is loaded here, and load the rest while the server starts."""
+    """Forks the processes of the parts; each loads the rest of its modules while the server starts."""
     with loading():
         from dray.cli import control_plane_process, fleet_process, node_process
         from dray.server import running  # noqa: F401
@@ -133,7 +133,7 @@ async def _run(options: ClusterOptions, parts: _Parts) -> int:
 async def _started(
     options: ClusterOptions, parts: _Parts, server: RunningServer, transport: Transport
 ) -> list[tuple[Child, Transport]]:
-    """All that have orders now, and through what each asks the server."""
+    """Starts the parts. Returns each with its transport to the server."""
     parts.control_plane.orders = pickle.dumps(options.orders)
     transports = {parts.control_plane: transport}
     if parts.fleet is not None:
@@ -148,7 +148,7 @@ async def _started(
 
 
 def _showing_parts(options: ClusterOptions) -> ClusterOptions:
-    """Its parts are pods of the first node, so that their logs can be asked for; this process is one of them."""
+    """Shows the parts as pods of the first node, so that `kubectl logs` works; this process is one of them."""
     if not options.nodes:
         return options
     from dray.cli.part_logs import API_SERVER, PARTS, PartLogs, command
@@ -163,7 +163,7 @@ def _showing_parts(options: ClusterOptions) -> ClusterOptions:
 
 @contextmanager
 def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
-    """To `dray status` and `dray down`, and where it is wanted, to kubectl."""
+    """Registers the cluster for `dray status` and `dray down`, and in the user's kubeconfig if asked for."""
     import os
 
     from dray.cli import own_kubeconfig, up_address
@@ -205,7 +205,7 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
 
 
 def _address_of(server: RunningServer, node: MachineOptions) -> str:
-    """Where other machines may come, nodes and pods have the address that those can use."""
+    """Returns the address that other machines can use for the node and its pods, if the server listens for them."""
     from dray.server.listening import WILDCARDS, own_address
     from dray.server.security.loopback import is_loopback
 
@@ -216,7 +216,7 @@ def _address_of(server: RunningServer, node: MachineOptions) -> str:
 
 
 async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]) -> int:
-    """Until the stop."""
+    """Runs the parts until a signal comes or one of them ends."""
     working = [asyncio.create_task(child.run(transport)) for child, transport in parts]
     greeting = asyncio.create_task(greet)
     stopped = asyncio.create_task(stop.wait())

@@ -80,7 +80,7 @@ client_gates_option = click.option(
 
 
 def parse_plugins(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[str]:
-    """As kube-apiserver reads such a list."""
+    """Parses a comma-separated list of admission plugins."""
     names = frozenset(name.strip() for name in value.split(",") if name.strip())
     if unknown := sorted(names - _OPTIONAL_PLUGINS):
         raise click.BadParameter(f"{', '.join(unknown)}: can be switched off: {', '.join(sorted(_OPTIONAL_PLUGINS))}")
@@ -239,7 +239,7 @@ def log_to_stderr() -> None:
 
 @contextmanager
 def failing_plainly() -> Iterator[None]:
-    """What keeps a server from starting is one line and status 2."""
+    """Prints an error that keeps a server from starting in one line; exits with status 2."""
     from dray.control_plane.child import Refused
     from dray.server.listening import ListenError
     from dray.server.security.authority import AuthorityError

@@ -172,7 +172,7 @@ def _text(found: Status) -> str:
 
 
 def _named(nodes: dict[str, bool], ready: list[str]) -> str:
-    """Those that are not, or, of a few, all."""
+    """Names the nodes that are not ready; if all are, names them only if they are few."""
     missing = [name for name in nodes if name not in ready]
     shown = missing or ready
     if not shown or (not missing and len(shown) > _LONGEST_LIST):

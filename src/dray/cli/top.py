@@ -85,7 +85,7 @@ async def _top(cluster: Cluster, output: str) -> int:
 
 
 class View:
-    """What is known, and whether it has changed since it was looked at."""
+    """The cached objects that are shown; `changed` is set when one of them changes."""
 
     def __init__(self, informers: Informers, sources: DeviceSources) -> None:
         self._sources = sources
@@ -98,7 +98,7 @@ class View:
             each.add_handler(lambda change: self.changed.set())
 
     async def synced(self) -> None:
-        """Rules may be kept from whoever looks; without them it is shown all the same."""
+        """Waits for the caches; taint rules for a second only, as users may lack the right to list them."""
         for each in (self._slices, self._claims, self._pods):
             await each.synced()
         if self._rules is not None:
@@ -149,7 +149,7 @@ class Terminal:
                 loop.remove_signal_handler(signal.SIGWINCH)
 
     async def _pause(self) -> None:
-        """Until something has changed, but not at once again."""
+        """Waits for a change, but at least for the shortest refresh interval."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_QUIET):
                 await self._ended.wait()
@@ -182,7 +182,7 @@ class Terminal:
 
 @contextlib.contextmanager
 def _own_screen() -> Iterator[None]:
-    """What the terminal showed before comes back at the end."""
+    """Switches to the alternate screen; restores the terminal at the end."""
     before = termios.tcgetattr(sys.stdin.fileno())
     tty.setcbreak(sys.stdin.fileno())
     sys.stdout.write(_ENTER)

@@ -46,7 +46,7 @@ def screen(states: Sequence[DeviceState], pods: Iterable[Object], now: datetime,
 
 
 def _narrow(rows: list[tuple[str, ...]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Without drivers and bars, so that there is room for who holds what."""
+    """Leaves out drivers and bars, so that the holders fit."""
     columns = ("Node", "Kind", "Used", "Busy", "Held by")
     return columns, [(node, kind_, used, busy, held) for node, _, kind_, used, _, busy, held in rows]
 

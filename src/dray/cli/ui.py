@@ -152,7 +152,7 @@ def _announce_again(page: Page, viewer: Identity) -> None:
 
 
 async def _viewer(client: ApiClient) -> Identity:
-    """Who the kubeconfig stands for."""
+    """Returns the identity of the kubeconfig's user."""
     from dray.client.interface import GroupVersionResource
     from dray.web.access import Identity
 
@@ -163,7 +163,7 @@ async def _viewer(client: ApiClient) -> Identity:
 
 
 async def _reach(client: ApiClient, namespace: str, resource: ServedResource) -> Sequence[str]:
-    """Where the user may list a resource: everywhere, or in the namespaces that they may see."""
+    """Returns the namespaces in which the user may list a resource; [""] for all."""
     from dray.api.catalogue import built_in
     from dray.api.objects import key_of
     from dray.client.errors import ApiError

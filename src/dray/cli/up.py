@@ -167,7 +167,7 @@ def _orders(given: dict[str, Any]) -> Orders:
 
 
 def _server(data: Path | None, given: dict[str, Any], *, join_token: bool) -> Options:
-    """From what is left of the options."""
+    """Builds the options of the API server from the remaining options."""
     given = resolved(data, given, join_token=join_token)
     kubeconfig = given.pop("kubeconfig") or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
     return server_options(data=data, kubeconfig=kubeconfig, **given)

@@ -28,7 +28,7 @@ class Address(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def remembered(data: Path | None) -> Address:
-    """Of the last start; nothing where there was none, or it cannot be read."""
+    """Returns the address of the last start; an empty one if it cannot be read."""
     if data is None:
         return Address()
     try:
@@ -38,7 +38,7 @@ def remembered(data: Path | None) -> Address:
 
 
 def remember(options: Options) -> None:
-    """Where it listens; not that of plain HTTP, which is on loopback and for this once."""
+    """Stores the server's address. Plain HTTP is not stored: it is on loopback and for one run."""
     if options.data is not None and not options.plain:
         made = (options.data / _FILE).with_suffix(".new")
         made.write_bytes(msgspec.json.encode(Address(options.bind, options.port, options.names)))

@@ -26,7 +26,7 @@ _MACHINES: Final = re.compile(r"[\w.:=,-]*", re.ASCII)
 
 
 class Subject(NamedTuple):
-    """What the questions are about, as the command line says it; all empty for the cluster of $KUBECONFIG."""
+    """Source of the answers: a cluster, a snapshot or a fleet; if all are empty, the cluster of $KUBECONFIG."""
 
     kubeconfig: str
     snapshot: str
