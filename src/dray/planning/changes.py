@@ -44,7 +44,7 @@ class Steps:
     """Changes of one kind that differ by an amount."""
 
     amounts: Sequence[int]
-    """From the smallest change to the largest."""
+    """Sizes of the change, ascending."""
     make: Callable[[int], Change]
 
     def doubling(self) -> Iterator[Change]:

@@ -97,7 +97,7 @@ class Played:
 
 
 def play(scene: Scene, options: Options, has_time: Callable[[], bool] = lambda: True) -> Played:
-    """As soon as `has_time` returns False, the scheduler stops; pods that it has not tried have no node then."""
+    """Schedules the scene's pods. Stops once `has_time` returns False; pods that were not tried then have no node."""
     return Stage(scene, options, has_time).finish(scene)
 
 

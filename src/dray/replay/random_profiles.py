@@ -61,7 +61,7 @@ def random_workloads(
     load: float,
     seed: int,
 ) -> list[Workload]:
-    """So many workloads after the warm-up, and those before. `load` is in percent of all devices."""
+    """Returns `number` workloads after the warm-up, and those before. `load` is in percent of all devices."""
     random, profiles = Random(seed), _Profiles(mix, published)
     between = RUN_SECONDS * profiles.mean / (load / 100 * _units(published, drivers))
     found: list[Workload] = []

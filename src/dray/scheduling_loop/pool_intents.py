@@ -28,7 +28,7 @@ from dray.scheduling.core.state import State
 # Label and name stand on clusters, where schedulers of other versions read them.
 LABEL: Final = "dray.dev/ledger"
 PoolKey = tuple[str, str]
-"""Driver, pool."""
+"""(driver, pool name)."""
 
 _encode = msgspec.json.Encoder().encode
 WHILE: Final = 600.0

@@ -226,7 +226,7 @@ _ALLOWED: Final[Mapping[str, Allowed]] = {
 
 
 def _spec(*fields: str, status: Allowed | None = None) -> Allowed:
-    """These fields of the spec and the status, and the conditions without their messages."""
+    """Allows these fields of the spec and the status, and conditions without messages."""
     return {"spec": dict.fromkeys(fields, True), "status": {"conditions": _CONDITIONS, **(status or {})}}
 
 

@@ -21,7 +21,7 @@ class PriorityRemovals:
     hopeless = False
 
     def __init__(self, priority: int, rank: Callable[[Pod], int] = lambda _: 0) -> None:
-        """Of units of the same priority, those with a pod of higher `rank` are more important."""
+        """Orders units of equal priority by `rank`: a unit of higher rank is more important."""
         self._priority = priority
         self._rank = rank
 

@@ -31,7 +31,7 @@ NO_QUOTA: Final = Quota(0)
 
 
 _Limits = tuple[int, int, int | None]
-"""What does not depend on usage: the total of the node, the part that it does not lend, and its borrowing limit."""
+"""Limits of a node in the tree: its total quota, the part that it does not lend, and its borrowing limit."""
 
 
 @dataclass(eq=False, slots=True)

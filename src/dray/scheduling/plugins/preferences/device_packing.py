@@ -197,7 +197,7 @@ def waste(
 
 
 class Placed(NamedTuple):
-    """What a request takes of a node's devices."""
+    """The devices of a node that a request takes."""
 
     taken: int
     opened: int

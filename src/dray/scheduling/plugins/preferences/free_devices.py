@@ -74,7 +74,7 @@ class FreeDevices:
 
     @property
     def watts(self) -> int:
-        """What a device of the node draws in use beyond what it draws idle."""
+        """Returns the watts that a device of the node draws in use beyond its idle power."""
         if not self.view.devices:
             return 0
         idle, used = watts_of(model_of(self.view.devices[0]))
