@@ -24,7 +24,7 @@ from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import limit_arguments
 
-# What podman would add of its own: health checks, proxies of the agent, the host's names, systemd in the container.
+# Switch off what podman adds by default: health checks, proxy variables, host names, systemd in the container.
 _PLAIN: Final = ("--no-healthcheck", "--http-proxy=false", "--no-hosts", "--systemd=false", "--sdnotify=ignore")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _LONGEST_VALUE: Final = 32 << 10
@@ -44,10 +44,11 @@ def run_arguments(
     directory: Path,
     shared_cpus: Cpuset = frozenset(),
 ) -> list[str]:
-    """`sharing` are those that name what the pod shares; `directory` is private, and of this container alone.
-    A container without CPUs of a claim starts on `shared_cpus`, if there are any.
+    """Returns the arguments of `podman run`.
 
-    Raises StartError for what podman cannot give it.
+    `sharing` has the arguments for the namespaces of the pod; `directory` is private and only for this container. A
+    container without claimed CPUs starts on `shared_cpus`, if there are any. Raises StartError for settings that podman
+    does not support.
     """
     if edits.net_devices:
         names = ", ".join(each.host_interface_name for each in edits.net_devices)
@@ -79,8 +80,8 @@ def run_arguments(
     if config.stdin:
         arguments.append("--interactive")
     if config.command:
-        # In this form it takes the place of both ENTRYPOINT and CMD of the image. The rest of the command stays in
-        # arguments of its own, which have a limit each.
+        # This form replaces both ENTRYPOINT and CMD of the image. The rest of the command is passed as separate
+        # arguments, each of which has its own length limit.
         arguments += ["--entrypoint", json.dumps(config.command[:1])]
     return [*arguments, config.image, *config.command[1:], *config.args]
 
@@ -100,7 +101,10 @@ def _labels(config: ContainerConfig, root: Path, directory: Path) -> dict[str, s
 
 
 def _environment(config: ContainerConfig, edits: Edits, directory: Path) -> list[str]:
-    """In a file, for all users may see the arguments of a process; what such a file cannot hold, as arguments."""
+    """Writes the variables to a file, because all users may see the arguments of a process.
+
+    Variables that such a file cannot hold are passed as arguments.
+    """
     values: Mapping[str, str] = {"HOSTNAME": config.hostname, **config.environment, **edits.environment}
     lines, others = [], []
     for name, value in values.items():
@@ -116,7 +120,7 @@ def _environment(config: ContainerConfig, edits: Edits, directory: Path) -> list
 
 
 def _mounts(given: Iterable[Mount], edits: Edits) -> list[str]:
-    """The last one at a place counts."""
+    """Returns the mount arguments; of several mounts at one path, the last one is used."""
     found = {each.container_path: _bind(each.host_path, each.container_path, each.read_only) for each in given}
     found |= {each.container_path: _edited(each) for each in edits.mounts}
     found |= {each.path: _bind(each.host_path or each.path, each.path) for each in edits.device_nodes if is_pipe(each)}
@@ -153,11 +157,11 @@ def _devices(nodes: Iterable[DeviceNode], directory: Path) -> list[str]:
 
 
 def _make(device: MadeDevice, path: Path, named: str) -> str:
-    """Makes a file that podman reads the numbers of; the container gets one of its own."""
+    """Makes a device file from which podman reads type and numbers; the container gets a device file of its own."""
     try:
         path.unlink(missing_ok=True)
         os.mknod(path, device.mode, device.number)
-        # Whatever the umask.
+        # chmod, because the umask applies to mknod.
         os.chmod(path, device.mode & 0o777)
         os.chown(path, device.user, device.group)
     except OSError as error:

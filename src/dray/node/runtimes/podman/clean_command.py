@@ -16,12 +16,12 @@ from typing import IO, Final
 from dray.node.runtimes.process_end import ended
 from dray.process.descriptors import LoopPipe
 
-# Of the agent's own supervisor: the command would answer it in the agent's place.
+# Variables for the agent's own supervisor: the command must not answer it in the agent's place.
 _WITHHELD: Final = ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 
 
 class CleanCommand:
-    """Raises OSError where it cannot be run in the directory."""
+    """Starts the command in the directory. Raises OSError if it cannot be run."""
 
     def __init__(self, arguments: Sequence[str], directory: Path) -> None:
         self._process = subprocess.Popen(
@@ -35,7 +35,7 @@ class CleanCommand:
         )
 
     async def communicate(self) -> tuple[int, bytes, bytes]:
-        """Its exit code, output and errors."""
+        """Waits for the end of the command. Returns its exit code, output and errors."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         output, errors, _ = await asyncio.gather(
@@ -44,7 +44,7 @@ class CleanCommand:
         return self._process.wait(), output, errors
 
     def end(self) -> None:
-        """Where it still runs, at once."""
+        """Kills the command if it still runs, and closes its pipes."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()

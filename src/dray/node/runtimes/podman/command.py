@@ -19,7 +19,7 @@ from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman.clean_command import CleanCommand
 
 _SECONDS: Final = 120.0
-# Of an argument or a variable, with its name: Linux counts the byte that ends it too.
+# Longest argument or variable with its name; Linux counts the zero byte that ends it too.
 _LONGEST: Final = (128 << 10) - 1
 _MOST_FILES: Final = 1 << 20
 _INSTALL: Final = "install what is missing (Debian: apt-get install podman runc catatonit), or use --runtime process"
@@ -33,7 +33,7 @@ class PodmanError(Exception):
 
 
 def why_not() -> str:
-    """What keeps podman from running containers on this machine, with the way out; empty where nothing does."""
+    """Returns why podman cannot run containers on this machine, and what to do; empty if it can."""
     missing = [each for each, path in (("podman", shutil.which("podman")), ("catatonit", catatonit())) if path is None]
     if missing:
         return f"{' and '.join(missing)} not found on this machine; {_INSTALL}"
@@ -43,7 +43,7 @@ def why_not() -> str:
 
 
 def catatonit() -> str | None:
-    """Where the program is that waits in the sandbox of a pod."""
+    """Returns the path of catatonit, which runs in the sandbox of a pod; None if it is not found."""
     return shutil.which("catatonit") or shutil.which("catatonit", path=os.pathsep.join(_PLACES))
 
 
@@ -54,7 +54,7 @@ class Podman:
         self._options = [*runtime, "--cgroup-manager", "cgroupfs"]
 
     async def version(self) -> str:
-        """Raises StartError where podman cannot run containers here."""
+        """Returns the version of podman. Raises StartError if podman cannot run containers on this machine."""
         if problem := why_not():
             raise StartError("RuntimeNotReady", problem)
         try:
@@ -73,7 +73,7 @@ class Podman:
         seconds: float = _SECONDS,
         directory: Path = Path("/"),
     ) -> str:
-        """What it prints. Raises PodmanError; is ended when the caller is cancelled."""
+        """Runs podman and returns its output. Raises PodmanError; kills the command if the caller is cancelled."""
         if problem := too_long(arguments):
             raise PodmanError(125, problem)
         try:
@@ -95,13 +95,13 @@ class Podman:
         return output.decode(errors="replace")
 
     async def inspect(self, *names: str) -> list[dict[str, Any]]:
-        """Containers; raises PodmanError where one of them is not there."""
+        """Returns the containers as podman reports them; raises PodmanError if one of them is not there."""
         found = json.loads(await self.run("container", "inspect", *names))
         return [each for each in found if isinstance(each, dict)]
 
 
 def too_long(arguments: Sequence[str]) -> str:
-    """Says why Linux would not run a command with these arguments; empty where it would."""
+    """Returns why Linux cannot run a command with these arguments; empty if it can."""
     longest = max((len(each.encode(errors="replace")) for each in arguments), default=0)
     if longest <= _LONGEST:
         return ""
@@ -109,14 +109,14 @@ def too_long(arguments: Sequence[str]) -> str:
 
 
 def said(errors: str) -> str:
-    """Why it failed: its last error, without what it calls itself."""
+    """Returns the last error that podman printed, without its prefix."""
     lines = [each.strip() for each in errors.splitlines() if each.strip()]
     last = next((each for each in reversed(lines) if each.startswith("Error: ")), lines[-1] if lines else "it failed")
     return last.removeprefix("Error: ")[:2000]
 
 
 def limit_arguments() -> list[str]:
-    """Of open files and processes: as many as a process of this machine may have."""
+    """Returns limits of open files and processes that are as high as this machine allows."""
     files = _bounded(resource.RLIMIT_NOFILE, _MOST_FILES)
     try:
         most = int(Path("/proc/sys/kernel/pid_max").read_text())

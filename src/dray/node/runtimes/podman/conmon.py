@@ -27,7 +27,7 @@ _STREAMS: Final = {2: 1, 3: 2}
 
 
 def is_alive(pid: int, container_id: str) -> bool:
-    """Whether it is the container's conmon, and no other process that has its number by now."""
+    """Returns True if the process is the container's conmon, not another process with a reused id."""
     try:
         return pid > 0 and container_id.encode() in read_start(f"/proc/{pid}/cmdline", PROCESS_BYTES)
     except OSError:
@@ -44,7 +44,7 @@ def open_log_again(directory: Path) -> None:
 
 
 def _order(directory: Path, line: bytes) -> None:
-    """Raises OSError where nobody listens."""
+    """Writes an order to conmon. Raises OSError if conmon has ended."""
     pipe = os.open(directory / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.write(pipe, line)
@@ -53,14 +53,14 @@ def _order(directory: Path, line: bytes) -> None:
 
 
 class Attachment:
-    """A connection to the streams of a container. Raises OSError where it has ended."""
+    """Connects to the streams of a container. Raises OSError if the container has ended."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._socket = unix_sockets.connect(directory, "attach", socket.SOCK_SEQPACKET)
 
     async def copy(self, streams: Streams, *, stdin: bool) -> None:
-        """Until the container ends."""
+        """Copies output, input and terminal sizes until the container ends."""
         loop = asyncio.get_running_loop()
         extra = [asyncio.create_task(self._copy_sizes(streams))]
         if stdin:
@@ -74,7 +74,7 @@ class Attachment:
             await end_tasks(extra)
 
     async def drain(self) -> None:
-        """Reads on until the container ends: conmon ends the input when a client leaves, and so none does."""
+        """Reads output until the container ends: conmon closes the container's input when a client disconnects."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while await loop.sock_recv(self._socket, _PACKET):

@@ -25,7 +25,7 @@ from dray.process.beneath import PROCESS_BYTES, read_start
 _MARK: Final = "DRAY_EXEC"
 _PAUSE: Final = 0.05
 _CLEAN_LOOKS: Final = 3
-# How long a command that nobody has seen yet may take to appear.
+# Number of looks at most for a command that has not appeared yet.
 _MAX_LOOKS: Final = 60
 
 
@@ -38,7 +38,7 @@ async def execute(
     flags = [*(["--tty"] if tty else []), *(["--interactive"] if stdin or tty else [])]
     arguments = podman.arguments("exec", "--env", mark, "--detach-keys", "", *flags, container.id, *command)
     try:
-        # With a terminal that is done anyway.
+        # With a terminal the open files are closed anyway.
         clean = arguments if tty else streamed_command.without_files(arguments)
         return await streamed_command.run(clean, streams, tty=tty, stdin=stdin)
     except BaseException:
@@ -59,7 +59,7 @@ async def _end(cgroup: str, mark: str) -> None:
 
 
 def _kill(cgroup: str, mark: str) -> bool:
-    """Whether a process of the command was there."""
+    """Kills processes of the command. Returns True if there was one."""
     found = False
     for pid in cgroup_at(cgroup).processes():
         with contextlib.suppress(OSError):

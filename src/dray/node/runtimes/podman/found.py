@@ -15,15 +15,16 @@ from dray.node.runtimes.podman import labels
 SCHEME: Final = "podman://"
 _RUNNING: Final = ("running", "paused", "stopping")
 _ENDED: Final = ("stopped", "exited")
-# Of a container that ran when the machine or its conmon went down: nobody saw its end.
+# Exit code of a container that ran when the machine or its conmon went down: its own is unknown.
 _LOST: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class FoundContainer:
-    """`pid` is its first process, `monitor` its conmon, 0 where it has ended; `sockets` has those of conmon.
+    """A container as podman reports it.
 
-    `directory` is that of the container, where conmon leaves a file named oom when memory runs out.
+    `pid` is its first process and `monitor` its conmon, both 0 once it has ended; `sockets` is the directory of
+    conmon's sockets. `directory` is the container's own, where conmon writes a file named oom when memory runs out.
     """
 
     state: ContainerState
@@ -37,11 +38,11 @@ class FoundContainer:
     tty: bool
     stdin_once: bool
     shares_cpus: bool = False
-    """Whether the container has no claimed CPUs, and runs on the shared CPUs."""
+    """True if the container has no claimed CPUs, and runs on the shared CPUs."""
 
     @property
     def id(self) -> str:
-        """As podman knows it."""
+        """Returns the container id that podman uses."""
         return self.state.id.removeprefix(SCHEME)
 
     def processes(self) -> set[int]:
@@ -50,7 +51,7 @@ class FoundContainer:
 
 
 def found_container(inspected: dict[str, Any], image_id: str = "") -> FoundContainer | None:
-    """None where it was made and never started."""
+    """Reads the output of `podman inspect`; returns None for a container that was made and never started."""
     state, config = inspected["State"], inspected["Config"]
     started_at = _seconds(state["StartedAt"])
     ended = state["Status"] not in _RUNNING
@@ -86,12 +87,12 @@ def found_container(inspected: dict[str, Any], image_id: str = "") -> FoundConta
 
 
 def _seconds(text: str) -> float:
-    """Since the epoch; 0 for the year 1, by which podman means never."""
+    """Parses a time into seconds since the epoch; 0 for the year 1, by which podman means never."""
     return max(datetime.fromisoformat(text).timestamp(), 0.0)
 
 
 def _signal(given: object) -> int:
-    """A number, or since podman 5 a name."""
+    """Returns the number of a signal, given as a number or, since podman 5, as a name."""
     if isinstance(given, int):
         return given or SIGTERM
     text = str(given or "SIGTERM").upper()

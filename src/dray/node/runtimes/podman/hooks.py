@@ -11,19 +11,19 @@ from typing import Any, Final
 from dray.driver.cdi.edits import Hook
 from dray.node.runtimes.interface import StartError
 
-# Those that podman reads by itself, but not once it is given a directory.
+# Podman reads these directories by default, but not once it is given another one.
 _OF_THE_MACHINE: Final = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
 
 
 def write_hooks(hooks: Sequence[Hook], directory: Path) -> list[str]:
-    """The options of podman that make it run them."""
+    """Writes the hooks into the directory. Returns the podman options that run them."""
     if not hooks:
         return []
     directory.mkdir(mode=0o700, exist_ok=True)
     for number, hook in enumerate(hooks):
         if not os.access(hook.path, os.X_OK):
             raise StartError("CreateContainerError", f"CDI hook {hook.hook_name} {hook.path}: cannot be executed")
-        # They run in the order of their names.
+        # Podman runs hooks in the order of their file names.
         (directory / f"{number:04}.json").write_text(json.dumps(_file(hook)))
     machine = [each for each in _OF_THE_MACHINE if os.path.isdir(each)]
     return [part for each in (*machine, str(directory)) for part in ("--hooks-dir", each)]

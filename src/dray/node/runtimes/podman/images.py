@@ -29,7 +29,7 @@ _REFERENCE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LocalImage:
-    """`id` is what a container's status tells; `user` who its containers are unless told otherwise."""
+    """An image on the machine; `id` is shown in the container's status, `user` is the image's default user."""
 
     id: str
     user: str = ""
@@ -41,7 +41,10 @@ class Images:
         self._pulling: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ready(self, name: str, policy: str) -> LocalImage:
-        """Raises StartError with the kubelet's reason: InvalidImageName, ErrImageNeverPull or ErrImagePull."""
+        """Returns the image, pulled if the policy says so.
+
+        Raises StartError with the kubelet's reason: InvalidImageName, ErrImageNeverPull or ErrImagePull.
+        """
         check_name(name)
         if policy == "Always":
             await self._pull(name)
@@ -62,7 +65,7 @@ class Images:
         except PodmanError:
             return None
         digests = found.get("RepoDigests") or ()
-        # An image that was made here was never in a registry, and its digest is no name to pull it by.
+        # A locally built image was never in a registry and cannot be pulled by its digest.
         pulled = next((each for each in digests if not each.startswith("localhost/")), "")
         return LocalImage(pulled or f"sha256:{found['Id']}", str((found.get("Config") or {}).get("User") or ""))
 

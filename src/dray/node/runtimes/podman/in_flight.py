@@ -17,7 +17,7 @@ _SECONDS: Final = 60.0
 
 
 async def landed(root: Path) -> None:
-    """Waits until there are none for the runtime with that directory; not for ever."""
+    """Waits, for a limited time, until no earlier podman command runs for the runtime with that directory."""
     try:
         async with asyncio.timeout(_SECONDS):
             for pid in list(_commands(f"{labels.ROOT}={root}")):

@@ -45,7 +45,7 @@ for again in range(5):
 
 
 def start(podman: Podman, root: Path, pid: int) -> None:
-    """For the containers of the runtime with that directory and the process with that id."""
+    """Starts a reaper that removes the containers of the runtime in `root` once process `pid` has ended."""
     command = podman.arguments()
     shown = f'{{{{.ID}}}} {{{{index .Labels "{labels.POD_UID}"}}}}'
     listing = ["ps", "--all", "--no-trunc", "--format", shown, "--filter", f"label={labels.ROOT}={root}"]
@@ -60,5 +60,5 @@ def start(podman: Podman, root: Path, pid: int) -> None:
         cwd="/",
         start_new_session=True,
     )
-    # It is waited for by nobody: it outlives this process.
+    # Popen must not wait for it or warn about it: the reaper outlives this process.
     reaper.returncode = 0

@@ -31,13 +31,13 @@ class Registry:
         self._podman = podman
         self._sandboxes = sandboxes
         self._known: dict[str, FoundContainer] = {}
-        """By their ids, with the scheme."""
+        """Containers by id, with the scheme."""
         self._root, self._ends_with = root, ends_with
         self._loaded = False
         self._loading = asyncio.Lock()
 
     async def load(self) -> None:
-        """Once: what earlier agents left. Raises StartError."""
+        """Loads the containers of earlier agents, once. Raises StartError."""
         async with self._loading:
             if self._loaded:
                 return
@@ -59,7 +59,7 @@ class Registry:
                 parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
                 return [each for part in parts for each in await self._podman.inspect(*part)]
             except PodmanError as error:
-                # One of them may have been removed since it was listed.
+                # A listed container may have been removed meanwhile.
                 problem = str(error)
         raise StartError("RuntimeNotReady", f"podman cannot list its containers: {problem}")
 
@@ -69,7 +69,7 @@ class Registry:
         return self._known.get(container_id)
 
     def running(self, container_id: str) -> FoundContainer | None:
-        """None where it has ended, whether that is known yet or not."""
+        """Returns the container if it runs; None if it or its conmon has ended."""
         found = self._known.get(container_id)
         return found if found is not None and found.state.running and _has_conmon(found) else None
 
@@ -85,19 +85,19 @@ class Registry:
     # What podman has
 
     async def listed(self, *filters: str) -> list[str]:
-        """Ids of all containers and sandboxes, of earlier agents too. Raises PodmanError."""
+        """Returns the ids of all containers and sandboxes, including those of earlier agents. Raises PodmanError."""
         wanted = [part for each in (f"label={labels.ROOT}={self._root}", *filters) for part in ("--filter", each)]
         return (await self._podman.run("ps", "--all", "--quiet", "--no-trunc", *wanted)).split()
 
     async def delete(self, ids: Sequence[str]) -> None:
-        """With all that depends on them. Raises PodmanError."""
+        """Removes containers and everything that depends on them. Raises PodmanError."""
         if ids:
             await self._podman.run("rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids)
 
     async def delete_pod(self, pod_uid: str) -> None:
-        """What podman has counts, not what is known: an agent may have been killed while it started a container.
+        """Removes all containers of the pod that podman lists: an agent may have been killed while it started one.
 
-        Where one of them has no conmon any more podman gives up the first time, and tells so or not. Raises StartError.
+        Retries, because podman may fail the first time if a container has lost its conmon. Raises StartError.
         """
         problem = "podman still has them"
         for _ in range(_LOOKS):
@@ -112,11 +112,11 @@ class Registry:
         raise StartError("KillPodSandboxError", f"containers of the pod are not removed: {problem}")
 
     async def renewed(self, container: FoundContainer) -> FoundContainer:
-        """As podman describes it now, if its conmon has ended."""
+        """Returns the container as podman reports it now, if its conmon has ended."""
         if not container.state.running or _has_conmon(container):
             return container
         found = await self._ended(container)
-        # Where podman 4.3 does not look for it.
+        # Podman 4.3 does not read this file.
         if (found.directory / "oom").exists() and found.state.exit_code == 128 + SIGKILL:
             found = replace(found, state=replace(found.state, oom_killed=True))
         if container.state.id in self._known:
@@ -124,13 +124,13 @@ class Registry:
         return found
 
     async def _ended(self, container: FoundContainer) -> FoundContainer:
-        """Without conmon nobody looks after it: it is killed."""
+        """Returns the final state of a container without conmon; kills it if it still runs, as nothing watches it."""
         with contextlib.suppress(PodmanError):
             found = found_container((await self._podman.inspect(container.id))[0], container.state.image_id)
             if found is not None and not found.state.running:
                 return found
             if found is not None:
-                # By itself podman would wait for conmon to tell how it ended.
+                # Otherwise podman would wait for conmon to report the end.
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(found.pid, SIGKILL)
         state = replace(container.state, finished_at=time.time(), exit_code=128 + SIGKILL)

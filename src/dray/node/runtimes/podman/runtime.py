@@ -46,7 +46,7 @@ from dray.process.tasks import end_tasks
 _logger = logging.getLogger(__name__)
 _ROTATE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 2.0
-# By podman where the runtime below it could not run the command, such as one that is not in the image.
+# Exit codes of podman if the OCI runtime could not run the command, such as a command that is not in the image.
 _NOT_RUN: Final = (126, 127)
 
 
@@ -61,7 +61,7 @@ class PodmanRuntime:
         cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
         ends_with: int = 0,
     ) -> None:
-        """With `ends_with`, the id of a process, all containers end when that process does, however it ends."""
+        """With `ends_with`, a process id, all containers end when that process does, however it ends."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._root = root.resolve()
         self._containers = self._root / "containers"
@@ -86,7 +86,7 @@ class PodmanRuntime:
             self.rotate_logs()
 
     def rotate_logs(self) -> None:
-        """Those that have grown past the size."""
+        """Rotates the logs that are larger than the limit."""
         for container in [each for each in self._registry.all() if each.state.running]:
             with contextlib.suppress(OSError):
                 if container.log_path.stat().st_size > log_rotation.SIZE:
@@ -137,7 +137,7 @@ class PodmanRuntime:
             beneath.remove_tree(directory)
         beneath.remove_tree(self._root / "bundles" / pod_uid)
         self._sandboxes.forget(pod_uid)
-        # Podman leaves those above its own, and each conmon ends shortly after its container.
+        # Podman leaves the groups above its own, and each conmon ends shortly after its container.
         await removed(lambda: remove_below(f"dray/{pod_uid}"))
 
     # Containers
@@ -176,7 +176,7 @@ class PodmanRuntime:
             raise
 
     def _target(self, config: ContainerConfig) -> str:
-        """Of a container that runs, as podman knows it."""
+        """Returns podman's id of the running container that the pod names as target; empty if there is none."""
         pod = [each for each in self._registry.all() if each.state.pod_uid == config.pod_uid and each.state.running]
         return next((each.id for each in pod if config.target and each.state.name == config.target), "")
 
@@ -196,7 +196,7 @@ class PodmanRuntime:
         assert found is not None
         self._registry.add(found)
         if found.shares_cpus:
-            # Claims may have come or gone since podman was told.
+            # Claims may have been prepared or unprepared since podman was called.
             self._share_cpus(found)
         return found.state
 
@@ -233,12 +233,12 @@ class PodmanRuntime:
         await self._registry.load()
         found = self._registry.get(container_id)
         if found is not None and number == SIGTERM:
-            # The image may name another signal than the usual one.
+            # The image may set another stop signal.
             number = found.stop_signal
         return await stopping.stop(self, container_id, grace if found is not None else 0, number)
 
     async def kill(self, container_id: str) -> None:
-        """Kills all its processes and its conmon, without the help of podman."""
+        """Kills all processes of the container and its conmon, without the help of podman."""
         if (found := self._registry.running(container_id)) is not None:
             await self._executions.end(container_id)
             await end_all(found.processes, called=container_id)
@@ -247,7 +247,7 @@ class PodmanRuntime:
     async def remove(self, container_id: str) -> None:
         if (found := self._registry.get(container_id)) is not None:
             self._registry.forget(container_id)
-            # What cannot be removed now goes with its pod.
+            # A container that cannot be removed now is removed with its pod.
             with contextlib.suppress(PodmanError):
                 await self._registry.delete([found.id])
             beneath.remove_tree(found.directory)

@@ -21,7 +21,7 @@ from dray.node.runtimes.podman.command import Podman, PodmanError, catatonit, li
 
 @dataclass(frozen=True, slots=True)
 class PodSandbox:
-    """`address` and `network` (the path of its namespace) are empty where the pod has the network of the host."""
+    """The sandbox of a pod; `address` and `network` (a namespace path) are empty for a pod in the host network."""
 
     id: str
     pod_uid: str
@@ -31,7 +31,7 @@ class PodSandbox:
     processes: str
 
     def sharing_arguments(self, target: str) -> list[str]:
-        """For a container that joins it, and sees the processes of the container `target` if one is named."""
+        """Returns podman's arguments for a container that joins; it also sees the processes of container `target`."""
         network = f"container:{self.id}" if self.network else "host"
         made = ["--network", network, "--ipc", f"container:{self.id}", "--uts", f"container:{self.id}"]
         processes = {"host": "host", "pod": f"container:{self.id}"}.get(self.processes)
@@ -48,7 +48,7 @@ class Sandboxes:
         self._known: dict[str, PodSandbox] = {}
 
     def add(self, inspected: dict[str, Any]) -> None:
-        """One that an earlier agent made."""
+        """Adds a sandbox that an earlier agent made."""
         found = sandbox_of(inspected)
         before = self._known.get(found.pod_uid)
         if found.running or before is None or not before.running:
@@ -67,7 +67,7 @@ class Sandboxes:
         found = self._known.get(pod_uid)
         if found is not None and found.running:
             self._known[pod_uid] = replace(found, running=False)
-            # It goes with the pod at the latest.
+            # A sandbox that cannot be removed now is removed with the pod.
             with contextlib.suppress(PodmanError):
                 await self._podman.run("stop", "--time", "0", found.id)
 
@@ -82,7 +82,7 @@ class Sandboxes:
             labels.CONTAINER: labels.SANDBOX,
             labels.PROCESSES: shared,
         }
-        # Another name each time: one that ended with the machine is kept while containers are there that used it.
+        # A new name each time: a sandbox that ended with the machine is kept while containers refer to it.
         name = f"k8s_{labels.SANDBOX}_{config.name}_{config.namespace}_{config.pod_uid}_{secrets.token_hex(3)}"
         network = ["--network", "host"] if config.host_network else ["--hostname", config.hostname or config.name]
         network += [part for each in config.ports for part in ("--publish", _published(each))]
