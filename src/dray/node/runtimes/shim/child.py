@@ -19,20 +19,20 @@ FAILED = 128
 
 
 class SetupError(Exception):
-    """What stands between a container and its start: a reason, as the kubelet names it, and a message."""
+    """Raised if a container cannot be started: a reason in the kubelet's words, and a message."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
 
 
 def run(spec: Spec, told: int, shim: int) -> NoReturn:
-    """Becomes the container's process, which ends with its shim. `told` is the pipe for what goes wrong."""
+    """Becomes the container's process, which ends with its shim. Errors are written to the pipe `told`."""
     try:
         join(spec["cgroups"])
         _limit(spec)
         _join_network(spec["network"])
         root = _view(spec)
-        # Without the right to, it keeps the machine's.
+        # Without the permission, the container sees the host name of the machine.
         with contextlib.suppress(OSError):
             system.own_hostname(spec["hostname"])
         if root:
@@ -41,7 +41,7 @@ def run(spec: Spec, told: int, shim: int) -> NoReturn:
     except SetupError as error:
         os.write(told, str(error).encode()[:4000])
     except Exception as error:
-        # Also what no system call takes, such as a zero byte in an argument.
+        # Reports Python errors too, such as for a zero byte in an argument.
         os.write(told, f"CreateContainerError: {described(error)}".encode(errors="replace")[:4000])
     os._exit(FAILED)
 
@@ -73,13 +73,13 @@ def become(spec: Spec, parent: int = 0) -> NoReturn:
         _change_directory(spec["working_dir"])
         _change_user(spec)
     else:
-        # A directory that the pod names is one that its user can reach.
+        # A pod must name a working directory that its user can enter.
         os.chdir("/")
         _change_user(spec)
         _change_directory(spec["working_dir"])
     if spec.get("no_new_privileges"):
         system.refuse_new_privileges()
-    # After the change of user, which would undo it.
+    # Set it after the change of user, which would clear it.
     system.die_with_parent(parent)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -119,7 +119,7 @@ def _view(spec: Spec) -> str:
 
 
 def _join_network(path: str) -> None:
-    """That of the pod, where it has one of its own."""
+    """Joins the network namespace of the pod, if it has its own."""
     if path:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         system.setns(descriptor, system.CLONE_NEWNET)
@@ -127,7 +127,7 @@ def _join_network(path: str) -> None:
 
 
 def _join_namespaces(pid: int, *, mounts: bool) -> None:
-    """Those that are not the agent's own; without mounts a container of a plain user has none."""
+    """Joins the namespaces of a process that differ from the agent's; without root only if `mounts`."""
     wanted = ("net", "mnt", "uts") if os.geteuid() == 0 else ("user", "mnt", "uts") if mounts else ()
     names = [name for name in wanted if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")]
     if not names:

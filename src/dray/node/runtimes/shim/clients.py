@@ -6,7 +6,7 @@ import socket
 
 from dray.node.runtimes.shim import frames, poll
 
-# What a client that does not read may pile up; then it is cut off, and the container goes on.
+# Limit of unread output per client: a client that does not read is disconnected, and the container goes on.
 _MOST_UNREAD = 4 << 20
 _CHUNK = 64 * 1024
 
@@ -28,7 +28,7 @@ class Client:
         return (0 if self.paused else poll.READ) | (poll.WRITE if self._unsent else 0)
 
     def receive(self) -> None:
-        """Raises OSError where the client is gone."""
+        """Reads from the client. Raises OSError if the client is gone."""
         try:
             data = self.connection.recv(_CHUNK)
         except BlockingIOError:
@@ -38,7 +38,7 @@ class Client:
         self.reader.add(data)
 
     def send(self, data: bytes) -> None:
-        """Raises OSError where the client is gone or does not read."""
+        """Sends data to the client. Raises OSError if the client is gone or does not read."""
         self._unsent += data
         self.flush()
         if len(self._unsent) > _MOST_UNREAD:
@@ -53,7 +53,7 @@ class Client:
             del self._unsent[:sent]
 
     def close(self, seconds: float) -> None:
-        """A client that reads slowly gets the rest if that takes no longer than this."""
+        """Closes the connection; a slow client gets the rest of its data within this many seconds."""
         try:
             self.connection.settimeout(seconds)
             self.connection.sendall(self._unsent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# A client whose input would make it more has to wait.
+# A client must wait while more input than this is unread.
 _MOST_BYTES = 1 << 20
 _END_OF_TRANSMISSION = b"\x04"
 
@@ -28,7 +28,7 @@ class ContainerInput:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is input that the container has not taken yet."""
+        """Returns True if there is input that the container has not read yet."""
         return bool(self._data)
 
     def add(self, data: bytes) -> None:
@@ -37,9 +37,9 @@ class ContainerInput:
             self.write()
 
     def end(self) -> None:
-        """The container sees the end of its input after what it was given before."""
+        """Ends the input after everything that was written before."""
         if self._tty:
-            # A terminal has no end of input; the character says so.
+            # A terminal has no end of file; a control character stands for it.
             self._data += _END_OF_TRANSMISSION
         self._ended = True
         self.write()

@@ -57,13 +57,13 @@ class Control:
             self._try(client, lambda client: client.send(frame))
 
     def resume(self) -> None:
-        """Reads on from clients that waited for the container to take input, if it did."""
+        """Resumes reading from clients that were paused, if the container has taken enough input."""
         if not self._input.is_full:
             for client in [client for client in self._clients if client.paused]:
                 self._try(client, self._obey_all)
 
     def close(self, ended: bytes) -> None:
-        """Tells all clients how the container ended. Agents that wait for that are told before those that attached."""
+        """Tells all clients how the container ended: first agents that wait for the end, then attached clients."""
         end = time.monotonic() + _LAST_WORDS_SECONDS
         for client in sorted(self._clients, key=lambda client: client.attached):
             with contextlib.suppress(OSError):
@@ -76,7 +76,7 @@ class Control:
         except BlockingIOError:
             return
         except OSError:
-            # No descriptor is left.
+            # No file descriptor is free: disconnect an attached client.
             if attached := [client for client in self._clients if client.attached]:
                 self._drop(attached[0])
             time.sleep(_NO_DESCRIPTOR_SECONDS)

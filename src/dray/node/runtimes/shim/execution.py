@@ -10,9 +10,9 @@ from dray.node.runtimes.shim import child
 
 
 def main() -> None:
-    """The arguments are a file with the spec, which is removed, and the id of a process of the container."""
+    """Executes the command; the arguments are a spec file, which is removed, and a process id of the container."""
     place, pid = sys.argv[1:3]
-    # Nothing of the agent, such as its connections to the API server, reaches a container.
+    # Files that the agent has open, such as connections to the API server, must not reach a container.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     with open(place) as file:
         spec = json.load(file)

@@ -36,11 +36,11 @@ class Reader:
         self._data += data
 
     def next(self) -> tuple[bytes, int]:
-        """Letter and length of the next frame, which may not be here completely; no letter where there is none."""
+        """Returns letter and length of the next frame, which may be incomplete; an empty letter if there is none."""
         return head(bytes(self._data[:HEAD_SIZE])) if len(self._data) >= HEAD_SIZE else (b"", 0)
 
     def take(self) -> bytes | None:
-        """The content of the next frame; None where it is not here completely."""
+        """Returns the content of the next frame; None if it is incomplete."""
         letter, length = self.next()
         end = HEAD_SIZE + length
         if not letter or len(self._data) < end:

@@ -48,7 +48,7 @@ class Log:
         return b"%s %s " % (_now(), _STREAMS[stream])
 
     def _append(self, entries: list[bytes]) -> None:
-        """In as few writes as files allow: a container may write a million lines a second."""
+        """Appends entries in as few writes as possible: a container may write a million lines a second."""
         batch: list[bytes] = []
         size = self._written
         for entry in entries:
@@ -75,7 +75,7 @@ class Log:
 
 
 def _cut(line: bytes, head: bytes, entries: list[bytes]) -> bytes:
-    """Appends the parts of a line that is too long; gives its last part."""
+    """Appends the parts of a line that is too long. Returns the last part."""
     while len(line) >= _LONGEST_LINE:
         entries.append(b"%sP %s\n" % (head, line[:_LONGEST_LINE]))
         line = line[_LONGEST_LINE:]

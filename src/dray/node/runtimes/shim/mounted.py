@@ -25,12 +25,12 @@ class _Mount(NamedTuple):
 
 
 def files(paths: Iterable[str]) -> list[File]:
-    """Returns what is to be known of these files to find them under other names; leaves out those that are gone."""
+    """Returns the records that `places` needs to find these files under other paths; leaves out missing files."""
     mounts = list(_mounts())
     found = []
     for path in map(os.path.realpath, paths):
         identity = _identity(path)
-        # Of mounts at one place, the last is the one that is seen.
+        # Of several mounts at one place, only the last is visible.
         holders = [mount for mount in mounts if _beneath(path, mount.place) is not None]
         if identity is not None and holders:
             holder = max(reversed(holders), key=lambda mount: len(mount.place))

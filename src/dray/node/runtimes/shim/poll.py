@@ -23,7 +23,7 @@ class Poll:
         self._handlers: dict[int, Handler] = {}
 
     def watch(self, descriptor: int, mask: int, handler: Handler) -> None:
-        """Replaces what the descriptor was watched for before."""
+        """Watches a descriptor for events; replaces an earlier watch."""
         if descriptor in self._handlers:
             self._epoll.modify(descriptor, mask)
         else:
@@ -32,7 +32,7 @@ class Poll:
 
     def forget(self, descriptor: int) -> None:
         if self._handlers.pop(descriptor, None) is not None:
-            # One that was closed is not watched any more.
+            # A closed descriptor is not watched any more.
             with contextlib.suppress(OSError):
                 self._epoll.unregister(descriptor)
 
@@ -40,8 +40,8 @@ class Poll:
         return descriptor in self._handlers
 
     def wait(self) -> None:
-        """Calls the handlers of whatever happens next."""
+        """Waits for events and calls their handlers."""
         for descriptor, mask in self._epoll.poll():
-            # An earlier handler of this round may have closed it.
+            # An earlier handler of this round may have closed the descriptor.
             if (handler := self._handlers.get(descriptor)) is not None:
                 handler(mask)

@@ -12,7 +12,7 @@ _PAUSE = 0.01
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, their children, and so on."""
+    """Returns the children of the process, their children, and so on."""
     found, waiting = [], [pid]
     while waiting:
         children = _children(waiting.pop())
@@ -37,7 +37,7 @@ def send(number: int) -> None:
 
 
 def end_all() -> None:
-    """Kills every process of the container, also those that are made meanwhile, and waits for them."""
+    """Kills every process of the container, including new ones, and waits for them."""
     while True:
         send(signal.SIGKILL)
         try:
@@ -47,9 +47,9 @@ def end_all() -> None:
 
 
 def end_groups(cgroups: list[str]) -> None:
-    """Kills every process in these control groups and in those below them, and waits until they are empty.
+    """Kills every process in these control groups and below them, and waits until they are empty.
 
-    It gives up after some seconds: a process that hangs in the kernel is left to the agent.
+    Gives up after some seconds: a process that hangs in the kernel is left to the agent.
     """
     end = time.monotonic() + _GROUP_SECONDS
     while (found := [pid for each in cgroups for pid in _members(each)]) and time.monotonic() < end:
@@ -60,7 +60,7 @@ def end_groups(cgroups: list[str]) -> None:
 
 
 def remove_groups(cgroups: list[str]) -> None:
-    """Removes the control groups of a container and those below them; with the last one of a pod, that of the pod."""
+    """Removes the control groups of a container and those below; also that of the pod, if it is empty then."""
     for cgroup in cgroups:
         for directory, _, _ in os.walk(cgroup, topdown=False):
             with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ Spec = dict[str, Any]
 
 
 def provide(spec: Spec) -> list[str]:
-    """Links the programs among the mounts and puts them into PATH; gives the mounts that are needed and are none."""
+    """Links the programs among the mounts and adds them to PATH. Returns the required mounts that are no programs."""
     searched = spec["environment"].get("PATH", "").split(":")
     missing = []
     for mount in spec["mounts"]:
@@ -30,7 +30,7 @@ def provide(spec: Spec) -> list[str]:
 
 
 def use(spec: Spec) -> None:
-    """Puts into PATH what was provided for the container, if anything was."""
+    """Adds the directory of linked programs to PATH, if there is one."""
     if os.path.isdir(_directory(spec)):
         environment = spec["environment"]
         environment["PATH"] = ":".join(filter(None, (_directory(spec), environment.get("PATH", ""))))

@@ -20,19 +20,19 @@ _LONGEST_PATH = 4096
 
 
 def main() -> None:
-    # Nothing of the agent, such as its connections to the API server, reaches a container.
+    # Files that the agent has open, such as connections to the API server, must not reach a container.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     end = socket.socket(fileno=os.dup(0))
     if os.fork():
         os._exit(0)
-    # Nobody's child from here on: the agent has not to wait for it.
+    # A new session: the agent does not have to wait for this process.
     os.setsid()
     system.name_process("dray-shims")
     _forget(0)
-    # What is loaded by now stays shared: the collector of a shim does not touch it.
+    # Objects that are loaded now stay shared: the garbage collector of a shim does not touch them.
     gc.collect()
     gc.freeze()
-    # Shims that end need nobody to wait for them.
+    # Nothing waits for shims that end.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         message, files, _, _ = socket.recv_fds(end, _LONGEST_PATH, 2)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _supervise(directory: str, lock: int, told: int) -> None:
-    """Never returns. The lock stays open for as long as the shim is there, and no container gets it."""
+    """Becomes the shim and never returns. The shim keeps the lock open; the container does not inherit it."""
     code = 1
     try:
         os.setsid()

@@ -37,11 +37,11 @@ class Supervisor:
         self._pid = 0
         self._wakeups: tuple[int, int] = (-1, -1)
         self._is_bereft = False
-        """Whether the process that the container ends with has ended: nobody clears up after the container then."""
+        """True once the process given by `ends_with` has ended: then this shim must clean up after the container."""
 
     def run(self) -> int:
         system.become_subreaper()
-        # The agent can end the container by this also where its start hangs.
+        # The agent needs this file to end a container whose start hangs.
         _write_json("shim.json", {"shim": os.getpid()}, lasting=False)
         self._control.listen()
         self._watch_children()
@@ -70,7 +70,7 @@ class Supervisor:
         self._poll.watch(self._wakeups[0], poll.READ, self._woken)
 
     def _start(self) -> str:
-        """Starts the process; what kept it from starting, or ""."""
+        """Starts the process. Returns why it failed, or ""."""
         told, tell = os.pipe()
         ends, shim = self._make_streams(), os.getpid()
         self._pid = os.fork()
@@ -89,7 +89,7 @@ class Supervisor:
         return problem.decode(errors="replace")
 
     def _make_streams(self) -> tuple[int, int, int]:
-        """The container's ends: input, output, errors."""
+        """Returns the container's ends of its streams: input, output, errors."""
         if self._spec["tty"]:
             ours, theirs = pty.openpty()
             self._stdin = ours
@@ -105,7 +105,7 @@ class Supervisor:
         return theirs, output, errors
 
     def _output(self, stream: int) -> int:
-        """The container's end of a pipe that is copied as this stream."""
+        """Returns the container's end of a new pipe that is copied as this stream."""
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
         self._outputs[ours] = stream
@@ -122,7 +122,7 @@ class Supervisor:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def _tell_agent(self, message: dict[str, Any]) -> None:
-        """Standard output is the agent's, until it has been told."""
+        """Writes a message to the agent on standard output, which is closed after that."""
         with contextlib.suppress(OSError):
             os.write(1, json.dumps(message).encode())
         null = os.open("/dev/null", os.O_RDWR)
@@ -130,7 +130,7 @@ class Supervisor:
             os.dup2(null, number)
 
     def _end_with(self, pid: int) -> None:
-        """Has the container killed when that process ends."""
+        """Kills the container when that process ends."""
         if not pid:
             return
         try:
@@ -145,7 +145,7 @@ class Supervisor:
         self._poll.forget(descriptor)
         self._is_bereft = True
         processes.send(signal.SIGKILL)
-        # Nobody is left to end the network of the pod.
+        # No agent is left to remove the network of the pod.
         with contextlib.suppress(OSError):
             if self._spec["network"]:
                 system.unmount(self._spec["network"])
@@ -159,7 +159,7 @@ class Supervisor:
             self._control.resume()
             status = self._reap()
         processes.end_all()
-        # Commands that were executed in the container are children of the agent.
+        # Executed commands are children of the agent, so the control groups are searched for them.
         processes.end_groups(self._spec["cgroups"])
         while any([self._copy(end, poll.READ) for end in list(self._outputs)]):
             pass
@@ -187,8 +187,10 @@ class Supervisor:
                 pass
 
     def _copy(self, end: int, mask: int) -> bool:
-        """From the container to log and clients. True if there may be more: others wait too, such as for a signal to a
-        container that never stops writing."""
+        """Copies output of the container to log and clients. Returns True if there may be more.
+
+        It returns after a limited amount, so that signals reach a container that never stops writing.
+        """
         if mask & poll.WRITE:
             self._write_input(mask)
         stream = self._outputs[end]
@@ -212,7 +214,7 @@ class Supervisor:
     # Input
 
     def _watch_input(self) -> None:
-        """Waits for the container to take what is left of its input."""
+        """Watches the input of the container while bytes are left to write."""
         descriptor, waiting = self._input.descriptor, self._input.is_waiting
         if self._spec["tty"]:
             if self._poll.watches(descriptor):
@@ -223,7 +225,7 @@ class Supervisor:
         else:
             self._poll.forget(self._stdin)
         if not self._input.is_open:
-            # Another descriptor may have this number from now on.
+            # The number of the closed descriptor may be reused.
             self._stdin = -1
 
     def _write_input(self, _mask: int) -> None:

@@ -44,7 +44,7 @@ def unshare(flags: int) -> None:
 
 
 def own_hostname(name: str) -> None:
-    """The machine has another name for this process and its children."""
+    """Sets the host name for this process and its children only."""
     unshare(CLONE_NEWUTS)
     encoded = name.encode()
     _checked(_libc.sethostname(encoded, len(encoded)), "sethostname")
@@ -55,20 +55,20 @@ def setns(descriptor: int, flags: int = 0) -> None:
 
 
 def become_subreaper() -> None:
-    """Descendants whose parent ends become children of this process."""
+    """Makes this process the parent of descendants whose parent ends."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def refuse_new_privileges() -> None:
-    """No program that this process executes gets rights by its setuid bit or its capabilities."""
+    """Denies this process and its children rights from setuid bits and file capabilities."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def name_process(name: str) -> None:
-    """What `ps` and `top` call it: up to 15 bytes."""
+    """Sets the name that `ps` and `top` show: up to 15 bytes."""
     _checked(_libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0), "prctl")
 
 
 def unmount(target: str) -> None:
-    """It is gone from here at once, and from the machine when nobody has it open any more."""
+    """Unmounts at once; the file system is released when no process has it open any more."""
     _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")

@@ -8,5 +8,5 @@ import termios
 
 
 def resize(descriptor: int, columns: int, rows: int) -> None:
-    """Tells the terminal its size; its foreground processes get SIGWINCH."""
+    """Sets the size of the terminal; its foreground processes get SIGWINCH."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows & 0xFFFF, columns & 0xFFFF, 0, 0))

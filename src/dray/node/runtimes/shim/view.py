@@ -53,7 +53,7 @@ def _own_namespace() -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
-    # What is mounted on the host later is seen here too, and nothing of this is seen there.
+    # Later mounts of the host are visible here; mounts made here are not visible on the host.
     system.mount("none", "/", flags=system.MS_REC | system.MS_SLAVE)
 
 
@@ -67,7 +67,7 @@ class _View:
         self._stage = stage
         self._replaced: set[str] = set()
         self._volumes: set[str] = set()
-        """Directories that were mounted for the container to write to."""
+        """Mount points that the container may write to."""
         self._devices = 0
         self.root = ""
 
@@ -86,7 +86,7 @@ class _View:
         path = os.path.join(self._stage, f"device{self._devices}")
         self._devices += 1
         os.mknod(path, device["mode"], device["number"])
-        # Whatever the umask.
+        # chmod, because the umask applies to mknod.
         os.chmod(path, device["mode"] & 0o777)
         os.chown(path, device["user"], device["group"])
         return path
@@ -104,10 +104,10 @@ class _View:
             self._volumes.add(place)
 
     def _place(self, target: str) -> str:
-        """Where the target is, symbolic links followed within the root."""
+        """Returns the path of the target, with symbolic links followed within the new root."""
         path = os.path.realpath(self.root + target) if self.root else os.path.realpath(target)
         if self.root and not path.startswith(self.root + "/"):
-            # An absolute link leads out of the new root; what it means is the same path inside.
+            # An absolute link leads out of the new root; it means the same path inside it.
             path = self.root + path
         return path
 
@@ -123,7 +123,7 @@ class _View:
             place = self.root + place
         elif nearest not in self._replaced and nearest != self.root:
             self._replace(nearest)
-        # Few containers need it, and every shim would take longer to start.
+        # Imported here: few containers need it, and it would slow down the start of every shim.
         from dray.process.directories import make_path
 
         make_path(place if is_directory else os.path.dirname(place))
@@ -145,7 +145,7 @@ class _View:
         self._replaced.add(directory)
 
     def _copy(self, directory: str, name: str) -> str:
-        """A directory in memory with the same entries."""
+        """Makes a directory in memory with the same entries."""
         entries = os.listdir(directory)
         if len(entries) > _MOST_ENTRIES:
             raise OSError(f"{directory} has {len(entries)} entries; make the mount point on the host")
@@ -165,8 +165,8 @@ class _View:
 
 
 def _made_in(volume: str, path: str, is_directory: bool) -> bool:
-    """Makes a mount point beneath the volume; whether it could. Other containers may write to the volume meanwhile."""
-    # Few containers need it, and every shim would take longer to start.
+    """Makes a mount point in the volume. Returns True if that worked; other containers may write to it meanwhile."""
+    # Imported here: few containers need it, and it would slow down the start of every shim.
     from dray.process import beneath
 
     parent, _, name = path.rpartition("/")
