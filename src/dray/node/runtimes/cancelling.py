@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Cancelling it, as often as that may happen, waits for the work, and is raised then."""
+    """Runs the work to its end, even if the caller is cancelled meanwhile; the cancellation is raised after that."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -21,6 +21,6 @@ async def finished(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        # Whatever became of it, nobody asks any more.
+        # Mark the exception as retrieved: the caller was cancelled.
         task.exception()
     raise cancelled

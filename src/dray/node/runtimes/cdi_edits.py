@@ -16,7 +16,7 @@ from dray.node.cpusets.pinning import PinningError, claimed_cpus
 from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.interface import StartError
 
-# By the names that CDI has for types of devices; `u` is an older one for character devices.
+# Device types by their names in CDI; `u` is an older name for character devices.
 _TYPES: Final = {"c": stat.S_IFCHR, "u": stat.S_IFCHR, "b": stat.S_IFBLK}
 _PERMISSIONS: Final = 0o666
 
@@ -54,7 +54,7 @@ class MadeDevice:
 
 
 def made_device(node: DeviceNode) -> MadeDevice | None:
-    """Returns what to make where the CDI file has the device's numbers and the host has no such file; None otherwise.
+    """Returns the device file to make if CDI gives the numbers and the host has no such file; None otherwise.
 
     MIG capabilities are an example: their files need not exist on the host.
     """
@@ -74,7 +74,7 @@ def made_device(node: DeviceNode) -> MadeDevice | None:
 
 
 def cpus_of(edits: cdi.Edits) -> Cpuset:
-    """By what CDI puts into the environment alone: a pod cannot name CPUs that it has not claimed."""
+    """Returns the claimed CPUs, read only from variables set by CDI: a pod cannot name CPUs that it has not claimed."""
     try:
         return claimed_cpus(edits.environment)
     except PinningError as error:

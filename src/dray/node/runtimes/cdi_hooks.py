@@ -19,7 +19,7 @@ _SECONDS: Final = 30
 
 
 async def run_hooks(hooks: Iterable[Hook], names: tuple[str, ...], container_id: str, bundle: Path) -> None:
-    """One after the other. A hook that fails before the start keeps the container from starting."""
+    """Runs the hooks one after the other. A hook that fails before the start keeps the container from starting."""
     state = {"ociVersion": "1.1.0", "id": container_id, "status": "created", "pid": 0, "bundle": str(bundle)}
     for hook in hooks:
         if hook.hook_name in names:

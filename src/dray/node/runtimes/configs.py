@@ -13,12 +13,12 @@ class Mount:
     container_path: str
     read_only: bool = False
     optional: bool = False
-    """Left out where the runtime cannot mount, instead of refusing the container."""
+    """True to leave the mount out if the runtime cannot mount, instead of refusing the container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a container may do: its `securityContext`, but for users and groups. Seccomp is a path or `unconfined`."""
+    """The `securityContext` of a container without users and groups. `seccomp` is a path or `unconfined`."""
 
     privileged: bool = False
     added_capabilities: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of cpu in thousandths of one, of memory in bytes; None is unlimited."""
+    """Limits of a container: cpu in millicores, memory in bytes; None is unlimited."""
 
     cpu_millis: int | None = None
     cpu_request_millis: int = 0
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxConfig:
-    """What the containers of a pod have in common. `hosts` are further lines of its /etc/hosts: names by address."""
+    """Configuration shared by the containers of a pod. `hosts` are further entries of /etc/hosts: names by address."""
 
     pod_uid: str
     namespace: str
@@ -50,18 +50,18 @@ class SandboxConfig:
     host_pid: bool = False
     host_ipc: bool = False
     share_processes: bool = False
-    """Whether the containers of the pod see each other's processes."""
+    """True if the containers of the pod see each other's processes."""
     hosts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[HostPort, ...] = ()
-    """For runtimes that give pods a network of their own."""
+    """Host ports, used by runtimes that give pods a network of their own."""
     cdi_devices: tuple[str, ...] = ()
-    """All of the pod's claims, for what they do to the network of the pod."""
+    """CDI devices of all claims of the pod; only their edits of the pod's network apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerConfig:
-    """A container to start; `attempt` counts its restarts from 0. Environment and mounts are complete but for CDI."""
+    """A container to start; `attempt` counts its restarts from 0. Environment and mounts lack only the CDI edits."""
 
     pod_uid: str
     namespace: str
@@ -87,12 +87,12 @@ class ContainerConfig:
     pull_policy: str = "IfNotPresent"
     security: Security = Security()
     target: str = ""
-    """The container whose processes it sees, where the runtime keeps them apart."""
+    """The container whose processes it sees, in runtimes with process namespaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
-    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
+    """A host port of a container; without `host_ip` it is open on all addresses of the machine."""
 
     host_port: int
     container_port: int

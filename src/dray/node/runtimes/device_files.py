@@ -29,11 +29,11 @@ _CHECK = (
 
 
 def hidden_files(plugins: Path, given: Iterable[str]) -> list[str]:
-    """Returns the device files that a container must not see; `given` are those that its claims give it."""
+    """Returns the device files to hide from a container; `given` are the files of its own claims."""
     patterns = [pattern for path in sorted(plugins.glob(f"*/{DEVICE_FILES}")) for pattern in _patterns(path)]
     own = {os.path.realpath(path) for path in given}
     found = dict.fromkeys(path for pattern in patterns for path in sorted(glob.glob(pattern)))
-    # A link may lead to a file that others need, such as /dev/null.
+    # A link may lead to a file that every container needs, such as /dev/null.
     return [path for path in found if not os.path.islink(path) and os.path.realpath(path) not in own]
 
 
@@ -46,6 +46,6 @@ def _patterns(path: Path) -> list[str]:
 
 
 def can_hide() -> bool:
-    """Whether this user may make mount namespaces, as root or in user namespaces."""
+    """Returns True if this user may make mount namespaces, as root or in user namespaces."""
     done = subprocess.run([sys.executable, "-c", _CHECK], capture_output=True, check=False)
     return done.returncode == 0

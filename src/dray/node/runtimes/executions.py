@@ -19,7 +19,7 @@ class Executions:
         self._running: dict[str, set[asyncio.Task[int]]] = {}
 
     async def run(self, container_id: str, work: Coroutine[Any, Any, int]) -> int:
-        """The exit code of a command; that of a killed one if its container ends before it."""
+        """Returns the exit code of the command; that of a killed command if the container ends first."""
         task = asyncio.create_task(work)
         tasks = self._running.setdefault(container_id, set())
         tasks.add(task)
@@ -33,7 +33,7 @@ class Executions:
                 self._running.pop(container_id, None)
 
     async def end(self, container_id: str) -> None:
-        """Returns when no command runs in the container, which has ended or is about to be killed."""
+        """Kills the commands of a container that has ended or is about to be killed; returns when none runs."""
         if tasks := list(self._running.get(container_id, ())):
             await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
             await end_tasks(tasks)

@@ -17,7 +17,7 @@ from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
 
 
 class StartError(Exception):
-    """A container that cannot be started: `reason` is one of the kubelet's words, such as CreateContainerError."""
+    """Raised if a container cannot be started; `reason` is a kubelet's word, such as CreateContainerError."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A pod on the machine: its address, and for runtimes that have one, its network namespace."""
+    """The sandbox of a pod: its IP address and, in runtimes that make one, its network namespace."""
 
     id: str
     ip: str
@@ -35,7 +35,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """How a container fares. Times are seconds since the epoch; `exit_code` is None while it runs."""
+    """State of a container. Times are seconds since the epoch; `exit_code` is None while it runs."""
 
     id: str
     pod_uid: str
@@ -57,7 +57,7 @@ class ContainerState:
 
 
 class Usage(NamedTuple):
-    """Of a container: cpu in nanoseconds since its start, memory in bytes."""
+    """Usage of a container: cpu in nanoseconds since its start, memory in bytes."""
 
     cpu_nanoseconds: int
     memory_bytes: int
@@ -65,16 +65,16 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """On the machine: all names that it has, and its size in bytes."""
+    """An image on the machine: all its names, and its size in bytes."""
 
     names: tuple[str, ...]
     size: int
 
 
 class Streams(Protocol):
-    """The other end of an `exec` or `attach`: bytes in, bytes out, in order, with an end on each side.
+    """The client's end of an `exec` or `attach`: an input, an output and terminal sizes.
 
-    `output` gets (1, stdout) and (2, stderr); it may wait, which slows the process down instead of piling bytes up.
+    `output` gets (1, stdout) and (2, stderr); it may wait, which slows the process down instead of using memory.
     `read_input` returns b"" at the end of the input. `resizes` yields (columns, rows) of a terminal.
     """
 
@@ -90,62 +90,64 @@ class Runtime(Protocol):
     name: str
 
     async def version(self) -> str:
-        """Such as podman://4.3.1; raises StartError where the runtime cannot work on this machine."""
+        """Returns name and version, such as podman://4.3.1; raises StartError if the runtime cannot work here."""
 
     async def run(self) -> None:
-        """What is to be done while the agent runs, such as rotating logs. Until it is cancelled."""
+        """Does background work, such as rotating logs, until it is cancelled."""
 
     async def images(self) -> list[Image]: ...
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
-        """Of a pod that has one, the same again. Raises StartError."""
+        """Makes the sandbox of a pod, or returns the existing one. Raises StartError."""
 
     async def pods(self) -> set[str]:
-        """Uids of those of which anything is left, also by an earlier agent."""
+        """Returns the uids of pods that have a sandbox or containers, including those of an earlier agent."""
 
     async def stop_sandbox(self, pod_uid: str) -> None:
-        """Gives back what only a pod that runs needs, such as its network. None of its containers runs any more."""
+        """Releases what only a running pod needs, such as its network. Call it when none of its containers runs."""
 
     async def end_pod(self, pod_uid: str) -> bool:
         """Kills the containers of the pod and keeps the records of how they ended. Returns True if one was running."""
 
     async def remove_sandbox(self, pod_uid: str) -> None:
-        """With all containers of the pod, which are killed. Unknown pods are fine."""
+        """Kills and removes all containers and the sandbox of the pod. Ignores unknown pods."""
 
     async def follow_claims(self, cdi_ids: Iterable[str]) -> None:
-        """Takes the CDI devices of all claims that are prepared on the node. Containers without CPUs of a claim are
-        kept off the CPUs that these devices hold, those that run and those that start later."""
+        """Sets the CDI devices of all claims prepared on the node.
+
+        Containers without claimed CPUs, present and later ones, do not run on the CPUs of these devices.
+        """
 
     async def start(self, config: ContainerConfig) -> ContainerState:
-        """Once it returns the process runs, or has run. Raises StartError."""
+        """Starts the container; when it returns, the process runs or has run. Raises StartError."""
 
     async def containers(self) -> list[ContainerState]:
-        """All that were started and not removed, also by an earlier agent."""
+        """Returns all containers that were started and not removed, including those of an earlier agent."""
 
     async def wait(self, container_id: str) -> ContainerState:
-        """Once it has ended."""
+        """Waits until the container has ended, and returns its state."""
 
     async def signal(self, container_id: str, number: int) -> None:
-        """To all its processes; to none where it has ended."""
+        """Sends the signal to all processes of the container; does nothing if it has ended."""
 
     async def stop(self, container_id: str, grace: float, number: int = 15) -> ContainerState:
-        """Sends `number`, and after `grace` seconds kills what is left."""
+        """Sends the signal `number`, and kills the container after `grace` seconds. Returns its state."""
 
     async def remove(self, container_id: str) -> None:
-        """Forgets a container that has ended."""
+        """Removes a container that has ended."""
 
     async def exec(
         self, container_id: str, command: Sequence[str], streams: Streams, *, tty: bool = False, stdin: bool = False
     ) -> int:
-        """Runs a command in the container; its exit code. Raises StartError where it cannot be run."""
+        """Runs a command in the container and returns its exit code. Raises StartError if it cannot be run."""
 
     async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
-        """What the container writes from now on, and its input, until either ends."""
+        """Connects the streams to output and input of the container until either ends; earlier output is not sent."""
 
     async def resize(self, container_id: str, limits: Limits) -> None:
-        """Sets other limits for a container that runs; where the system refuses, the old ones stay."""
+        """Changes the limits of a running container; if the system refuses, the old limits stay."""
 
     async def usage(self, container_id: str) -> Usage | None: ...
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To a port that a container of the pod listens on."""
+        """Connects to a port that a container of the pod listens on."""

@@ -6,12 +6,12 @@ import contextlib
 import os
 
 SIZE = 10 << 20
-"""Of one file, in bytes."""
+"""Largest size of one log file, in bytes."""
 FILES = 5
 
 
 def rotate(path: str, files: int) -> None:
-    """Moves the log out of the way; whoever writes it opens another."""
+    """Renames the log and its older files; its writer must open a new file."""
     for number in range(files - 1, 0, -1):
         older = f"{path}.{number - 1}" if number > 1 else path
         with contextlib.suppress(FileNotFoundError):

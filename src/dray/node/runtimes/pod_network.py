@@ -9,7 +9,7 @@ from dray.node.network_namespaces import run_in
 
 
 async def connect(namespace: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """To its loopback interface, where also what listens on all interfaces is found. Raises OSError."""
+    """Connects to a port on the loopback interface of the namespace. Raises OSError."""
     made = await asyncio.to_thread(run_in, namespace, _socket)
     try:
         made.setblocking(False)
@@ -21,5 +21,5 @@ async def connect(namespace: str, port: int) -> tuple[asyncio.StreamReader, asyn
 
 
 def _socket() -> socket.socket:
-    """It stays in the namespace in which it was made."""
+    """Makes a socket, which stays in the namespace of the calling thread."""
     return socket.socket(socket.AF_INET, socket.SOCK_STREAM)

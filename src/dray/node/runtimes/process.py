@@ -73,9 +73,12 @@ class ProcessRuntime:
         unknown_images_wait: bool = False,
         ends_with: int = 0,
     ) -> None:
-        """`plugins` is the directory of the node's drivers, whose device files are hidden from containers without a
-        claim. With `unknown_images_wait` a container without a command waits, whatever its image would have run. With
-        `ends_with`, the id of a process, all containers end when that process does, however it ends."""
+        """Prepares the directories of the runtime.
+
+        `plugins` is the directory of the node's drivers, whose device files are hidden from containers without a claim.
+        With `unknown_images_wait` a container without a command waits, whatever its image would have run. With
+        `ends_with`, a process id, all containers end when that process does, however it ends.
+        """
         self._pods = root / "pods"
         self._containers = root / "containers"
         self._address = address
@@ -110,7 +113,7 @@ class ProcessRuntime:
         return f"process://{sys.version_info.major}.{sys.version_info.minor}"
 
     async def run(self) -> None:
-        """Its shims need nobody."""
+        """Waits until it is cancelled: shims need no background work of the agent."""
         await asyncio.Event().wait()
 
     async def images(self) -> list[Image]:
@@ -156,7 +159,7 @@ class ProcessRuntime:
                     await asyncio.sleep(_PAUSE)
                 started = await self._started(directory)
         except TimeoutError:
-            # Its start hangs.
+            # The start of the container hangs.
             await self.kill(directory.name)
             started = await self._started(directory)
         if started is not None:
@@ -173,7 +176,7 @@ class ProcessRuntime:
                 self._hold(directory, self._shared.cpus)
 
     def _hold(self, directory: Path, cpus: Cpuset) -> bool:
-        """Holds a container to CPUs; returns True if its control group does it."""
+        """Restricts a container to CPUs. Returns True if its control group enforces it."""
         pod_uid, name, attempt = directory.name.rsplit(".", 2)
 
         def processes() -> set[int]:
@@ -224,7 +227,7 @@ class ProcessRuntime:
             await self._forget(directory)
             raise
         if not own and shared != self._shared.cpus:
-            # Claims came or went meanwhile.
+            # Claims may have been prepared or unprepared meanwhile.
             self._hold(directory, self._shared.cpus)
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
         return await self._state(directory, started)
@@ -243,7 +246,7 @@ class ProcessRuntime:
     async def _launch(self, directory: Path, lock: int) -> dict[str, Any]:
         try:
             async with asyncio.timeout(_START_SECONDS):
-                # It has the lock of the directory from its first moment to its last.
+                # The shim holds the lock of the directory from its start to its end.
                 told = json.loads(await self._shims.start(directory, lock) or b"{}")
         except TimeoutError:
             await self.kill(directory.name)
@@ -264,13 +267,13 @@ class ProcessRuntime:
         return found
 
     async def _started(self, directory: Path) -> dict[str, Any] | None:
-        """How a container was started; None where it was not. One that a killed agent was starting is waited for."""
+        """Returns how a container was started, after waiting for a killed agent's start; None if it never started."""
         end = time.monotonic() + _START_SECONDS
         while (started := shim_client.read_json(directory / "state.json")) is None:
             if directory.name in self._starting:
                 return None
             if not shim_lock.is_held(directory):
-                # The shim may have written it just before it ended.
+                # The shim may have written the file just before it ended.
                 if (started := shim_client.read_json(directory / "state.json")) is None:
                     await self._forget(directory)
                 return started
@@ -301,7 +304,7 @@ class ProcessRuntime:
         return await stopping.stop(self, container_id, grace, number)
 
     async def kill(self, container_id: str) -> None:
-        """Kills all its processes and its shim, without the shim's help."""
+        """Kills all processes of the container and its shim, without the shim's help."""
         directory = self._containers / container_id
         await process_kill.kill(directory, self._cgroup(directory))
 
@@ -360,7 +363,7 @@ class ProcessRuntime:
         pod_uid, name, attempt = directory.name.rsplit(".", 2)
         end = shim_client.read_json(directory / "exit.json")
         if end is None and (ended or not shim_lock.is_held(directory)):
-            # The shim may have written the end and gone since the file was looked for.
+            # The shim may have written the end and exited since the first read.
             end = shim_client.read_json(directory / "exit.json") or await self._killed(directory)
         state = ContainerState(
             directory.name, pod_uid, name, int(attempt), started.get("started_at", 0.0), image=spec.get("image", "")
@@ -382,10 +385,10 @@ class ProcessRuntime:
         )
 
     async def _killed(self, directory: Path) -> dict[str, Any]:
-        """Whoever killed the shim killed the container's first process with it, and the others go now."""
+        """Kills what is left of a container whose shim was killed, and returns its final state."""
         await process_kill.end_left(directory, self._cgroup(directory))
         end = {"code": -SIGKILL, "finished_at": time.time()}
-        # Somebody may have removed the container meanwhile.
+        # The container may have been removed meanwhile.
         with contextlib.suppress(FileNotFoundError):
             _write_private(directory / "exit.json", end)
         return end
@@ -397,5 +400,5 @@ def _write_private(path: Path, content: dict[str, Any]) -> None:
 
 
 def _device_files(edits: cdi.Edits) -> list[str]:
-    """The device files that claims give a container, by their paths on the machine."""
+    """Returns the paths on the machine of the device files that claims give a container."""
     return [node.host_path or node.path for node in edits.device_nodes]

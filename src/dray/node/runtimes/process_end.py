@@ -7,7 +7,7 @@ import os
 
 
 async def ended(pid: int) -> None:
-    """Waits for the end of a process; at once where there is none."""
+    """Waits for the end of a process; returns at once if there is no such process."""
     try:
         descriptor = os.pidfd_open(pid) if pid > 0 else -1
     except ProcessLookupError:

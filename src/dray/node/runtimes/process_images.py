@@ -12,7 +12,7 @@ from typing import Final
 from dray.node.runtimes.interface import StartError
 
 _WAIT: Final = ("sleep", "infinity")
-# Images without an entrypoint of their own, and what they run without arguments.
+# Images without an entrypoint, and the commands that they run without arguments.
 _SHELLS: Final = {
     "busybox": ("sh",),
     "alpine": ("sh",),
@@ -23,11 +23,14 @@ _SHELLS: Final = {
 }
 
 _PLAIN: Final = ("pause", "agnhost", "scratch", "none", "host")
-"""Images of which nothing but the command is wanted."""
+"""Images of which only the container's command is used."""
 
 
 def argv(image: str, command: Sequence[str], args: Sequence[str], *, unknown_wait: bool = False) -> list[str]:
-    """Raises StartError where nobody can know what the image runs, unless such containers are to wait."""
+    """Returns the command of a container; one that waits for unknown images with `unknown_wait`.
+
+    Raises StartError if the container has no command and it is unknown what the image runs.
+    """
     if command:
         return [*command, *args]
     name = _name(image)

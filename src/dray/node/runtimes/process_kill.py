@@ -26,7 +26,7 @@ _PAUSE: Final = 0.02
 
 
 async def kill(directory: Path, cgroup: Cgroup) -> None:
-    """Returns when neither the shim nor any process of the container is left."""
+    """Kills the shim and all processes of the container; returns when none is left."""
     with _opened_shim(directory) as shim:
         if shim is not None:
             pid, descriptor = shim
@@ -41,7 +41,7 @@ async def kill(directory: Path, cgroup: Cgroup) -> None:
 
 
 async def end_left(directory: Path, cgroup: Cgroup) -> None:
-    """Ends what is left of a container whose shim is gone."""
+    """Ends the remaining processes of a container whose shim has ended."""
     if cgroup.directories:
         await end_all(cgroup.members, called=directory.name)
     else:
@@ -53,7 +53,7 @@ async def end_left(directory: Path, cgroup: Cgroup) -> None:
 
 @contextmanager
 def _opened_shim(directory: Path) -> Iterator[tuple[int, int] | None]:
-    """The shim's number and an open descriptor of it; None where it has ended."""
+    """Yields the shim's process id and an open descriptor of the process; None if it has ended."""
     found = read_json(directory / "state.json") or read_json(directory / "shim.json") or {}
     pid = int(found.get("shim", 0))
     try:
@@ -61,7 +61,7 @@ def _opened_shim(directory: Path) -> Iterator[tuple[int, int] | None]:
     except ProcessLookupError:
         descriptor = -1
     try:
-        # The shim holds the lock from its first moment to its last: what was opened before is the shim itself.
+        # The shim holds the lock while it lives: if the lock is held now, the descriptor opened before is the shim's.
         yield (pid, descriptor) if descriptor >= 0 and shim_lock.is_held(directory) else None
     finally:
         if descriptor >= 0:

@@ -21,18 +21,18 @@ def path_of(directory: Path) -> Path:
 
 
 def of_pod(directory: Path) -> str:
-    """The path of its own network; empty where it has that of the machine."""
+    """Returns the path of the pod's own network namespace; empty if the pod uses the network of the machine."""
     path = path_of(directory)
     return str(path) if network_namespaces.holds(path) else ""
 
 
 def is_ready(directory: Path, config: SandboxConfig) -> bool:
-    """Whether there is nothing to do for it, or no more."""
+    """Returns True if the network of the pod is set up, or needs no set-up."""
     return not config.cdi_devices or sandbox_hooks.are_done(directory, path_of(directory))
 
 
 async def set_up(directory: Path, config: SandboxConfig, edits: Edits) -> None:
-    """Raises StartError."""
+    """Makes the network namespace of a pod and runs the hooks of its claims. Raises StartError."""
     hooks = edits.sandbox_hooks
     sandbox_hooks.check_network(config, hooks)
     path = path_of(directory)
@@ -47,7 +47,7 @@ async def set_up(directory: Path, config: SandboxConfig, edits: Edits) -> None:
 
 
 async def address(directory: Path, otherwise: str) -> str:
-    """The first address in a network of its own."""
+    """Returns the first address in the pod's own network, or `otherwise`."""
     namespace = of_pod(directory)
     found = await asyncio.to_thread(network_namespaces.addresses, namespace) if namespace else []
     return found[0] if found else otherwise

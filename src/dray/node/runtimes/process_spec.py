@@ -31,7 +31,7 @@ def container_spec(
     cgroup: Cgroup,
     hidden: list[str],
 ) -> dict[str, Any]:
-    """`hidden` are device files that the container must not see."""
+    """Returns the specification for the shim; `hidden` are device files that the container must not see."""
     if config.security.run_as_non_root and config.user is None and os.geteuid() == 0:
         problem = "container has runAsNonRoot and image will run as root"
         message = f"{problem} (container: {config.name}); give it a runAsUser that is not 0"
@@ -54,7 +54,7 @@ def container_spec(
         "environment": environment,
         "hostname": config.hostname,
         "working_dir": config.working_dir or _home(directory),
-        # The way to a directory of its own leads through those of the agent.
+        # Only the agent's user can enter the directories above the container's default working directory.
         "enters_as_agent": not config.working_dir,
         "no_new_privileges": config.security.no_new_privileges,
         "mounts": list(last.values()),
@@ -96,12 +96,12 @@ def _group_of(user: int | None) -> int | None:
 
 
 def _path() -> str:
-    """That of the agent too, so that what its user installed is found."""
+    """Returns the PATH: that of the agent first, so that programs installed for its user are found."""
     return ":".join(dict.fromkeys([*os.environ.get("PATH", _PATH).split(":"), *_PATH.split(":")]))
 
 
 def _home(directory: Path) -> str:
-    """A working directory of its own."""
+    """Makes the default working directory of the container, and returns its path."""
     home = directory / "work"
     home.mkdir(exist_ok=True)
     home.chmod(0o777)
@@ -113,7 +113,7 @@ def _mount(mount: CdiMount) -> Mount:
 
 
 def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
-    """Device files are those of the host; one that has another name in the container is mounted there."""
+    """Returns mounts for device files that have another path in the container than on the host."""
     for node in nodes:
         is_pipe(node)  # Raises for what is neither a device nor a pipe.
     return [
@@ -124,7 +124,7 @@ def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
 
 
 def _made_devices(nodes: tuple[DeviceNode, ...]) -> dict[str, dict[str, Any]]:
-    """Device files that the shim makes in the container's own file system, by their paths."""
+    """Returns the device files that the shim makes for the container, by path."""
     found = ((node.path, made_device(node)) for node in nodes)
     return {path: {**asdict(Mount("", path)), "device": asdict(device)} for path, device in found if device is not None}
 

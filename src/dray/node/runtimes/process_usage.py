@@ -15,7 +15,7 @@ _NANO = 1_000_000_000
 
 
 def usage(shim: int) -> Usage | None:
-    """Of all that run beneath the shim; None where nothing does."""
+    """Returns the usage of all processes below the shim; None if there is none."""
     ticks, pages, found = 0, 0, False
     for pid in descendants(shim):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -20,8 +20,10 @@ REASON: Final = "FailedCreatePodSandBox"
 
 
 def are_done(bundle: Path, namespace: str | Path) -> bool:
-    """Whether they have run for this network, or there are none: by an earlier agent, perhaps. CDI files may be gone
-    since, and a pod that runs does not need them."""
+    """Returns True if the hooks have run for this network, perhaps by an earlier agent, or if there are none.
+
+    CDI files may have been removed since then; a running pod does not need them.
+    """
     try:
         noted = (bundle / _DONE).read_text()
         return noted == _NONE or noted == str(network_namespaces.number(namespace))
@@ -40,7 +42,7 @@ def check_network(config: SandboxConfig, hooks: Sequence[Hook]) -> None:
 
 
 async def run_sandbox_hooks(hooks: Sequence[Hook], pod_uid: str, namespace: str, bundle: Path) -> None:
-    """Raises StartError. Interrupted or failed ones run again: hooks bear that."""
+    """Runs the hooks of a pod's network. Interrupted or failed hooks run again. Raises StartError."""
     if are_done(bundle, namespace):
         return
     bundle.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -31,20 +31,22 @@ _BY_AFFINITY: Final = (
 
 class SharedCpus:
     def __init__(self, directories: Sequence[Path]) -> None:
-        """`directories` have the CDI specs, which say what CPUs a device of a claim stands for."""
+        """`directories` have the CDI specs, which map devices of claims to CPUs."""
         self._directories = tuple(directories)
         self._online: Cpuset = frozenset(os.sched_getaffinity(0))
         self._hierarchy = find_hierarchy()
         self._by_device: dict[str, Cpuset] = {}
         self._claimed: Cpuset = frozenset()
         self._before: Cpuset | None = None
-        """CPUs that were shared at the last call of `follow`. None before the first call: an earlier agent may have
-        restricted containers."""
+        """Shared CPUs at the last call of `follow`.
+
+        None before it: an earlier agent may have restricted containers.
+        """
         self._warned: set[str] = set()
 
     @property
     def cpus(self) -> Cpuset:
-        """CPUs for containers without a claim."""
+        """Returns the CPUs for containers without claimed CPUs."""
         return self._online - self._claimed or self._online
 
     @property
@@ -52,7 +54,7 @@ class SharedCpus:
         return self.cpus != self._online
 
     def follow(self, cdi_ids: Iterable[str]) -> bool:
-        """Takes the CDI devices of all prepared claims; returns True if other CPUs are shared than before."""
+        """Sets the CDI devices of all prepared claims. Returns True if the shared CPUs have changed."""
         ids = set(cdi_ids)
         self._by_device = {device_id: cpus for device_id, cpus in self._by_device.items() if device_id in ids}
         if new := ids - self._by_device.keys():
@@ -71,8 +73,10 @@ class SharedCpus:
         return found if found is not None and (found.directory / "cpuset.cpus").exists() else None
 
     def hold(self, path: str, cpus: Cpuset, processes: Callable[[], Iterable[int]]) -> bool:
-        """Holds a container to CPUs, by its control group, or else its processes by affinity. Returns True if a
-        control group does it."""
+        """Restricts a container to CPUs by its control group, or else its processes by affinity.
+
+        Returns True if the control group enforces it.
+        """
         try:
             if (group := self.group(path)) is not None:
                 if group.cpus() != cpus:
@@ -99,5 +103,5 @@ def _cpus_of(environment: Mapping[str, str]) -> Cpuset:
     try:
         return claimed_cpus(environment)
     except PinningError:
-        # The container that uses the device reports what is wrong with it.
+        # The container that uses the device reports the error.
         return frozenset()

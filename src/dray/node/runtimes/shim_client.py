@@ -23,7 +23,7 @@ _PAUSE: Final = 0.02
 
 @contextlib.asynccontextmanager
 async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connects to the control socket in the directory. Raises OSError where no shim listens or accepts."""
+    """Connects to the control socket in the directory. Raises OSError if no shim listens or accepts."""
     found = await _connection(directory)
     reader, writer = await asyncio.open_unix_connection(sock=found)
     try:
@@ -38,7 +38,7 @@ async def _connection(directory: Path) -> socket.socket:
         try:
             return unix_sockets.connect(directory, "control.sock", socket.SOCK_STREAM)
         except BlockingIOError:
-            # Many connect at the same time, or the shim is stopped.
+            # Many clients connect at the same time, or the shim is stopped.
             if time.monotonic() > end:
                 raise
         await asyncio.sleep(_PAUSE)
@@ -57,7 +57,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def ended(directory: Path) -> None:
-    """Waits until the shim is gone; at once where there is none."""
+    """Waits until the shim has ended; returns at once if there is none."""
     with contextlib.suppress(OSError):
         async with connected(directory) as (reader, _):
             while await reader.read(65536):
@@ -65,7 +65,7 @@ async def ended(directory: Path) -> None:
 
 
 async def send_signal(directory: Path, number: int) -> None:
-    """To all processes of the container; to none where it has ended."""
+    """Sends a signal to all processes of the container; does nothing if it has ended."""
     with contextlib.suppress(OSError):
         async with connected(directory) as (_, writer):
             writer.write(frames.frame(frames.SIGNAL, b"%d" % number))
@@ -73,7 +73,7 @@ async def send_signal(directory: Path, number: int) -> None:
 
 
 async def attach(directory: Path, streams: Streams, *, stdin: bool) -> None:
-    """Copies until the container ends or whoever attached leaves."""
+    """Copies the streams until the container ends or the client disconnects."""
     async with connected(directory) as (reader, writer):
         writer.write(frames.frame(frames.ATTACH))
         tasks = [asyncio.create_task(_copy_output(reader, streams))]
@@ -113,7 +113,7 @@ async def _copy_sizes(writer: asyncio.StreamWriter, streams: Streams) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """None where there is no such file, or none that can be read."""
+    """Returns the content of a JSON file; None if it is missing or cannot be parsed."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ _FILE: Final = "shim.lock"
 
 @contextmanager
 def held(directory: Path) -> Iterator[int]:
-    """The open file; the lock stays with whoever has inherited it."""
+    """Takes the lock and yields its open file; processes that inherit the file keep the lock."""
     descriptor = os.open(directory / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -20,11 +20,11 @@ class ShimServer:
     def __init__(self) -> None:
         self._beginning = asyncio.Lock()
         self._end: int | None = None
-        """Ours of a pair of sockets; the server goes when it is closed."""
+        """The agent's end of a socket pair; closing it ends the server."""
         self._closing: weakref.finalize[[int], ShimServer] | None = None
 
     async def start(self, directory: Path, lock: int) -> bytes:
-        """Has the shim of the container in the directory started; what it says, nothing where it ended before."""
+        """Starts the shim of the container in the directory. Returns its answer; b"" if it ended before answering."""
         told, tell = os.pipe()
         try:
             await self._send(bytes(directory), lock, tell)
@@ -46,7 +46,7 @@ class ShimServer:
                     socket.send_fds(end, [message], [lock, tell])
                 return
             except OSError:
-                # Somebody ended it; the next one is as good.
+                # The server was killed; start a new one.
                 self._forget()
                 if attempt:
                     raise
@@ -54,7 +54,7 @@ class ShimServer:
     async def _begin(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # The process that is made ends at once; what it leaves is the server, which nobody has to wait for.
+            # The new process forks the server and ends at once, so nothing has to wait for the server.
             process = await asyncio.create_subprocess_exec(
                 *shim_command("server"), stdin=theirs.fileno(), stdout=_NULL, stderr=_NULL, env={}
             )
@@ -72,14 +72,14 @@ _NULL: Final = asyncio.subprocess.DEVNULL
 
 
 def shim_command(module: str, *arguments: str) -> list[str]:
-    """Python without the packages of this installation: it starts in a fraction of the time."""
+    """Returns a command that runs Python without site packages, which starts in a fraction of the time."""
     source = str(Path(dray.__file__).parent.parent)
     program = f"import sys; sys.path.insert(0, {source!r}); from dray.node.runtimes.shim.{module} import main; main()"
     return [sys.executable, "-I", "-S", "-c", program, *arguments]
 
 
 async def _read(descriptor: int) -> bytes:
-    """All there is until the other end is closed."""
+    """Reads until the other end is closed."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(_ANSWER_BYTES)
     pipe = LoopPipe(descriptor)

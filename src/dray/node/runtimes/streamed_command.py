@@ -22,7 +22,7 @@ _CHUNK: Final = 64 * 1024
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
 _CLEAN: Final = "import os, sys; os.closerange(3, os.sysconf('SC_OPEN_MAX')); "
 _EXECUTE: Final = "os.execv(sys.argv[1], sys.argv[1:])"
-# The terminal on standard input becomes that of the session before the command runs: it hears of its size.
+# Makes the terminal on standard input the controlling terminal of the session, so that it gets SIGWINCH.
 _TAKING_TERMINAL: Final = (
     *_PYTHON,
     f"{_CLEAN}import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); {_EXECUTE}",
@@ -30,12 +30,12 @@ _TAKING_TERMINAL: Final = (
 
 
 def without_files(arguments: Sequence[str]) -> list[str]:
-    """The command without what it would inherit but for its streams: event loops let children inherit files."""
+    """Returns the command wrapped so that it inherits its streams only: event loops let children inherit files."""
     return [*_PYTHON, _CLEAN + _EXECUTE, *arguments]
 
 
 async def run(arguments: Sequence[str], streams: Streams, *, tty: bool, stdin: bool) -> int:
-    """The exit code of the command, whose first argument is a path; 128 and the number of a signal that ended it."""
+    """Runs a command, whose first argument is a path. Returns its exit code, or 128 plus the signal that ended it."""
     if tty:
         return await _with_terminal(arguments, streams)
     return await _with_pipes(arguments, streams, stdin)
@@ -89,7 +89,7 @@ async def _until_ended(
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
-        # A pipe whose end was not read, because the client did not take what came before, stays open otherwise.
+        # The pipe would stay open if its output was not read, because the client did not take it.
         process._transport.close()  # type: ignore[attr-defined]
         await process.wait()
         for each in filter(None, (output, extra)):
@@ -124,7 +124,7 @@ async def _copy_terminal(descriptor: int, streams: Streams) -> None:
         except BlockingIOError:
             continue
         except OSError as error:
-            # What Linux says when the last process has left the terminal.
+            # Linux reports EIO when the last process has closed the terminal.
             if error.errno == errno.EIO:
                 return
             raise

@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def connect(directory: Path, name: str, kind: socket.SocketKind) -> socket.socket:
-    """Connects to the socket without blocking. Raises OSError if nobody listens or the backlog is full."""
-    # By way of a descriptor: the path of a socket may have 107 bytes.
+    """Connects to the socket without blocking. Raises OSError if nothing listens or the backlog is full."""
+    # Connect through a descriptor, because the path of a socket is limited to 107 bytes.
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     found = socket.socket(socket.AF_UNIX, kind)
     try:
