@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class ByteQueue(asyncio.Queue[bytes]):
-    """An empty piece is the end of the stream. `taken` gets the size of each piece that leaves the queue."""
+    """A queue of received bytes; b"" is the end of the stream. `taken` gets the size of each piece that is read."""
 
     def __init__(self, most_pieces: int, taken: Callable[[int], None] = lambda size: None) -> None:
         super().__init__(most_pieces)
@@ -15,7 +15,7 @@ class ByteQueue(asyncio.Queue[bytes]):
         self._is_at_end = False
 
     async def read(self) -> bytes:
-        """The next piece; b"" at the end, however often it is asked for."""
+        """Returns the next piece; b"" at the end, however often it is called."""
         if self._is_at_end:
             return b""
         data = await self.get()

@@ -26,7 +26,7 @@ _PING_SECONDS: Final = 10.0
 
 
 async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
-    """Raises a 400 for a client that speaks none of them."""
+    """Upgrades a request to a WebSocket. Answers 400 to a client that supports none of the protocols."""
     socket = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=_LONGEST_MESSAGE)
     ready = socket.can_prepare(request)
     if not ready.ok or ready.protocol is None:
@@ -38,7 +38,7 @@ async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebS
 
 
 async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
-    """Those with content, until the client leaves. Some clients send what they hold for text as such."""
+    """Yields non-empty messages until the client leaves. Some clients send data as text messages."""
     async for message in socket:
         if message.type is WSMsgType.BINARY and message.data:
             yield message.data
@@ -47,9 +47,9 @@ async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
 
 
 async def left(socket: web.WebSocketResponse) -> None:
-    """Returns when the client has left, also where nothing is read from it because nobody takes its input.
+    """Waits until the client has left, even while nothing is read from it, by sending pings.
 
-    The machine of a client that has ended answers what is sent to it with a reset of the connection.
+    The machine of a client that has ended answers a ping with a reset of the connection.
     """
     with contextlib.suppress(ConnectionError):
         while True:
@@ -58,7 +58,7 @@ async def left(socket: web.WebSocketResponse) -> None:
 
 
 class Channels:
-    """`Streams` of the runtime's contract."""
+    """Implements `Streams` of the runtime's contract over channels."""
 
     def __init__(self, socket: web.WebSocketResponse, wanted: frozenset[str]) -> None:
         self._socket = socket
@@ -67,7 +67,7 @@ class Channels:
         self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
 
     async def opened(self) -> None:
-        """All channels are there from the beginning."""
+        """Returns at once: all channels exist from the beginning."""
 
     async def output(self, stream: int, data: bytes) -> None:
         if stream in self._wanted:
@@ -80,7 +80,7 @@ class Channels:
         await self._socket.send_bytes(bytes((_STATUS,)) + json.dumps(status).encode())
 
     async def receive(self) -> None:
-        """Until the client leaves."""
+        """Receives messages until the client leaves."""
         async for message in messages(self._socket):
             channel, data = message[0], message[1:]
             if channel == _INPUT and data:
@@ -92,7 +92,7 @@ class Channels:
 
 
 def take_size(resizes: asyncio.Queue[tuple[int, int]], data: bytes) -> None:
-    """Of several sizes that nobody has taken yet, the last one counts."""
+    """Puts a terminal size into the queue; replaces a size that was not read yet."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         size = json.loads(data)
         columns, rows = int(size["Width"]), int(size["Height"])

@@ -53,7 +53,7 @@ async def attach(request: web.Request) -> web.StreamResponse:
 
 
 class _Streams(Streams, Protocol):
-    """Streams of a client: `receive` lasts until it leaves, `opened` until it has made all that the request wants."""
+    """Streams of a client: `receive` returns when it leaves, `opened` when it has opened all requested streams."""
 
     async def receive(self) -> None: ...
 
@@ -63,7 +63,7 @@ class _Streams(Streams, Protocol):
 
 
 async def _serve(request: web.Request, work: Callable[[Streams], Awaitable[Object]]) -> web.StreamResponse:
-    """Until the work is done or the client leaves, which ends the work."""
+    """Runs the work until it is done or the client leaves, which cancels the work."""
     socket = await upgraded(request, (*PROTOCOLS, SPDY))
     wanted = frozenset(name for name in ("input", "output", "error", "tty") if _is_set(request, name))
     streams: _Streams = SpdyStreams(socket, wanted) if socket.ws_protocol == SPDY else Channels(socket, wanted)

@@ -25,7 +25,7 @@ def pod_of(request: web.Request) -> PodWorker:
 
 
 def logged_container_of(request: web.Request) -> tuple[PodWorker | HostPod, ContainerRecord]:
-    """Also of a process that the agent did not start."""
+    """Returns the pod and the record of the container, which may be a host part that the agent did not start."""
     namespace, pod = request.match_info["namespace"], request.match_info["pod"]
     found, name = request.app[AGENT].host_pod(namespace, pod) or pod_of(request), request.match_info["container"]
     record = found.records.find(name)
@@ -35,7 +35,7 @@ def logged_container_of(request: web.Request) -> tuple[PodWorker | HostPod, Cont
 
 
 def running_container_of(request: web.Request) -> tuple[PodWorker, ContainerRecord, str]:
-    """Also the id of its run."""
+    """Returns the pod, the record and the run's id of a container that runs. Raises 404 if it does not run."""
     worker, name = pod_of(request), request.match_info["container"]
     record = worker.records.find(name)
     if record is None or record.state is None or not record.running:

@@ -23,13 +23,13 @@ class LogOptions:
 
 
 def ends_line(entry: bytes) -> bool:
-    """Whether an entry is the end of a line; one that cannot be read counts as a line."""
+    """Returns True if the entry ends a line; an entry that cannot be parsed counts as a line."""
     parts = entry.split(b" ", 3)
     return len(parts) < 3 or parts[2].partition(b":")[0] != b"P"
 
 
 class Rendering:
-    """Entries in, what the client gets out. Knows whether the last entry left a line open, and how much may follow."""
+    """Renders log entries for a client; remembers an open line, and how many bytes may follow."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

@@ -25,7 +25,7 @@ class LogFiles:
         self._path = path
 
     async def read(self, options: LogOptions, ended: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
-        """To the end of what is there; with `follow`, until the run has `ended` and all of it was read."""
+        """Yields the log to its end; with `follow`, until the run has `ended` and all of its log was read."""
         rendering = Rendering(options)
         current = await asyncio.to_thread(self._first, options.tail)
         try:
@@ -51,7 +51,10 @@ class LogFiles:
                 current.close()
 
     def _open(self) -> list[BinaryIO]:
-        """All files, oldest first. The newest is opened first: one renamed meanwhile is met twice, not missed."""
+        """Opens all files and returns them oldest first.
+
+        The newest is opened first, so that a file that is rotated meanwhile is met twice and not missed.
+        """
         found: dict[int, BinaryIO] = {}
         for path in self._paths():
             try:
@@ -77,7 +80,7 @@ class LogFiles:
             yield self._path.with_name(f"{start}{number}")
 
     def _after(self, current: BinaryIO | None) -> BinaryIO | None:
-        """The file that was begun after this one; the oldest where this one is gone."""
+        """Opens the next newer file; the oldest one if the current file is gone."""
         if current is not None and _same(current, self._path):
             return None
         files = self._open()
@@ -86,7 +89,7 @@ class LogFiles:
         return _keep(files, at)
 
     def _first(self, tail: int | None) -> BinaryIO | None:
-        """The file to begin with, at the place to begin at."""
+        """Opens the file to begin with, at the offset to begin at."""
         files = self._open()
         if tail is None or not files:
             return _keep(files, 0)
@@ -112,25 +115,25 @@ def _same(file: BinaryIO, path: Path) -> bool:
     try:
         return path.stat().st_ino == _inode(file)
     except FileNotFoundError:
-        # In the middle of a rotation: the next look will tell.
+        # A rotation is in progress: look again later.
         return True
 
 
 async def _pieces(file: BinaryIO) -> AsyncGenerator[list[bytes], None]:
-    """Whole entries up to the end of the file, which is left where the last one ended."""
+    """Yields whole entries up to the end of the file; the file stays at the end of the last entry."""
     rest = b""
     while block := file.read(_CHUNK):
         *entries, rest = (rest + block).split(b"\n")
         if entries:
             yield entries
-        # Others have their turn while a long log is read.
+        # Let other tasks run while a long log is read.
         await asyncio.sleep(0)
     if rest:
         file.seek(-len(rest), os.SEEK_CUR)
 
 
 def _start_of_tail(files: list[BinaryIO], lines: int) -> tuple[int, int]:
-    """File and offset where the last lines begin."""
+    """Returns the index of the file and the offset in it at which the last `lines` lines begin."""
     newest = len(files) - 1
     start = (newest, files[newest].seek(0, os.SEEK_END))
     if lines == 0:
@@ -147,7 +150,7 @@ def _start_of_tail(files: list[BinaryIO], lines: int) -> tuple[int, int]:
 
 
 def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Entries with their offsets, the last one first."""
+    """Yields entries with their offsets, the last one first."""
     at = file.seek(0, os.SEEK_END)
     rest = b""
     while at > 0:

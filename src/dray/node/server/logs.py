@@ -34,7 +34,10 @@ async def container_logs(request: web.Request) -> web.StreamResponse:
 
 
 def _attempt(worker: PodWorker | HostPod, record: ContainerRecord, *, previous: bool) -> int:
-    """Which run; while a container waits for its next one, the latest is also the previous one."""
+    """Returns the number of the run. While a container waits for its next run, the latest is also the previous one.
+
+    Raises 400 if there is no such run.
+    """
     waiting = record.name in worker.state.waiting
     attempt = record.attempt - (1 if previous and not waiting else 0)
     if attempt >= 0:

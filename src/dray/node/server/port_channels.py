@@ -12,7 +12,7 @@ from dray.node.server.channels import left, messages
 from dray.process.tasks import end_tasks
 
 Copy = Callable[[int, Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[str]]
-# Of each port; a message has 4 MiB at most.
+# Number of waiting messages per port; a message has 4 MiB at most.
 _MOST_WAITING: Final = 2
 
 
@@ -25,7 +25,7 @@ class PortChannels:
         self._over = [False for _ in ports]
 
     async def run(self) -> None:
-        """Until the client leaves, or the pod has closed every port."""
+        """Forwards data until the client leaves, or the pod has closed every port."""
         for channel, port in enumerate(port for each in self._ports for port in (each, each)):
             await self._socket.send_bytes(bytes((channel,)) + port.to_bytes(2, "little"))
         receiving, leaving = asyncio.ensure_future(self._receive()), asyncio.ensure_future(left(self._socket))
@@ -41,7 +41,7 @@ class PortChannels:
 
         problem = await self._copy(port, self._received[index].get, write)
         self._over[index] = True
-        # Whoever waits to hand on what the pod does not take must not wait for ever.
+        # Empty the queue, so that a writer to it does not wait forever for the pod.
         while not self._received[index].empty():
             self._received[index].get_nowait()
         if problem:

@@ -28,7 +28,7 @@ _TUNNELLED: Final = "SPDY/3.1+portforward.k8s.io"
 _CHANNELS: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 32 * 1024
 _MOST_PORTS: Final = 100
-# As a kubelet has it.
+# Timeout for the second stream of a pair, as in a kubelet.
 _PAIR_SECONDS: Final = 30.0
 _MOST_WAITING: Final = 64
 
@@ -64,7 +64,7 @@ class PortForwarding:
         self._runtime = runtime
         self._worker = worker
         self.waiting: dict[str, tuple[Stream, asyncio.TimerHandle]] = {}
-        """Streams by their request, until the other one of the pair has come; with what resets them after a while."""
+        """Streams that wait for the other stream of their pair, by request id; each with the timer that resets it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, socket: web.WebSocketResponse) -> None:
@@ -134,7 +134,7 @@ class PortForwarding:
     async def copy(
         self, port: int, read: Callable[[], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
     ) -> str:
-        """Between a client and a port, until the pod closes; what went wrong, or ""."""
+        """Copies data between a client and a port until the pod closes it. Returns what went wrong, or ""."""
         name = self._worker.pod["metadata"]["name"]
         where = f"error forwarding port {port} to pod {name}, uid {uid_of(self._worker.pod)}"
         try:

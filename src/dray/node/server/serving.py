@@ -28,9 +28,9 @@ _logger = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def serving(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContext) -> AsyncIterator[None]:
-    """Answers for as long as the block lasts; streams that are open then are cut.
+    """Serves the node's API within the context; open streams are cut when it ends.
 
-    A new certificate is loaded into the context: handshakes from then on use it.
+    A new certificate is loaded into the context `tls`: later handshakes use it.
     """
     listening.listen()
     answering = asyncio.create_task(_serve(agent, listening, tls), name="API of the node")
@@ -43,13 +43,13 @@ async def serving(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContex
 
 
 async def _serve(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContext) -> None:
-    """Until it is cancelled."""
+    """Waits for the first connection, then serves until it is cancelled."""
     await readable(listening)
     from aiohttp import web
 
     from dray.node.server.application import application
 
-    # A handler whose client has left is cancelled: who follows a log would go on for nobody.
+    # Cancel the handler when its client leaves: following a log would go on forever.
     runner = web.AppRunner(
         application(agent), handler_cancellation=True, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS
     )

@@ -26,7 +26,7 @@ _OPEN_SECONDS: Final = 30.0
 
 
 class SpdyStreams:
-    """`Streams` of the runtime's contract."""
+    """Implements `Streams` of the runtime's contract over SPDY."""
 
     def __init__(self, socket: web.WebSocketResponse, wanted: frozenset[str]) -> None:
         self._socket = socket
@@ -37,14 +37,14 @@ class SpdyStreams:
         self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
 
     async def opened(self) -> None:
-        """Raises TimeoutError for a client that does not open what it asked for."""
+        """Waits for all requested streams. Raises TimeoutError if the client does not open them."""
         async with asyncio.timeout(_OPEN_SECONDS):
             await self._complete.wait()
 
     def _take(self, stream: Stream) -> None:
         kind = stream.headers.get("streamtype", "")
         if kind not in _ALL_KINDS or kind in self._streams:
-            # Nobody reads it.
+            # Nothing reads this stream.
             stream.drop()
             return
         self._streams[kind] = stream

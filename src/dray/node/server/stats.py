@@ -73,7 +73,7 @@ def _time(seconds: float) -> str:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """Of the agent itself: its work with drivers and claims."""
+    """Answers with metrics of the agent: prepare and unprepare calls, and claims in use."""
     text = generate_latest(request.app[AGENT].dra.metrics.registry)
     return web.Response(body=text, headers={"Content-Type": _TEXT})
 

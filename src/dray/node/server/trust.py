@@ -17,7 +17,7 @@ from dray.server.security.composition import Security
 
 @dataclass(frozen=True, slots=True)
 class NodeTrust:
-    """`authority` is the certificate, as PEM, of whom the node trusts; `serving` is what it shows."""
+    """`authority` is the certificate (PEM) that signs trusted clients; `serving` is the node's own certificate."""
 
     authority: bytes
     serving: Credential

@@ -25,7 +25,7 @@ _NANO: Final = 1_000_000_000
 
 
 class Reading(NamedTuple):
-    """Processor time in nanoseconds, in total and within a second; memory in bytes; times since the epoch."""
+    """Usage at one time: processor nanoseconds in total and per second, memory in bytes; times since the epoch."""
 
     time: float
     started_at: float
@@ -51,7 +51,7 @@ class UsageMeter:
         self._agent = agent
         self._wall, self._now = wall, steady
         self._kept: dict[str, list[tuple[float, int]]] = {}
-        """Time and processor time of the last two readings that were kept, by container; "" is the machine."""
+        """Times and processor times of the last two kept readings, by container; "" is the machine."""
 
     async def run(self) -> None:
         """Keeps readings until it is cancelled."""
@@ -73,7 +73,7 @@ class UsageMeter:
     def machine(self) -> Reading:
         ticks = os.sysconf("SC_CLK_TCK")
         fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        # All but idle and waiting for disks.
+        # All states except idle and waiting for disks.
         busy = (sum(fields) - fields[3] - fields[4]) * _NANO // ticks
         boot = self._wall() - float(Path("/proc/uptime").read_text().split()[0])
         memory = _memory()
@@ -83,7 +83,7 @@ class UsageMeter:
         return _memory().get("MemAvailable", 0)
 
     async def pods(self) -> list[PodUsage]:
-        """Those with a container that runs, and whose usage is known."""
+        """Returns the usage of pods with a running container whose usage is known."""
         found = []
         for worker in self._agent.workers():
             readings = {}
@@ -102,21 +102,21 @@ class UsageMeter:
 
     def _rated(self, name: str, started_at: float, cpu: int, memory: int) -> Reading:
         now, wall = self._now(), self._wall()
-        # The wall clock, by which starts are told, may have been set since.
+        # The wall clock, which start times refer to, may have been set since then.
         since, before = now - max(wall - started_at, 1.0), 0
         kept = self._kept.get(name, [])
         old_enough = [each for each in kept if now - each[0] >= _LEAST_WINDOW]
         if old_enough:
             since, before = old_enough[-1]
         elif name == _MACHINE and kept:
-            # Its start is long ago: a short window tells more.
+            # The container started long ago: use a short window.
             since, before = kept[0]
         rate = max(cpu - before, 0) / max(now - since, 0.001)
         return Reading(time=wall, started_at=started_at, cpu_nanoseconds=cpu, nano_cores=int(rate), memory_bytes=memory)
 
 
 def _memory() -> dict[str, int]:
-    """In bytes, by the names of /proc/meminfo."""
+    """Returns the values of /proc/meminfo in bytes, by name."""
     found = {}
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, value = line.partition(":")

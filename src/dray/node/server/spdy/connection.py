@@ -22,7 +22,7 @@ _SYN_HEAD: Final = 10
 
 
 class Stream:
-    """One of the streams, in both directions."""
+    """One stream of a connection, in both directions."""
 
     def __init__(
         self,
@@ -31,26 +31,26 @@ class Stream:
         send: Callable[[bytes], Awaitable[None]],
         taken: Callable[[int], None] = lambda size: None,
     ) -> None:
-        """`taken` gets the sizes of what was received and is read or dropped."""
+        """`taken` gets the sizes of received data that was read or dropped."""
         self.number = number
         self.headers = headers
         self._send = send
         self._received = ByteQueue(_MOST_WAITING, taken)
         self.finished = False
-        """Nothing more is written, and nothing read."""
+        """True once nothing more is written or read."""
         self.reset = asyncio.Event()
 
     async def write(self, data: bytes) -> None:
         await self._send(frames.data(self.number, data))
 
     async def finish(self) -> None:
-        """Nothing more is written."""
+        """Ends the output of the stream."""
         if not self.finished:
             self.drop()
             await self._send(frames.data(self.number, b"", fin=True))
 
     async def read(self) -> bytes:
-        """b"" at the end."""
+        """Returns the next data; b"" at the end."""
         return await self._received.read()
 
     async def feed(self, data: bytes, *, fin: bool) -> None:
@@ -58,7 +58,7 @@ class Stream:
             if not self.finished:
                 await self._received.put(piece)
         if self.finished:
-            # It was dropped while a piece waited for room.
+            # The stream was dropped while a piece waited for room.
             self.drop()
 
     def drop(self) -> None:
@@ -68,8 +68,11 @@ class Stream:
 
 
 class Connection:
-    """`send` sends bytes and may wait. `opened` is called with each stream, once it was accepted, and `was_reset` with
-    each that the other side resets."""
+    """Serves the streams of a connection.
+
+    `send` sends bytes and may wait. `opened` is called with each accepted stream, `was_reset` with each stream that the
+    other side resets.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Connection:
         self._opened = opened
         self._was_reset = was_reset
         self._unread = 0
-        """Bytes that wait in all streams together."""
+        """Unread bytes of all streams together."""
         self._read = asyncio.Event()
         self._frames = FrameReader()
         self._reader = HeaderReader()
@@ -89,7 +92,7 @@ class Connection:
         self._streams: dict[int, Stream] = {}
 
     async def run(self, received: AsyncIterator[bytes]) -> None:
-        """Until the bytes end or the other side says goodbye; raises ProtocolError."""
+        """Handles received bytes until they end or the other side sends GOAWAY; raises ProtocolError."""
         try:
             async for data in received:
                 for frame in self._frames.feed(data):
@@ -126,7 +129,7 @@ class Connection:
         self._read.set()
 
     async def reset(self, stream: Stream) -> None:
-        """Tells the other side that nothing comes of a stream."""
+        """Resets a stream towards the other side."""
         self.forget(stream)
         await self._send(frames.control(frames.RST_STREAM, _two(stream.number, frames.CANCEL)))
 
@@ -145,7 +148,7 @@ class Connection:
         self._opened(stream)
 
     def forget(self, *streams: Stream) -> None:
-        """Those that have come to their end."""
+        """Drops streams that have ended."""
         for each in streams:
             each.drop()
             self._streams.pop(each.number, None)

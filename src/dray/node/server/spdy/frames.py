@@ -23,7 +23,7 @@ _LONGEST: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`type` is 0 for data, whose `stream` it is then."""
+    """A frame; `type` is 0 for data, and `stream` is set only for data."""
 
     type: int
     flags: int
@@ -40,7 +40,7 @@ class FrameReader:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Raises ProtocolError."""
+        """Yields the frames that are complete after these bytes. Raises ProtocolError."""
         self._data += data
         while len(self._data) >= _HEAD.size:
             first, second = _HEAD.unpack_from(self._data)
@@ -69,7 +69,7 @@ def control(kind: int, payload: bytes) -> bytes:
 
 
 def number(payload: bytes, at: int = 0) -> int:
-    """Such as the stream that a control frame is about; raises ProtocolError."""
+    """Returns the 31-bit number at an offset of the payload, such as a stream id; raises ProtocolError."""
     if len(payload) < at + 4:
         raise ProtocolError("a frame is too short")
     return int.from_bytes(payload[at : at + 4], "big") & 0x7FFF_FFFF

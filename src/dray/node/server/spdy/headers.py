@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-# The order is the protocol's: both sides have to begin with the same bytes.
+# The protocol defines this order: both sides must use the same dictionary.
 _WORDS: Final = (
     *(
         "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age"
@@ -31,16 +31,16 @@ _REST: Final = (
 )
 _LENGTH: Final = struct.Struct(">I")
 DICTIONARY: Final = b"".join(_LENGTH.pack(len(each)) + each.encode() for each in _WORDS) + (_CODES + _REST).encode()
-# Clients of Kubernetes send some hundred.
+# Kubernetes clients send some hundred bytes.
 _MOST_BYTES: Final = 8 * 1024
 
 
 class ProtocolError(Exception):
-    """The other side does not keep to the protocol."""
+    """Raised if the other side violates the protocol."""
 
 
 class HeaderWriter:
-    """One for all streams of a connection: each block is compressed with what went before."""
+    """Compresses headers; one writer serves a whole connection, because each block refers to earlier ones."""
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
@@ -57,7 +57,7 @@ class HeaderReader:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
 
     def read(self, data: bytes) -> dict[str, str]:
-        """Raises ProtocolError."""
+        """Decompresses a block of headers. Raises ProtocolError."""
         try:
             block = self._inflate.decompress(data, _MOST_BYTES)
             if self._inflate.unconsumed_tail:
