@@ -18,12 +18,12 @@ from dray.node.cpusets.lists import Cpuset, format_cpuset, parse_cpuset
 
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
-# Processes that fork while they are moved are found by looking again, so often at most.
+# Processes that fork while they are moved are found by repeated scans, up to this number.
 _SWEEPS: Final = 100
 
 
 class CgroupError(Exception):
-    """A cgroup does not take what is written to it."""
+    """Raised if a value cannot be written to a cgroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,17 @@ class CpusetGroup:
     version: Literal[1, 2]
 
     def cpus(self) -> Cpuset:
-        """On which its processes run."""
+        """Returns the CPUs that its processes may run on."""
         name = "cpuset.cpus" if self.version == 1 else "cpuset.cpus.effective"
         return parse_cpuset(self._read(name))
 
     def confine(self, cpus: Cpuset) -> None:
-        """Its processes, and those of all groups in it, run on no others from now on. CPUs that are offline are left
-        out; raises CgroupError if all are."""
+        """Restricts the processes in this group and below it to these CPUs; offline CPUs are left out.
+
+        Raises CgroupError if all of the CPUs are offline.
+        """
         if self.version == 2:
-            # The kernel leaves them out, and takes them back when they are online again.
+            # The kernel leaves out CPUs that are offline, and adds them again when they are online.
             self._write("cpuset.cpus", format_cpuset(cpus))
             return
         above, asked = self._above(), cpus
@@ -51,14 +53,14 @@ class CpusetGroup:
             raise CgroupError(
                 f"cannot write {format_cpuset(asked)!r} to {self.directory / 'cpuset.cpus'}: these CPUs are offline"
             )
-        # The kernel takes a CPU that goes offline from all groups, and gives it back to the first one alone.
+        # The kernel removes an offline CPU from all groups, and later gives it back only to the topmost group.
         for group in reversed(above[:-1]):
             if not cpus <= (present := group.cpus()):
                 group._write("cpuset.cpus", format_cpuset(present | cpus))
         self._confine(cpus)
 
     def _confine(self, cpus: Cpuset) -> None:
-        # Between the old and the new set, so that parent and children fit into each other at every step.
+        # Set the union of the old and the new CPUs first, so that parent and children are consistent at every step.
         present = self.cpus()
         self._write("cpuset.cpus", format_cpuset(present | cpus))
         for child in self.children():
@@ -66,7 +68,7 @@ class CpusetGroup:
         self._write("cpuset.cpus", format_cpuset(cpus))
 
     def _above(self) -> list[CpusetGroup]:
-        """The groups that this one is in, the nearest first; the last one has all CPUs that are online."""
+        """Returns the groups above this one, the nearest first; the last one has all CPUs that are online."""
         groups = []
         for directory in self.directory.parents:
             if not (directory / "cpuset.cpus").exists():
@@ -85,11 +87,11 @@ class CpusetGroup:
         return [int(pid) for pid in self._read("cgroup.procs").split()]
 
     def take(self, pid: int) -> None:
-        """The process and its threads move here; what it forks later is born here."""
+        """Moves the process and its threads into this group; processes that it forks later start in this group."""
         self._write("cgroup.procs", str(pid))
 
     def remove(self) -> None:
-        """Its processes go back to the parent; a group that is not there is removed already."""
+        """Moves the processes of this group and those below it to the parent, and removes the groups, if they exist."""
         if not self.directory.exists():
             return
         for child in self.children():
@@ -133,11 +135,11 @@ class Hierarchy:
     version: Literal[1, 2]
 
     def group(self, path: str) -> CpusetGroup:
-        """By its path below the root, `/` for the root itself."""
+        """Returns the group at a path below the root, `/` for the root itself."""
         return CpusetGroup(self.root / path.strip("/"), self.version)
 
     def of_process(self, pid: int, proc: Path = _PROC) -> CpusetGroup | None:
-        """None if it has ended or lives outside of what is mounted here."""
+        """Returns the group of a process; None if the process has ended or its group is not mounted here."""
         try:
             lines = (proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:
@@ -149,7 +151,7 @@ class Hierarchy:
         return None
 
     def make(self, path: str, cpus: Cpuset) -> CpusetGroup:
-        """A group with these CPUs, and those above it that are missing; one that is there gets these CPUs."""
+        """Makes a group with these CPUs and its missing parents; an existing group gets these CPUs."""
         directory = self.root
         names = [name for name in path.split("/") if name]
         for name in names:
@@ -161,7 +163,7 @@ class Hierarchy:
         return made
 
     def walk(self, below: str = "") -> Iterator[CpusetGroup]:
-        """All groups below a path, each before its children."""
+        """Yields all groups below a path, parents before their children."""
         waiting = [self.group(below)]
         while waiting:
             group = waiting.pop()
@@ -190,7 +192,7 @@ class Hierarchy:
 
 
 def find_hierarchy(root: Path = CGROUP_ROOT) -> Hierarchy | None:
-    """None where the machine has no cpuset controller, or does not show it here."""
+    """Returns the cpuset hierarchy; None if the machine has no cpuset controller or does not mount it here."""
     try:
         if "cpuset" in (root / "cgroup.controllers").read_text().split():
             return Hierarchy(root, 2)

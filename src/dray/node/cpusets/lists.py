@@ -7,18 +7,18 @@ from typing import Final, TypeAlias
 
 Cpuset: TypeAlias = frozenset[int]
 
-# More than any kernel is built for; a longer range is a mistake and not worth the memory.
+# Larger than any kernel supports; a longer range is a mistake and would waste memory.
 LARGEST_CPU: Final = 65535
 # Ranges may overlap, and a long list of large ranges would take seconds to add up.
 _MOST_NAMED: Final = 4 * (LARGEST_CPU + 1)
 
 
 class CpusetError(ValueError):
-    """A text that is no list of CPUs."""
+    """Raised for a text that is not a list of CPUs."""
 
 
 def parse_cpuset(text: str) -> Cpuset:
-    """Of the list format; an empty text is the empty set. Raises CpusetError."""
+    """Parses the list format; an empty text is the empty set. Raises CpusetError."""
     found: set[int] = set()
     stripped = text.strip()
     if not stripped:
@@ -37,7 +37,7 @@ def _range(part: str, text: str) -> range:
     bounds, _, stride = part.partition(":")
     first, dash, last = bounds.partition("-")
     numbers = [first, last if dash else first, stride or "1"]
-    # isdecimal alone would take digits of other scripts.
+    # isdecimal alone would accept digits of other scripts.
     if not all(number.isascii() and number.isdecimal() for number in numbers) or part.endswith(":"):
         raise CpusetError(f"{text!r} is not a list of CPUs: {part!r} should be a number or a range, as in 0-3,8")
     low, high, step = map(int, numbers)
@@ -49,7 +49,7 @@ def _range(part: str, text: str) -> range:
 
 
 def format_cpuset(cpus: Iterable[int]) -> str:
-    """In the shortest list format without strides, as the kernel prints it."""
+    """Formats CPUs in the shortest list format without strides, as the kernel prints it."""
     parts: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if parts and parts[-1][-1] == cpu - 1:

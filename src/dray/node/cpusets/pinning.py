@@ -25,18 +25,21 @@ from dray.node.cpusets.lists import Cpuset, CpusetError, format_cpuset, parse_cp
 _logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "DRA_CPUSET_"
-# The parent of all groups that are made here.
+# Parent of all groups that are made here.
 PARENT: Final = "dray"
-# A process that starts threads while they are pinned is looked through again, so often at most.
+# Threads that start while a process is pinned are found by repeated scans, up to this number.
 _SWEEPS: Final = 100
 
 
 class PinningError(Exception):
-    """A process cannot be held to its CPUs."""
+    """Raised if a process cannot be pinned to its CPUs."""
 
 
 def claimed_cpus(environment: Mapping[str, str]) -> Cpuset:
-    """Of all claims of a container; none if it has no claim for CPUs. Raises PinningError for what is no list."""
+    """Returns the CPUs of all claims of a container; empty if it has no claim for CPUs.
+
+    Raises PinningError for a value that is not a CPU list.
+    """
     found: Cpuset = frozenset()
     for name, value in environment.items():
         if name.startswith(VARIABLE):
@@ -48,7 +51,7 @@ def claimed_cpus(environment: Mapping[str, str]) -> Cpuset:
 
 
 class Pinning:
-    """The CPUs of one container. `name` tells it apart from all others on the machine."""
+    """Pins the processes of one container. `name` is unique on the machine."""
 
     def __init__(self, name: str, cpus: Cpuset, hierarchy: Hierarchy | None) -> None:
         if "/" in name or name in ("", ".", ".."):
@@ -62,7 +65,7 @@ class Pinning:
 
     @property
     def mechanism(self) -> str:
-        """What holds the processes: `cgroup v1`, `cgroup v2` or `affinity`."""
+        """Returns how the processes are pinned: `cgroup v1`, `cgroup v2` or `affinity`."""
         return "affinity" if self._group is None else f"cgroup v{self._group.version}"
 
     @property
@@ -70,7 +73,7 @@ class Pinning:
         return self._cpus
 
     def apply(self, pid: int) -> None:
-        """To a process and all that it starts from now on. Raises PinningError."""
+        """Pins a process and every process that it starts from now on. Raises PinningError."""
         self._pids.add(pid)
         if self._group is None:
             set_affinity(pid, self._cpus)
@@ -81,7 +84,7 @@ class Pinning:
             raise PinningError(str(error)) from error
 
     def change(self, cpus: Cpuset) -> None:
-        """Moves the processes to other CPUs: those that share CPUs make room for exclusive ones, and get them back."""
+        """Moves the processes to other CPUs, such as when the shared CPUs change. Raises PinningError."""
         self._cpus = cpus
         if self._group is None:
             self._pids = {pid for pid in self._pids if _is_alive(pid)}
@@ -112,7 +115,7 @@ class Pinning:
 
 
 def set_affinity(pid: int, cpus: Cpuset) -> None:
-    """Of every thread of a process. Raises PinningError; a process that has ended needs none."""
+    """Sets the CPUs of every thread of a process. Ignores a process that has ended. Raises PinningError."""
     done: set[int] = set()
     for _ in range(_SWEEPS):
         missing = _threads(pid) - done

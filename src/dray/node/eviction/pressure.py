@@ -30,32 +30,32 @@ REASON: Final = "Evicted"
 
 @dataclass(frozen=True, slots=True)
 class EvictionOptions:
-    """As of a kubelet; times in seconds."""
+    """Eviction options with the kubelet's defaults; times in seconds."""
 
     hard: tuple[Threshold, ...] = field(default_factory=lambda: parse_hard(DEFAULT_HARD))
     soft: tuple[Threshold, ...] = ()
     transition: float = 300.0
     interval: float = 10.0
     soft_grace: float = 30.0
-    """What a pod gets at most to end when a soft threshold is met."""
+    """Longest grace period in seconds of a pod that is evicted for a soft threshold."""
 
 
 class Evictable(Protocol):
-    """A pod that runs here."""
+    """A pod that runs here and may be evicted."""
 
     pod: Object
 
     def fail(self, reason: str, message: str, *, grace: float) -> bool:
-        """Ends it for good; whether it was not ending anyhow."""
+        """Ends the pod for good. Returns True if it was not ending already."""
 
     async def consumption(self) -> PodConsumption: ...
 
     def places(self) -> tuple[Path, list[Path]]:
-        """Its volumes, and everything that it writes to."""
+        """Returns the directory of its volumes, and all directories that it writes to."""
 
 
 class Pressure:
-    """`changed` is called when the conditions do."""
+    """Watches the node's resources and evicts pods; `changed` is called when the conditions of the node change."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Pressure:
         self._root, self._observe, self._now = root, observe, now
         self._options = options
         self._since: dict[Threshold, float] = {}
-        """When a threshold that is met now was met first."""
+        """The time at which a threshold that is met now was first met."""
         self._last: dict[str, float] = {}
-        """When a threshold of a condition was met last."""
+        """The time at which a threshold of a condition was last met."""
         self.conditions: frozenset[str] = frozenset()
         self._changed = changed
         self._pods = pods
@@ -85,7 +85,7 @@ class Pressure:
             await asyncio.sleep(self._options.interval)
 
     async def look(self) -> None:
-        """Once."""
+        """Checks all thresholds once, updates the conditions and evicts at most one pod for them."""
         await self._check_storage()
         seen = self._observe(self._root)
         met = thresholds.met((*self._options.hard, *self._options.soft), seen)
@@ -99,7 +99,7 @@ class Pressure:
             await self._evict_one(first, seen[first.signal])
 
     def refusal(self, pod: Object) -> str:
-        """Why a pod that was bound to the node is not run now; empty where it is."""
+        """Returns why a newly bound pod is not started under the present conditions; empty if it may start."""
         if not self.conditions or ranking.is_critical(pod):
             return ""
         bearable = self.conditions == {"MemoryPressure"}

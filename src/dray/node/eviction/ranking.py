@@ -12,13 +12,13 @@ from dray.api.pods import HASH_ANNOTATION
 from dray.api.quantity import Format, Quantity
 from dray.node.eviction.thresholds import DISK, INODES, PIDS, RESOURCES, Observation, Threshold
 
-# From here on a pod is part of the system.
+# Pods with this priority or a higher one are critical.
 CRITICAL_PRIORITY = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class PodConsumption:
-    """What a pod uses: bytes of memory by container, and of disk."""
+    """Consumption of a pod: bytes of memory by container, and bytes of disk."""
 
     pod: Object
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -32,13 +32,13 @@ class PodConsumption:
 
 
 def is_critical(pod: Object) -> bool:
-    """Static pods and those of the system are not evicted."""
+    """Returns True for static pods and pods of system priority, which are never evicted."""
     annotations = pod["metadata"].get("annotations") or {}
     return HASH_ANNOTATION in annotations or (spec_of(pod).get("priority") or 0) >= CRITICAL_PRIORITY
 
 
 def ranked(pods: Iterable[PodConsumption], signal: str) -> list[PodConsumption]:
-    """The first goes first."""
+    """Returns the pods in the order in which they are evicted."""
 
     def place(each: PodConsumption) -> tuple[bool, int, int]:
         priority = int(spec_of(each.pod).get("priority") or 0)
@@ -51,7 +51,7 @@ def ranked(pods: Iterable[PodConsumption], signal: str) -> list[PodConsumption]:
 
 
 def message(threshold: Threshold, seen: Observation, who: PodConsumption) -> str:
-    """What the pod's status and the event say."""
+    """Returns the message for the pod's status and for the event."""
     resource = RESOURCES[threshold.signal]
     least, left = amount(threshold.least(seen.capacity)), amount(seen.available)
     said = f"The node was low on resource: {resource}. Threshold quantity: {least}, available: {left}. "
@@ -67,5 +67,5 @@ def message(threshold: Threshold, seen: Observation, who: PodConsumption) -> str
 
 
 def amount(value: int) -> str:
-    """In binary units where it is a whole number of them."""
+    """Formats a number with the largest binary unit that divides it."""
     return str(Quantity(value, 0, Format.BINARY_SI))

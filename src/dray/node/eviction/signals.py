@@ -9,7 +9,7 @@ from dray.node.eviction.thresholds import DISK, INODES, MEMORY, PIDS, Observatio
 
 
 def observe(root: Path) -> dict[str, Observation]:
-    """`root` is on the file system that counts as the node's."""
+    """Returns what is left of each resource; `root` is on the node's file system."""
     disk = os.statvfs(root)
     found = {
         MEMORY: Observation(memory("MemAvailable"), memory("MemTotal")),
@@ -17,13 +17,13 @@ def observe(root: Path) -> dict[str, Observation]:
         PIDS: _process_ids(),
     }
     if disk.f_files:
-        # Some file systems, such as btrfs, do not count them.
+        # Some file systems, such as btrfs, do not count inodes.
         found[INODES] = Observation(disk.f_favail, disk.f_files)
     return found
 
 
 def memory(name: str) -> int:
-    """In bytes, by its name in /proc/meminfo."""
+    """Returns a value of /proc/meminfo in bytes."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith(f"{name}:"):
@@ -33,6 +33,6 @@ def memory(name: str) -> int:
 
 def _process_ids() -> Observation:
     most = min(int(Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
-    # The fourth word is tasks that run, of tasks that there are.
+    # The fourth word has the running and the existing tasks.
     there = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     return Observation(most - there, most)

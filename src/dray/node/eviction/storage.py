@@ -19,7 +19,7 @@ _RESOURCE = "ephemeral-storage"
 
 
 def size(paths: Iterable[Path]) -> int:
-    """Bytes on the disk of everything below; what vanishes meanwhile counts nothing."""
+    """Returns the bytes on disk below the paths; files that vanish meanwhile are ignored."""
     total = 0
     for path in paths:
         with suppress(OSError), beneath.opened(path) as root:
@@ -39,7 +39,7 @@ def is_limited(pod: Object) -> bool:
 
 
 def excess(pod: Object, volumes: Path, written: Iterable[Path]) -> str:
-    """What the pod has too much of, as a kubelet says it; empty where it keeps to its limits.
+    """Returns the kubelet's message for a pod that exceeds a storage limit; empty if it stays within its limits.
 
     `volumes` has its volumes by name, `written` are all places it writes to.
     """

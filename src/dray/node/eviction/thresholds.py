@@ -26,11 +26,11 @@ _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class ThresholdError(ValueError):
-    """A threshold that cannot be read: which, and how it is written."""
+    """Raised for a threshold that cannot be parsed; says how it is written."""
 
 
 class Observation(NamedTuple):
-    """Of one signal: bytes, inodes or process ids."""
+    """Observed values of one signal, in bytes, inodes or process ids."""
 
     available: int
     capacity: int
@@ -38,7 +38,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """`share` is of the capacity, and counts where there is no `quantity`. Without `grace` it is a hard one."""
+    """A threshold; `share` is a part of the capacity, used without `quantity`. Without `grace` it is a hard one."""
 
     signal: str
     quantity: int | None
@@ -53,7 +53,7 @@ class Threshold:
 
 
 def parse_hard(text: str) -> tuple[Threshold, ...]:
-    """Raises ThresholdError. An empty text is no threshold."""
+    """Parses hard thresholds; an empty text has none. Raises ThresholdError."""
     return tuple(_threshold(part) for part in text.split(",") if part.strip())
 
 
@@ -86,7 +86,7 @@ def _grace(part: str) -> tuple[str, float]:
 
 
 def duration(text: str) -> float:
-    """Seconds of such as 1m30s; raises ThresholdError."""
+    """Parses a duration such as 1m30s and returns its seconds; raises ThresholdError."""
     found = _PARTS.findall(text)
     if not found or "".join(number + unit for number, unit in found) != text:
         raise ThresholdError(f"{text!r} is not a duration like 1m30s")

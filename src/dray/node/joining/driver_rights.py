@@ -27,7 +27,7 @@ _FRESH_SECONDS: Final = 0.8 * _SECONDS
 
 
 class DriverRights:
-    """`transport` shows the node's certificate, `without` none: a certificate would go before a token."""
+    """Requests tokens for drivers; `transport` uses the node's certificate, `without` uses no certificate."""
 
     def __init__(self, transport: Transport, without: Transport, node: str) -> None:
         self._transport = transport
@@ -45,7 +45,7 @@ class DriverRights:
         headers = {**request.headers, "authorization": f"Bearer {await self._fresh_token()}"}
         answer = await self._without.send(replace(request, headers=headers))
         if answer.status == 401:
-            # The Node was made anew, or the server has other keys.
+            # The Node was made anew, or the server has new signing keys.
             self._until = 0.0
         return answer
 

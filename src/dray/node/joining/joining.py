@@ -26,7 +26,7 @@ class Invitation:
 
 
 async def join(invitation: Invitation, membership: Membership) -> None:
-    """Raises NodeError or ClientError."""
+    """Gets the authority and the node's certificates, and saves them. Raises NodeError or ClientError."""
     info = await _discover(invitation)
     endpoint = Endpoint(invitation.server, ca=info.authority, token=invitation.token)
     async with ApiClient(HttpTransport(endpoint)) as client:

@@ -43,7 +43,7 @@ class Membership:
         return (self.directory / CLIENT).exists()
 
     def endpoint(self) -> Endpoint:
-        """Raises NodeError where what is kept is not whole, or is another node's."""
+        """Returns server, authority and certificate; raises NodeError if a file is missing or of another node."""
         credential = self.credential(CLIENT)
         if credential is None:
             raise NodeError(f"{self.directory / CLIENT} is missing: join with --join, --token and --ca-hash")
@@ -76,7 +76,7 @@ class Membership:
         return Credential(certificate, marker + key)
 
     def found(self, server: str, authority: bytes, client: Credential) -> None:
-        """What a machine has once it has joined; the certificate comes last, and makes it whole."""
+        """Saves what a machine needs after joining; the certificate last, so a partial membership is never used."""
         with private_directory(self.directory):
             write_private(self.directory / _SERVER, server.encode() + b"\n")
             write_private(self.directory / _AUTHORITY, authority)
@@ -84,7 +84,7 @@ class Membership:
             (self.directory / _JOINING).unlink(missing_ok=True)
 
     def joining_key(self) -> Key:
-        """The key of the first request: a machine that was interrupted asks with the same one again."""
+        """Returns the saved key of the first request, so that an interrupted machine asks again with the same key."""
         with private_directory(self.directory):
             try:
                 return load_key(self.directory / _JOINING)
@@ -95,7 +95,7 @@ class Membership:
         write_private(self.directory / name, credential.certificate + credential.key)
 
     def move(self, server: str) -> None:
-        """The server has another address now."""
+        """Saves the new address of the server."""
         write_private(self.directory / _SERVER, server.encode() + b"\n")
 
     def _read(self, name: str) -> bytes:

@@ -16,14 +16,17 @@ from dray.server.security.certificates import Credential
 
 _EARLIEST: Final = 0.7
 _LATEST: Final = 0.9
-# A machine that slept has not counted the time.
+# A suspended machine does not count the time of a wait.
 _LONGEST_WAIT: Final = 600.0
 _RETRY: Final = 60.0
 _logger = logging.getLogger("dray.node")
 
 
 class Renewal:
-    """Of the certificate that the membership keeps under a name. `obtain` gets the next, `show` puts it to use."""
+    """Renews the certificate that the membership keeps under a name.
+
+    `obtain` requests the next certificate, `show` puts it to use.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class Renewal:
         self._obtain = obtain
         self._show = show
         self._time = time or SystemTime()
-        # Machines that joined together do not all renew together.
+        # Machines that joined together must not all renew together.
         self._share = random.uniform(_EARLIEST, _LATEST)
 
     async def run(self) -> None:
@@ -47,7 +50,7 @@ class Renewal:
             await asyncio.sleep(await self.look())
 
     async def look(self) -> float:
-        """Renews if that is due; in how many seconds to look again."""
+        """Renews the certificate if that is due. Returns the seconds until the next look."""
         credential = self._membership.credential(self._name)
         if credential is not None:
             start, end = lifetime(credential)

@@ -33,7 +33,7 @@ from dray.server.security.certificates import Credential, Key
 REQUESTS: Final = built_in(f"{CERTIFICATES_GROUP}/v1", "CertificateSigningRequest")
 _POLL: Final = 0.25
 _LONGEST_POLL: Final = 5.0
-# By then somebody who watches wants to know what is being waited for.
+# After this many seconds without a decision, log what is being waited for.
 _PATIENCE: Final = 5.0
 _logger = logging.getLogger("dray.node")
 
@@ -44,14 +44,17 @@ async def client_certificate(client: ApiClient, node: str, key: Key | None = Non
 
 
 async def serving_certificate(client: ApiClient, node: str) -> Credential:
-    """For the name alone: it is what the API server wants to see, and what is approved without anybody looking."""
+    """Requests a serving certificate for the node's name alone, which is approved automatically."""
     return await _obtain(client, node, KUBELET_SERVING, SERVER_AUTH, hosts=[node])
 
 
 async def _obtain(
     client: ApiClient, node: str, signer: str, usage: str, hosts: Sequence[str] = (), key: Key | None = None
 ) -> Credential:
-    """Raises NodeError where it is denied, ClientError where the server cannot be asked."""
+    """Sends a request and waits for the certificate.
+
+    Raises NodeError if it is denied, ClientError if the server fails.
+    """
     key = key or certificates.new_key()
     asked = {
         "apiVersion": REQUESTS.api_version,
