@@ -54,7 +54,7 @@ class PodSetup:
         api_server: str = "",
         time: TimeOfDay | None = None,
     ) -> None:
-        """`api_server` is the URL at which pods reach it."""
+        """`api_server` is the URL at which pods reach the API server."""
         self._objects = PodObjects(client, time or SystemTime())
         self._services = service_variables(api_server)
         self._pods = root / "pods"
@@ -66,8 +66,8 @@ class PodSetup:
         self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
         self._subpaths = SubpathMounts(self._pods)
         self._logs.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # Other users of the machine have no business with tokens, Secrets and files of pods, nor has the group of root.
-        # A container may leave a setuid program of root in its volume.
+        # Other users of the machine, and the group of root, must not read tokens, Secrets and files of pods. A
+        # container may leave a setuid program of root in its volume.
         for directory in (self._pods, root / PERSISTENT):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
@@ -78,7 +78,7 @@ class PodSetup:
         await self._volumes.make(pod)
 
     async def refresh(self, pod: Object) -> None:
-        """Volumes that follow objects of the API server."""
+        """Updates volumes that show objects of the API server."""
         await self._volumes.make(pod, following=True)
 
     async def remove(self, pod_uid: str) -> None:
@@ -89,7 +89,7 @@ class PodSetup:
             await asyncio.to_thread(beneath.remove_tree, directory)
 
     def release_mounts(self, pod_uid: str) -> None:
-        """Unmounts what a killed agent left. Call it only while no container of the pod is starting."""
+        """Unmounts what a killed agent left mounted. Call it only while no container of the pod is starting."""
         self._subpaths.release(pod_uid)
 
     def uids(self) -> set[str]:
@@ -101,7 +101,7 @@ class PodSetup:
         return self._volumes.directory(uid_of(pod))
 
     def written_by(self, pod: Object) -> list[Path]:
-        """Where what the pod writes ends up, volumes of the host aside."""
+        """Returns the directories that the pod writes to: its volumes and logs, without hostPath volumes."""
         namespace, name = key_of(pod)
         return [self._pods / uid_of(pod), self._logs / f"{namespace}_{name}_{uid_of(pod)}"]
 
@@ -188,7 +188,7 @@ class PodSetup:
             found.append(Mount(str(path), inside, read_only, optional=inside == _ACCOUNT_PATH))
         message = self._message_file(pod, container, attempt)
         message.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # What it replaces may be a link that somebody put there. Other containers keep the files that they mounted.
+        # The old file may be a symbolic link made by the pod. Other containers keep the files that they mounted.
         replace_file(message, b"", mode=0o666)
         inside = str(container.get("terminationMessagePath") or _MESSAGE_PATH)
         found.append(Mount(str(message), inside, optional=True))
@@ -201,7 +201,7 @@ class PodSetup:
         return tuple(found)
 
     def _hosts(self, pod: Object, pod_ip: str) -> Path:
-        """What the pod's names resolve to, beside what the machine knows."""
+        """Writes the /etc/hosts of the pod: the lines of the machine, the pod's own names and its hostAliases."""
         names = [_short_name(pod)]
         if subdomain := _subdomain(pod):
             names = [_full_name(pod), f"{names[0]}.{subdomain}", *names]
@@ -225,7 +225,7 @@ class PodSetup:
         return self._pods / uid_of(pod) / "containers" / str(container["name"]) / f"message-{attempt}"
 
     def termination_message(self, pod: Object, container: Object, run: ContainerState) -> str:
-        """What the run wrote as its message, or the end of its log where it failed and its policy says so."""
+        """Returns the termination message of the run, or the end of its log if it failed and its policy says so."""
         attempt = run.attempt
         try:
             message = beneath.read_start(self._message_file(pod, container, attempt), _MESSAGE_BYTES).decode(
@@ -250,7 +250,7 @@ class PodSetup:
 
 
 def hostname(pod: Object) -> str:
-    """Returns the host name that containers of the pod see. Raises SetupError for a name that Linux does not take."""
+    """Returns the host name that containers of the pod see. Raises SetupError for a name that Linux refuses."""
     spec = spec_of(pod)
     if spec.get("hostNetwork"):
         return os.uname().nodename
@@ -266,12 +266,12 @@ def hostname(pod: Object) -> str:
 def _short_name(pod: Object) -> str:
     spec = spec_of(pod)
     name = str(spec.get("hostnameOverride") or spec.get("hostname") or key_of(pod)[1])
-    # A name does not end with a dot or a dash, wherever it is cut.
+    # The shortened name must not end with a dot or a dash.
     return name if len(name) < _MOST_HOSTNAME else name[: _MOST_HOSTNAME - 1].rstrip("-.")
 
 
 def _subdomain(pod: Object) -> str:
-    """Empty for a pod that has another host name than Kubernetes would give it."""
+    """Returns the subdomain of the spec; empty if the pod has a hostnameOverride."""
     spec = spec_of(pod)
     return "" if spec.get("hostnameOverride") else str(spec.get("subdomain") or "")
 
@@ -281,7 +281,7 @@ def _full_name(pod: Object) -> str:
 
 
 def _check_nul(container: Object) -> None:
-    """The kernel takes no NUL byte in what a process is started with. Hooks and probes fail by themselves."""
+    """Raises SetupError for NUL bytes, which the kernel refuses in arguments. Hooks and probes fail by themselves."""
     for problem in paths.no_nul({member: container.get(member) for member in _STARTED_WITH}, ""):
         place = f"container {container['name']}: {problem.field.removeprefix('.')}"
         raise SetupError("CreateContainerConfigError", f"{place}: {problem.detail}")

@@ -28,7 +28,7 @@ _LEAST_GRACE: Final = 2.0
 
 
 class ContainerControl:
-    """`changed` is called whenever the status of the pod does."""
+    """Starts, watches and stops containers of a pod; calls `changed` whenever the status of the pod changes."""
 
     def __init__(
         self, parts: NodeParts, pod: Callable[[], Object], state: PodState, changed: Callable[[], None]
@@ -40,14 +40,14 @@ class ContainerControl:
         self._woken: dict[str, asyncio.Event] = {}
 
     async def pause(self, record: ContainerRecord, seconds: float) -> None:
-        """Before the next start; cut short by `wake`."""
+        """Waits before the next start; `wake` ends the wait early."""
         woken = self._woken[record.name] = asyncio.Event()
         with suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.0)):
                 await woken.wait()
 
     def wake(self, record: ContainerRecord) -> None:
-        """Its image changed: whatever kept it from running may be over."""
+        """Ends the wait before the next start: the image has changed, so the next try may succeed."""
         record.failures = 0
         if (woken := self._woken.get(record.name)) is not None:
             woken.set()
@@ -55,7 +55,7 @@ class ContainerControl:
     # Start
 
     async def start(self, record: ContainerRecord) -> None:
-        """Tries until it runs."""
+        """Starts the container; retries until it runs."""
         failures = 0
         while True:
             try:
@@ -97,7 +97,7 @@ class ContainerControl:
             await self._post_start(record, handler)
 
     async def _post_start(self, record: ContainerRecord, handler: Object) -> None:
-        """A container whose hook fails is ended; what follows is up to its restart policy."""
+        """Runs the postStart hook. If it fails, the container is ended; its restart policy says what follows."""
         problem = await self._handle(handler, record)
         if problem is not None:
             self.parts.events.warning(self.pod(), "FailedPostStartHook", f"PostStartHook failed: {problem}")
@@ -106,7 +106,7 @@ class ContainerControl:
     # While it runs
 
     async def follow(self, record: ContainerRecord) -> None:
-        """Until it has ended, by itself or because a probe failed."""
+        """Waits until the container has ended; ends it if a probe fails."""
         assert record.state is not None
         ending = asyncio.create_task(self.parts.runtime.wait(record.state.id))
         probing = asyncio.create_task(self._probes(record).run())
@@ -122,7 +122,7 @@ class ContainerControl:
             await end_tasks((ending, probing))
 
     async def wait(self, record: ContainerRecord) -> None:
-        """Until it has ended by itself, without probes."""
+        """Waits until the container ends by itself; runs no probes."""
         assert record.state is not None
         self.ended(record, await self.parts.runtime.wait(record.state.id))
 
@@ -166,7 +166,7 @@ class ContainerControl:
     # Stop
 
     async def stop(self, record: ContainerRecord, left: Callable[[], float]) -> None:
-        """Within the seconds that are left, which may become fewer meanwhile; until then it is asked for readiness."""
+        """Stops the container within `left()` seconds, which may shrink; its readiness is probed until then."""
         stopping = asyncio.create_task(self.end(record, left()))
         probing = asyncio.create_task(self._probes(record).run_readiness(ready=record.ready))
         try:
@@ -174,7 +174,7 @@ class ContainerControl:
                 given = left()
                 await asyncio.wait((stopping,), timeout=0.2)
                 if not stopping.done() and left() < given - 1 and record.state is not None:
-                    # Somebody shortened the grace period.
+                    # The grace period was shortened.
                     await self.parts.runtime.stop(record.state.id, left())
             self.ended(record, await stopping)
             self.changed()
@@ -183,7 +183,7 @@ class ContainerControl:
             await asyncio.gather(probing, return_exceptions=True)
 
     async def end(self, record: ContainerRecord, grace: float) -> ContainerState:
-        """Its hook, its signal, and after the grace period SIGKILL; how it ended."""
+        """Ends the container: preStop hook, stop signal, SIGKILL after the grace period. Returns how it ended."""
         assert record.state is not None
         began = monotonic.monotonic()
         handler = mapping(mapping(record.spec.get("lifecycle")).get("preStop"))

@@ -19,21 +19,21 @@ from dray.node.errors import PrepareError
 
 @dataclass(frozen=True, slots=True)
 class ContainerClaim:
-    """A claim that a container uses; without a request, all of it. `entry` is its name in the pod's spec."""
+    """A claim that a container uses; without a request, the whole claim. `entry` is its name in the pod's spec."""
 
     claim: str
     request: str = ""
     entry: str = ""
 
     def devices(self, info: ClaimInfo) -> Iterator[tuple[str, PreparedDevice]]:
-        """With the driver of each."""
+        """Returns the prepared devices for the request, each with the name of its driver."""
         return ((driver, each) for driver, each in info.devices if each.serves(self.request))
 
 
 def container_claims(pod: Object, container: Object) -> Iterator[ContainerClaim]:
     names = {entry["name"]: name for entry, name in claims_used(pod)}
     for use in mappings(mapping(container.get("resources")).get("claims")):
-        # A template may have made no claim; then there is nothing to use.
+        # A template may have made no claim; then the container has nothing to use.
         if name := names.get(use["name"]):
             yield ContainerClaim(name, use.get("request") or "", use["name"])
     extended = extended_claim(pod)
@@ -43,7 +43,7 @@ def container_claims(pod: Object, container: Object) -> Iterator[ContainerClaim]
 
 
 def pod_cdi_ids(cache: ClaimCache, pod: Object) -> list[str]:
-    """Of all devices that are prepared for the pod, also those of claims that no container names."""
+    """Returns the CDI ids of all devices prepared for the pod, including claims that no container names."""
     devices = (device for info in cache.of_pod(uid_of(pod)) for _, device in info.devices)
     return list(dict.fromkeys(each for device in devices for each in device.cdi_ids))
 
@@ -55,7 +55,7 @@ def prepared_cdi_ids(cache: ClaimCache) -> list[str]:
 
 
 def cdi_ids(cache: ClaimCache, pod: Object, container: Object) -> list[str]:
-    """What the runtime is asked to inject; raises PrepareError where a claim is not prepared on this node."""
+    """Returns the CDI ids to inject into the container. Raises PrepareError if a claim is not prepared on this node."""
     found: list[str] = []
     namespace, name = key_of(pod)
     for use in container_claims(pod, container):

@@ -34,19 +34,19 @@ class ContainerRecord:
     spec: Object
     sidecar: bool = False
     attempt: int = -1
-    """Of the latest run, from 0; -1 before the first."""
+    """Number of the latest run, from 0; -1 before the first."""
     state: ContainerState | None = None
     last: ContainerState | None = None
-    """The run before."""
+    """The run before the latest one."""
     waiting: tuple[str, str] = ("ContainerCreating", "")
     """Reason and message while there is no run."""
     messages: dict[int, str] = field(default_factory=dict)
-    """What runs left as their termination message, by attempt."""
+    """Termination messages by number of the run."""
     failures: int = 0
     restart: bool = False
-    """Its spec changed so that it has to be started anew, whatever its policy."""
+    """True if its spec changed so that it must be restarted, whatever its restart policy."""
     resources: Object = field(default_factory=dict)
-    """That its latest run has."""
+    """Resources of its latest run."""
     ready: bool = False
     started: bool = False
 
@@ -79,13 +79,13 @@ class ContainerRecord:
         return {state.attempt: self.messages.get(state.attempt, "")}
 
     def backoff(self) -> float:
-        """Seconds from the end of the latest run until the next: none after the first, then longer and longer."""
+        """Returns the seconds from the end of the latest run until the next: 0 after the first, then more and more."""
         if self.failures <= 1:
             return 0.0
         return float(min(FIRST_BACKOFF * 2 ** min(self.failures - 2, 10), LONGEST_BACKOFF))
 
     def status(self, *, waiting: bool = False) -> Object:
-        """With `waiting`, its latest run is the last one and another is to come."""
+        """Returns the entry of `containerStatuses`; with `waiting`, the latest run has ended and another will follow."""
         state, last = self.state, self.last
         if waiting and state is not None and not state.running:
             state, last = None, self.state
@@ -147,7 +147,7 @@ def _time(seconds: float) -> str:
 
 @dataclass(slots=True)
 class PodRecords:
-    """Of all containers of a pod."""
+    """The records of all containers of a pod."""
 
     inits: list[ContainerRecord]
     containers: list[ContainerRecord]
@@ -160,7 +160,7 @@ class PodRecords:
         return next((each for each in self if each.name == name), None)
 
     def follow(self, pod: Object) -> list[tuple[ContainerRecord, Object]]:
-        """Takes over what changed of the pod's spec; gives those that changed, with what they were."""
+        """Takes over changes of the pod's spec. Returns the records that changed, each with its old spec."""
         changed = []
         given = {each["name"]: each for member in _MEMBERS for each in mappings(spec_of(pod).get(member))}
         for record in self:
@@ -174,7 +174,7 @@ class PodRecords:
 
 
 def records_of(pod: Object) -> PodRecords:
-    """Before anything has run."""
+    """Makes the records of a pod whose containers have not run yet."""
     spec = spec_of(pod)
     inits = [
         ContainerRecord(each, sidecar=each.get("restartPolicy") == "Always")
@@ -189,8 +189,7 @@ def records_of(pod: Object) -> PodRecords:
 
 
 def lost_run(pod: Object, record: ContainerRecord, now: float) -> ContainerState | None:
-    """Returns the latest run of a container as the pod's status tells it, ended `now` at the latest; None if the status
-    names no run."""
+    """Returns the latest run that the pod's status shows, ended `now` at the latest; None if it shows no run."""
     entries = (each for member in _STATUSES for each in mappings(status_of(pod).get(member)))
     told = next((each for each in entries if each.get("name") == record.name), {})
     if not told.get("containerID"):
@@ -212,7 +211,7 @@ def lost_run(pod: Object, record: ContainerRecord, now: float) -> ContainerState
 
 
 def runs_again(pod: Object, record: ContainerRecord) -> bool:
-    """Whether a container that ended is started again: by its own policy and rules, else by that of its pod."""
+    """Returns True if a container that ended is started again, by its own policy and rules or else by the pod's."""
     code = record.exit_code
     for rule in mappings(record.spec.get("restartPolicyRules")):
         if rule.get("action") == "Restart" and _matches(mapping(rule.get("exitCodes")), code):

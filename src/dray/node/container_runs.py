@@ -19,13 +19,15 @@ class ContainerRuns:
         self._parts, self._state = control.parts, control.state
         self._pod, self._changed = control.pod, control.changed
         self._beside: list[asyncio.Task[None]] = []
-        """What runs beside the containers: ephemeral ones, and changes to containers that run."""
+        """Tasks of ephemeral containers, and of changes to running containers."""
         self._ephemerals: set[str] | None = None
-        """Those that are taken care of; None before the pod is set up."""
+        """Names of the ephemeral containers that were started; None before the pod is set up."""
 
     async def run(self, records: PodRecords) -> None:
-        """Until no container runs or will run again, sidecars and ephemeral containers aside. Cancelling it leaves
-        containers running."""
+        """Runs containers until none runs or will run again; sidecars and ephemeral containers do not count.
+
+        Cancelling it leaves containers running.
+        """
         try:
             self.follow((), records.ephemerals, ready=True)
             await self._run(records.inits, records.containers)
@@ -64,7 +66,7 @@ class ContainerRuns:
             await end_tasks(sidecars)
 
     async def _initialize(self, record: ContainerRecord) -> bool:
-        """Whether it succeeded, in the end."""
+        """Runs an init container until it succeeds or is not started again. Returns True if it succeeded."""
         if record.exit_code != 0 or record.running:
             await self._keep(record)
         record.ready = record.exit_code == 0
@@ -75,7 +77,7 @@ class ContainerRuns:
             await asyncio.sleep(0.02)
 
     async def _keep(self, record: ContainerRecord) -> None:
-        """Runs it, and again for as long as its policy says so."""
+        """Runs a container, and again for as long as its restart policy says so."""
         if record.state is None:
             await self._control.start(record)
         if record.running or not record.messages:
@@ -109,7 +111,7 @@ class ContainerRuns:
             told = f"Back-off restarting failed container {record.name}: exit code {record.exit_code}; {log}"
             self._parts.events.warning(self._pod(), "BackOff", told)
             self._changed()
-            # What is left of it after the agent was away. The wall clock may have been set meanwhile.
+            # The rest of the backoff, if no agent ran meanwhile. The wall clock may have been set.
             left = record.state.finished_at + seconds - self._parts.time.now().timestamp()
             await self._control.pause(record, min(left, seconds))
 
@@ -122,8 +124,7 @@ class ContainerRuns:
         *,
         ready: bool = False,
     ) -> None:
-        """Carries out what changed in the specs of containers, and runs ephemeral containers that are new, once the
-        pod is `ready` for them."""
+        """Applies changed specs of containers, and starts new ephemeral containers once the pod is `ready` for them."""
         if ready:
             self._ephemerals = set()
         if self._ephemerals is None:
@@ -139,7 +140,7 @@ class ContainerRuns:
                 self._beside.append(asyncio.create_task(self._once(record)))
 
     async def _once(self, record: ContainerRecord) -> None:
-        """Runs an ephemeral container, which is never started again nor probed."""
+        """Runs an ephemeral container; it is never restarted or probed."""
         if record.state is None:
             await self._control.start(record)
         assert record.state is not None
@@ -149,7 +150,7 @@ class ContainerRuns:
         self._changed()
 
     async def _change(self, record: ContainerRecord, before: Object) -> None:
-        """A new image needs a new run; so do resources whose policy says so, others are set while it runs."""
+        """Applies a changed spec: restarts for a new image or by the resize policy, else resizes in place."""
         assert record.state is not None
         resized = _resized(before, record.spec)
         rules = mappings(record.spec.get("resizePolicy"))
@@ -167,7 +168,7 @@ class ContainerRuns:
     # Stopping
 
     async def stop(self, records: PodRecords, grace: Callable[[], float]) -> None:
-        """All of them; sidecars after the containers, the last one first. A grace that shrinks meanwhile counts."""
+        """Stops the containers, then the sidecars in reverse order. `grace()` may shrink meanwhile."""
         began = monotonic.monotonic()
 
         def left() -> float:
@@ -183,7 +184,7 @@ class ContainerRuns:
 
 
 def _resized(before: Object, now: Object) -> set[str]:
-    """Resources whose amounts differ."""
+    """Returns the resources whose amounts differ."""
     old, new = mapping(before.get("resources")), mapping(now.get("resources"))
     return {
         name

@@ -34,7 +34,10 @@ async def environment(
     node: Mapping[str, str],
     services: Mapping[str, str],
 ) -> dict[str, str]:
-    """Raises SetupError where something it names is missing and not optional; `services` are there in any case."""
+    """Returns the variables of the container; `services` are always included.
+
+    Raises SetupError if a referenced object or key is missing and not optional.
+    """
     namespace = key_of(pod)[0]
     found = dict(services)
     size = 0
@@ -58,7 +61,7 @@ async def environment(
 
 
 def arguments(given: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Arguments of a command, expanded; raises SetupError where they are longer than Linux takes."""
+    """Expands the arguments of a command; raises SetupError if they are longer than Linux allows."""
     found: list[str] = []
     size = 0
     for text in given:
@@ -75,7 +78,7 @@ def _checked(size: int) -> int:
 
 
 def service_variables(server: str) -> dict[str, str]:
-    """Those of the Service `kubernetes`, for the API server at this URL; none for plain HTTP, which no client uses."""
+    """Returns the variables of the Service `kubernetes` for an API server URL; none if the URL is not https."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", str(parts.port or 443)
     if parts.scheme != "https" or not host:
@@ -95,9 +98,9 @@ def service_variables(server: str) -> dict[str, str]:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """$(NAME) becomes the value of NAME where there is one, $$ becomes $.
+    """Replaces $(NAME) by the value of NAME if there is one, and $$ by $.
 
-    Raises SetupError where the values make it longer than Linux takes.
+    Raises SetupError if the result is longer than Linux allows.
     """
     size = 0
 

@@ -14,7 +14,7 @@ _KEYED: Final = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 
 
 def field_value(pod: Object, path: str, facts: Mapping[str, str]) -> str:
-    """`facts` has what only the node knows: status.podIP, status.hostIP and the like."""
+    """Returns the value of a `fieldRef`; `facts` has values that only the node knows, such as status.podIP."""
     if found := _KEYED.fullmatch(path):
         values = labels_of(pod) if found[1] == "labels" else annotations_of(pod)
         return str(values.get(found[2], ""))
@@ -36,7 +36,7 @@ def _quoted(text: str) -> str:
 
 
 def resource_value(pod: Object, reference: Object, container: Object, node: Mapping[str, str]) -> str:
-    """A limit or request of a container, in units of its divisor; without a limit, what the node has."""
+    """Returns a limit or request of a container in units of its divisor; without a limit, the node's amount."""
     name = reference.get("containerName")
     if name:
         every = [*mappings(spec_of(pod).get("containers")), *mappings(spec_of(pod).get("initContainers"))]

@@ -19,7 +19,7 @@ _MOST_REDIRECTS: Final = 10
 
 
 class _Output:
-    """What a command writes, up to a size; it reads nothing."""
+    """Collects the output of a command up to a size; gives it no input."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -47,7 +47,7 @@ async def run(handler: Object, container: Object, container_id: str, runtime: Ru
 
 
 def port_number(port: Any, container: Object) -> int:
-    """A port by number, or by its name in the container; 0 where it has none of that name."""
+    """Returns a port by number, or by its name in the container; 0 if the container has no port of that name."""
     if isinstance(port, int):
         return port
     named = {each.get("name"): each.get("containerPort") for each in mappings(container.get("ports"))}
@@ -66,7 +66,7 @@ async def _command(command: list[str], container_id: str, runtime: Runtime) -> s
 
 
 async def _http(request: Object, container: Object, address: str) -> str | None:
-    # Loaded where it is needed alone: no other part of an agent needs it to start.
+    # Imported only where it is needed: no other part of an agent needs it to start.
     import aiohttp
 
     scheme = str(request.get("scheme") or "HTTP").lower()
@@ -87,11 +87,14 @@ async def _http(request: Object, container: Object, address: str) -> str | None:
 
 
 async def _status(session: ClientSession, url: str, headers: dict[str, str]) -> int:
-    """Redirects are followed on the same host alone; one that leads elsewhere is an answer as good as any."""
+    """Returns the status of a GET.
+
+    Redirects are followed on the same host only; a redirect to another host is itself the answer.
+    """
     from yarl import URL
 
     for _ in range(_MOST_REDIRECTS):
-        # Certificates of pods are not checked, as a kubelet does not.
+        # Certificates of pods are not verified, like a kubelet does.
         async with session.get(url, headers=headers, ssl=False, allow_redirects=False) as answer:
             await answer.content.read(_OUTPUT_BYTES)
             place = answer.headers.get("Location", "")

@@ -31,7 +31,7 @@ def is_mirror(pod: Object) -> bool:
 
 
 class MirrorPods:
-    """`node` gives the Node object, by which mirrors are owned."""
+    """Keeps the mirror pods at the API server; `node` returns the Node object that owns them."""
 
     def __init__(self, client: ApiClient, node: Callable[[], Object]) -> None:
         self._client = client
@@ -41,12 +41,12 @@ class MirrorPods:
         self._dirty = asyncio.Event()
 
     def want(self, pods: Mapping[Key, Object]) -> None:
-        """The static pods that there are, by namespace and name."""
+        """Sets the static pods that need mirrors, by namespace and name."""
         self._static = pods
         self._dirty.set()
 
     def seen(self, mirror: Object, *, deleted: bool) -> None:
-        """A mirror at the API server changed."""
+        """Records that a mirror at the API server was changed or deleted."""
         if deleted:
             self._mirrors.pop(key_of(mirror), None)
         else:
@@ -54,12 +54,12 @@ class MirrorPods:
         self._dirty.set()
 
     def of(self, pod: Object) -> Object | None:
-        """The mirror of a static pod, while there is one of what the pod is now."""
+        """Returns the mirror of a static pod; None if there is none for its present manifest."""
         mirror = self._mirrors.get(key_of(pod))
         return mirror if mirror is not None and _mirrors(mirror, pod) else None
 
     async def run(self) -> None:
-        """Once the API server's pods are known; until it is cancelled."""
+        """Creates and deletes mirrors until it is cancelled. Call it once the pods of the API server are known."""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
@@ -98,5 +98,5 @@ class MirrorPods:
 
 
 def _mirrors(mirror: Object, pod: Object) -> bool:
-    """Whether it shows the pod as it is now, and stays."""
+    """Returns True if the mirror shows the pod's present manifest and is not being deleted."""
     return not is_deleting(mirror) and annotations_of(mirror).get(MIRROR) == annotations_of(pod)[HASH]

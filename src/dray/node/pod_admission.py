@@ -34,12 +34,12 @@ class PodAdmission:
         self._signatures = Signatures()
 
     def refusal(self, pod: Object, node: Object, others: Iterable[Object]) -> Refusal | None:
-        """Why the node does not run the pod beside those others; None where it does."""
+        """Returns why the node refuses to run the pod beside the `others`; None if it runs the pod."""
         system = mapping(spec_of(pod).get("os")).get("name")
         if system not in (None, "linux"):
             return Refusal("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
         if spec_of(pod).get("hostUsers") is False:
-            # Pod Security lets such pods be root, since they should be root of nothing but themselves.
+            # Pod Security lets these pods run as root, because root is mapped to a plain user in a user namespace.
             return Refusal("UserNamespacesNotSupported", "The node has no user namespaces for pods: remove hostUsers")
         room = Node(str(node["metadata"]["name"]), 0)
         room.read(node)
@@ -49,7 +49,7 @@ class PodAdmission:
 
 
 def _problems(pod: Pod, node: Node) -> Iterator[Refusal]:
-    """In the order in which a kubelet looks for them."""
+    """Yields the reasons against the pod, in the order of a kubelet."""
     required = pod.requirements
     yield from _shortages(pod, node)
     failed = {
@@ -71,7 +71,7 @@ def _shortages(pod: Pod, node: Node) -> Iterator[Refusal]:
         for name, amount in requests.items():
             wanted[name] = wanted.get(name, 0) + amount
     used = {**node.requested, PODS: len(node.pods)}
-    # Of other resources the node may have none to give: devices serve them.
+    # Extended resources may be missing on the node: devices serve them.
     counted = [PODS, *(name for name in _STANDARD if name in wanted)]
     counted += [name for name in wanted if name not in counted and name in allocatable]
     for name in counted:

@@ -22,14 +22,14 @@ _GROUPS: Final = "podgroups"
 
 
 class PodClaims:
-    """Reads claims with the rights of the node."""
+    """Reads the claims of pods with the node's permissions."""
 
     def __init__(self, client: ApiClient, gates: FeatureGates) -> None:
         self._client = client
         self._gates = gates
 
     async def usable(self, pod: Object) -> list[Object]:
-        """The claims of the pod, all of them allocated and reserved for it; raises PrepareError."""
+        """Returns the claims of the pod, each allocated and reserved for it; raises PrepareError."""
         return [await self._usable(pod, name, generated) for name, generated in claims_to_prepare(pod)]
 
     async def _usable(self, pod: Object, name: str, generated: bool) -> Object:
@@ -73,7 +73,7 @@ class PodClaims:
 
 
 def claims_to_prepare(pod: Object) -> Iterator[tuple[str, bool]]:
-    """The name of each claim that the pod needs, and whether it was made for the pod."""
+    """Yields the name of each claim that the pod needs, and True if the claim was made for the pod."""
     made = claim_names(pod)
     for entry in claim_entries(pod):
         if name := entry.get("resourceClaimName"):

@@ -14,13 +14,13 @@ from dray.node.errors import SetupError
 
 _MOST_SERVERS: Final = 3
 _MOST_SEARCHES: Final = 32
-# Where systemd-resolved answers on the machine itself, and where it says whom it asks.
+# Address of systemd-resolved on this machine; `_BEHIND_STUB` lists the name servers behind it.
 _STUB: Final = "127.0.0.53"
 _BEHIND_STUB: Final = Path("/run/systemd/resolve/resolv.conf")
 
 
 def resolv_conf(pod: Object, machine: str) -> str | None:
-    """`machine` is the file of the machine; None where the pod has the same. Raises SetupError."""
+    """Returns the content of the pod's resolv.conf; None if it is the same as that of `machine`. Raises SetupError."""
     spec = spec_of(pod)
     config = mapping(spec.get("dnsConfig"))
     alone = spec.get("dnsPolicy") == "None"
@@ -29,7 +29,7 @@ def resolv_conf(pod: Object, machine: str) -> str | None:
     servers, searches, options = ([], [], {}) if alone else _parsed(machine)
     servers += map(str, config.get("nameservers") or ())
     searches += map(str, config.get("searches") or ())
-    # Of options with one name the pod's counts.
+    # An option of the pod replaces one of the machine with the same name.
     options |= dict(_options(mappings(config.get("options"))))
     lines = [f"nameserver {each}" for each in list(dict.fromkeys(servers))[:_MOST_SERVERS]]
     if searches:
@@ -40,7 +40,10 @@ def resolv_conf(pod: Object, machine: str) -> str | None:
 
 
 def _options(given: list[Object]) -> Iterator[tuple[str, str]]:
-    """Names and values. Kubernetes takes any text for them, and one with a line break would add lines to the file."""
+    """Yields names and values of options.
+
+    Raises SetupError for a line break, because Kubernetes allows any text and it would add lines to the file.
+    """
     for index, option in enumerate(given):
         name, value = str(option.get("name") or ""), str(option.get("value") or "")
         if not (name + value).isprintable():
@@ -65,7 +68,7 @@ def _parsed(text: str) -> tuple[list[str], list[str], dict[str, str]]:
 
 
 def machine_resolv_conf() -> str:
-    """That works in other networks than the machine's own; empty where there is none."""
+    """Returns a resolv.conf that also works in other networks than the machine's own; empty if there is none."""
     try:
         text = Path("/etc/resolv.conf").read_text()
         return _BEHIND_STUB.read_text() if _STUB in text and _BEHIND_STUB.exists() else text

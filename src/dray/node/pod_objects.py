@@ -42,11 +42,11 @@ class PodObjects:
         self._client = client
         self._time = time
         self._steady = steady_seconds(time)
-        # By the uid of the pod, the audience and the seconds that were asked for.
+        # By pod uid, audience and requested seconds.
         self._tokens: dict[tuple[str, str, int], _Token] = {}
 
     async def data(self, kind: str, namespace: str, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
-        """What a ConfigMap or Secret holds by key; None where it is not there and need not be."""
+        """Returns the data of a ConfigMap or Secret by key; None if it is optional and not found. Raises SetupError."""
         try:
             found = await self._client.get(_KINDS[kind], name, namespace=namespace)
         except NotFound:
@@ -59,7 +59,7 @@ class PodObjects:
         return texts | {key: base64.b64decode(value) for key, value in mapping(found.get("binaryData")).items()}
 
     async def claimed_source(self, pod: Object, volume: Object) -> Object:
-        """Where the volume is that a claim of the pod is bound to: path and type, as a hostPath has them."""
+        """Returns the path and type of the volume bound to a claim of the pod, as in a hostPath. Raises SetupError."""
         namespace = str(metadata_of(pod).get("namespace"))
         if "ephemeral" in volume:
             name = f"{metadata_of(pod)['name']}-{volume['name']}"
@@ -82,26 +82,26 @@ class PodObjects:
         )
 
     async def token(self, pod: Object, audience: str, seconds: int) -> str:
-        """A token of the pod's service account, bound to the pod."""
+        """Returns a token of the pod's service account, bound to the pod; cached until most of its life is over."""
         key, now = (uid_of(pod), audience, seconds), self._steady()
         known = self._tokens.get(key)
         if known is None or now >= known.fresh_until:
             answer = await self._request(pod, audience, seconds)
             expires, life = str(answer.get("expirationTimestamp") or ""), float(seconds)
             if expires:
-                # The server may give less than was asked for; more may mean that the clock of this machine is behind.
+                # The server may give less than requested; more may mean that the clock of this machine is behind.
                 life = min(life, (moment(expires) - self._time.now()).total_seconds())
             fresh = min(_FRESH * life, _LONGEST_FRESH)
             known = self._tokens[key] = _Token(str(answer.get("token") or ""), now + fresh)
         return known.text
 
     def forget(self, pod_uid: str) -> None:
-        """The pod is gone."""
+        """Forgets the tokens of a pod that is gone."""
         for key in [each for each in self._tokens if each[0] == pod_uid]:
             del self._tokens[key]
 
     async def _request(self, pod: Object, audience: str, seconds: int) -> Object:
-        """The status of a TokenRequest."""
+        """Requests a token. Returns the status of the TokenRequest."""
         metadata = metadata_of(pod)
         account = str(spec_of(pod).get("serviceAccountName") or "default")
         bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid_of(pod)}

@@ -21,13 +21,13 @@ from dray.node.claim_cache import ClaimCache
 from dray.node.container_devices import container_claims
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
-"""Below the root directory of the kubelet."""
+"""Path of the socket below the kubelet's root directory."""
 _RATE: Final = 100.0
 _BURST: Final = 10
 
 _Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Pods = Callable[[], Iterable[Object]]
-"""Gives the active pods of the node."""
+"""Returns the active pods of the node."""
 
 
 class PodResourcesServer:
@@ -125,14 +125,14 @@ class _OldLister:
 
 
 def _listed_containers(pod: Object) -> list[Object]:
-    """Sidecars and containers: init containers that end hold nothing."""
+    """Returns sidecars and containers; plain init containers are left out."""
     spec = spec_of(pod)
     sidecars = [each for each in mappings(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
     return [*sidecars, *mappings(spec.get("containers"))]
 
 
 class _RateLimit(grpc.aio.ServerInterceptor):
-    """A token bucket over all methods."""
+    """Limits the rate of calls with one token bucket for all methods."""
 
     def __init__(self) -> None:
         self._tokens, self._filled = float(_BURST), 0.0

@@ -23,7 +23,7 @@ _NEVER_RUN: Final = {
 
 @dataclass(slots=True)
 class PodState:
-    """What the agent knows of a pod beside its containers."""
+    """State of a pod that its containers do not show."""
 
     host_ip: str
     pod_ip: str = ""
@@ -31,12 +31,12 @@ class PodState:
     sandbox: bool = False
     initialized: bool = False
     reason: str = ""
-    """Why it failed whatever its containers did."""
+    """Reason of a failure that does not depend on the containers."""
     message: str = ""
     rejected: bool = False
-    """The node refused the pod at admission; nothing was done for it."""
+    """True if the node refused the pod at admission; nothing was done for it."""
     ended: bool = False
-    """Nothing of it runs or will run, and its claims are unprepared."""
+    """True if nothing of the pod runs or will run, and its claims are unprepared."""
     waiting: set[str] = field(default_factory=set)
     """Containers that ended and will run again."""
 
@@ -44,7 +44,7 @@ class PodState:
 def phase_of(pod: Object, state: PodState, records: PodRecords) -> str:
     codes = [each.exit_code for each in records.containers]
     if state.ended:
-        # What never ran, because the pod was deleted or an init container failed, did not succeed.
+        # Containers that never ran, because the pod was deleted or an init container failed, did not succeed.
         well = state.initialized and not state.reason and all(code == 0 for code in codes)
         return "Succeeded" if well else "Failed"
     return "Running" if state.initialized and any(each.attempt >= 0 for each in records.containers) else "Pending"
@@ -58,7 +58,7 @@ def status(
     now: str,
     devices: Mapping[str, list[Object]],
 ) -> Object:
-    """`devices` has the health of each container's devices by its name."""
+    """Returns the pod's status as a merge patch; `devices` has the device health by container name."""
     if state.rejected:
         return _rejection(pod, state)
     phase = phase_of(pod, state, records)
@@ -111,7 +111,7 @@ def _container(record: ContainerRecord, state: PodState, devices: Mapping[str, l
 def _main(record: ContainerRecord, state: PodState, records: PodRecords, devices: Mapping[str, list[Object]]) -> Object:
     made = _container(record, state, devices)
     if state.ended and not records.inits and record.state is None:
-        # Without init containers nothing is left that it could wait for, even if the pod was never set up.
+        # Without init containers it waits for nothing any more, even if the pod was never set up.
         made["state"] = {"terminated": _NEVER_RUN}
     return made
 
@@ -139,7 +139,7 @@ def _conditions(
     gated = "the status of pod readiness gate " + ", ".join(f'"{gate}"' for gate in shut) + ' is not "True"'
     if state.reason == "Evicted":
         yield _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", state.message, now)
-    # Also of pods that no scheduler placed.
+    # Set it for pods that were bound by hand too.
     yield _condition(pod, "PodScheduled", True, "", "", now)
     yield _condition(pod, "PodReadyToStartContainers", state.sandbox and not state.ended, "", "", now)
     waiting = f"containers with incomplete status: [{' '.join(left)}]" if pending else ""
@@ -161,14 +161,14 @@ def _condition(pod: Object, type_: str, holds: bool, reason: str, message: str, 
         "status": value,
         "observedGeneration": metadata_of(pod).get("generation"),
         "lastTransitionTime": (before or {}).get("lastTransitionTime") or now,
-        # Null takes away what an earlier status said.
+        # Null removes the value of an earlier status.
         "reason": reason or None,
         "message": message or None,
     }
 
 
 def same(pod: Object, status: Object) -> bool:
-    """Whether the pod's status says all of it already."""
+    """Returns True if the pod has this status already."""
     return _covers(status_of(pod), status)
 
 

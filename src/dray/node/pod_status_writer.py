@@ -14,14 +14,16 @@ from dray.client.retries import Backoff
 from dray.node.pod_status import same
 
 PODS: Final = built_in("v1", "Pod")
-# Changes that come together are written together.
+# Changes within this time are written together.
 _TOGETHER: Final = 0.01
 _RETRIES: Final = Backoff(first=0.2, longest=10.0, jitter=0.0)
 
 
 class PodStatusWriter:
-    """`pod` is the pod at the API server as the agent knows it, None where it is not there; `status` what it should
-    say."""
+    """Writes the status of one pod.
+
+    `pod` returns the pod at the API server, None if it is not there; `status` returns the status to write.
+    """
 
     def __init__(self, client: ApiClient, pod: Callable[[], Object | None], status: Callable[[], Object]) -> None:
         self._client = client
@@ -37,7 +39,7 @@ class PodStatusWriter:
         self._dirty.set()
 
     def close(self) -> None:
-        """The status stays as it is."""
+        """Stops writing; the status stays as it is."""
         self._closed = True
 
     async def run(self) -> None:
@@ -48,7 +50,7 @@ class PodStatusWriter:
             await self.flush()
 
     async def flush(self) -> None:
-        """Returns when the status as it is now is written, or the pod is gone."""
+        """Returns when the present status is written, or the pod is gone."""
 
         async def write() -> None:
             async with self._lock:
@@ -68,13 +70,13 @@ class PodStatusWriter:
         self._written, self._version = status, version
 
     async def remove_pod(self) -> None:
-        """Takes the pod, whose deletion was asked for, off the API server."""
+        """Removes a deleted pod from the API server for good."""
         if (pod := self._pod()) is not None:
             await _until_done(lambda: self._client.delete_object(PODS, pod, grace_period=0))
 
 
 async def _until_done(write: Callable[[], Awaitable[object]]) -> None:
-    """Or until the pod is gone, or another one has its name."""
+    """Retries a write until it succeeds, the pod is gone, or another pod has its name."""
     for delay in _RETRIES.delays():
         try:
             await write()

@@ -41,7 +41,7 @@ from dray.process.tasks import end_tasks
 _logger = logging.getLogger(__name__)
 _FIRST_RETRY: Final = 0.5
 _LONGEST_RETRY: Final = 20.0
-# What a pod gets that vanished from the API server without being deleted on this node first.
+# Grace period of a pod that vanished from the API server without being deleted on this node first.
 _FORCED_GRACE: Final = 2.0
 DEFAULT_GRACE: Final = 30.0
 
@@ -57,12 +57,11 @@ class PodWorker:
         mirror: Callable[[], Object | None] | None = None,
         admit: Admit | None = None,
     ) -> None:
-        """`mirror` gives what the API server shows of the pod, where that is not the pod itself: of a static pod.
-        `admit` is asked once, before anything is done for the pod."""
+        """`mirror` returns the mirror pod of a static pod. `admit` is called once, before anything else is done."""
         self.pod = pod
         self._mirror = mirror
         self._parts = parts
-        # One that has a start time was admitted by an earlier agent.
+        # A pod with a start time was admitted by an earlier agent.
         self._admit = None if status_of(pod).get("startTime") else admit
         self.records = records_of(pod)
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
@@ -72,18 +71,18 @@ class PodWorker:
         self._failed = asyncio.Event()
         self._updated = asyncio.Event()
         self._judged = asyncio.Event()
-        """Set once it is known whether the node admits the pod. No status is written before."""
+        """Set once the node has admitted or refused the pod. No status is written before."""
         self._forced_grace: float | None = None
         self._gone = False
         self._broken = False
-        """Whether a run of the worker failed."""
+        """True if a run of the worker failed."""
         self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
         self._runs = ContainerRuns(ContainerControl(parts, lambda: self.pod, self.state, self.changed))
         if is_deleting(pod):
             self._stopping.set()
 
     def update(self, pod: Object) -> None:
-        """The pod changed at the API server."""
+        """Takes over a change of the pod at the API server."""
         self.pod = pod
         self._updated.set()
         self._runs.follow(self.records.follow(pod), self.records.ephemerals)
@@ -96,11 +95,11 @@ class PodWorker:
         return self._mirror is not None
 
     def stop(self) -> None:
-        """The file of a static pod is gone."""
+        """Stops the pod, such as a static pod whose manifest file was removed."""
         self._stopping.set()
 
     def fail(self, reason: str, message: str, *, grace: float | None = None) -> bool:
-        """Ends it as failed, whatever its restart policy; whether it was not ending anyhow."""
+        """Ends the pod as failed, whatever its restart policy. Returns True if it was not ending already."""
         if self._stopping.is_set() or self._failed.is_set() or self.state.ended:
             return False
         self.state.reason, self.state.message = reason, message
@@ -110,16 +109,16 @@ class PodWorker:
 
     @property
     def takes_room(self) -> bool:
-        """Whether it counts among the pods of the node."""
+        """Returns True if the pod uses resources of the node."""
         return not (self.state.ended or self._gone or (self._failed.is_set() and not self.state.sandbox))
 
     def vanish(self) -> None:
-        """The pod is no longer at the API server."""
+        """Stops the pod because it was removed from the API server."""
         self._gone = True
         self._stopping.set()
 
     def changed(self) -> None:
-        """Something that the status tells of: containers, or the health of devices."""
+        """Updates the status after a change of containers or device health."""
         self._writer.changed()
 
     async def run(self) -> None:
@@ -153,11 +152,11 @@ class PodWorker:
     async def _run(self) -> None:
         await self._find_containers()
         if is_terminal(self.pod):
-            # An earlier agent wrote how it ended, and had released everything by then.
+            # An earlier agent ended the pod and wrote its final status.
             self._writer.close()
         else:
             admitted = await self._is_admitted()
-            # A worker that is restarted does not ask again: containers of the pod may run.
+            # A restarted worker does not ask for admission again: containers of the pod may run.
             self._admit = None
             self._judged.set()
             self._writer.changed()
@@ -173,7 +172,7 @@ class PodWorker:
         await self._remove()
 
     async def _clear(self) -> None:
-        """Ends a pod whose worker failed before, without any step that may have been the reason."""
+        """Ends a pod whose worker failed before; skips every step that may have been the reason."""
         await self._parts.runtime.remove_sandbox(uid_of(self.pod))
         await self._release()
         self.state.ended = True
@@ -197,7 +196,7 @@ class PodWorker:
         return PodConsumption(self.pod, memory, await asyncio.to_thread(storage.size, written))
 
     def places(self) -> tuple[Path, list[Path]]:
-        """Its volumes, and everything that it writes to."""
+        """Returns the directory of its volumes, and all directories that it writes to."""
         return self._parts.setup.volumes_of(self.pod), self._parts.setup.written_by(self.pod)
 
     # Run
@@ -212,7 +211,7 @@ class PodWorker:
         return False
 
     async def _find_containers(self) -> None:
-        """Runs that an earlier agent started."""
+        """Takes over containers that an earlier agent started."""
         containers = await self._parts.runtime.containers()
         self._parts.setup.release_mounts(uid_of(self.pod))
         for found in sorted(containers, key=lambda each: each.attempt):
@@ -225,8 +224,10 @@ class PodWorker:
             self.state.initialized = True
 
     def _find_lost_runs(self) -> None:
-        """Runs that the pod's status names and the runtime knows nothing of: somebody removed them. A container ran
-        once all the same, so a pod that is never restarted has failed."""
+        """Records runs that the pod's status names and the runtime does not know, because they were removed.
+
+        They count as runs: a pod that is never restarted has failed.
+        """
         now = self._parts.time.now().timestamp()
         for record in self.records:
             if record.attempt < 0 and (lost := lost_run(self.pod, record, now)) is not None:
@@ -234,7 +235,7 @@ class PodWorker:
                 record.ended(lost, LOST_MESSAGE if lost.finished_at == now else "")
 
     async def _live(self) -> None:
-        """Until its containers have ended for good, or it is to be stopped."""
+        """Sets up and runs the pod until its containers have ended for good, or the pod has to stop or has failed."""
         if self._stopping.is_set():
             return
         living = asyncio.create_task(self._set_up_and_run())
@@ -248,7 +249,7 @@ class PodWorker:
 
     async def _deadline(self) -> None:
         while (left := self._seconds_left()) is None or left > 0:
-            # It may be given, or shortened, while the pod runs.
+            # The deadline may be set or shortened while the pod runs.
             self._updated.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -265,7 +266,7 @@ class PodWorker:
 
     async def _set_up_and_run(self) -> None:
         if self._runs.is_over(self.records):
-            # It ended while no agent ran. Its devices may be gone, and are not needed any more.
+            # The pod ended while no agent ran. Its devices may be gone, and are not needed any more.
             return
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
         if not any(each.running for each in self.records):
@@ -293,7 +294,7 @@ class PodWorker:
         self.changed()
 
     async def _refresh(self) -> None:
-        """Files made from ConfigMaps, Secrets, fields and tokens follow them."""
+        """Updates files made from ConfigMaps, Secrets, fields and tokens."""
         while True:
             await asyncio.sleep(self._parts.refresh_seconds)
             try:
@@ -322,7 +323,7 @@ class PodWorker:
     # Stop and end
 
     def _grace(self) -> float:
-        """Seconds that are left for its containers to end by themselves."""
+        """Returns the seconds that are left of the grace period of its containers."""
         if self._gone:
             return _FORCED_GRACE
         if self._forced_grace is not None and not is_deleting(self.pod):
@@ -330,11 +331,11 @@ class PodWorker:
         given = metadata_of(self.pod).get("deletionGracePeriodSeconds")
         if given is None:
             given = spec_of(self.pod).get("terminationGracePeriodSeconds")
-        # Below zero is a second, as in Kubernetes.
+        # A negative grace period means one second, as in Kubernetes.
         return DEFAULT_GRACE if given is None else 1.0 if given < 0 else float(given)
 
     async def _find_started(self) -> None:
-        """Containers that started although whoever started them was told to leave off."""
+        """Records containers that started although their start was cancelled."""
         for found in await self._parts.runtime.containers():
             record = self.records.find(found.name) if found.pod_uid == uid_of(self.pod) else None
             if record is not None and found.attempt > record.attempt:
@@ -346,7 +347,7 @@ class PodWorker:
             await self._runs.stop(self.records, self._grace)
 
     async def _release(self) -> None:
-        """Claims are unprepared before the pod counts as ended; that is tried for as long as it takes."""
+        """Unprepares the claims, with retries, before the pod counts as ended."""
         delay = _FIRST_RETRY
         while True:
             try:

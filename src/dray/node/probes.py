@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from dray.api.objects import Object, mapping
 
 Check = Callable[[Object], Awaitable[str | None]]
-"""Runs a handler: what went wrong, or None."""
+"""Runs a handler. Returns what went wrong, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """`ready` and `started` are told of changes; `failed` gets the kind of a probe and its failure."""
+    """Probes of a container; `started` and `ready` are called on changes, `failed` with the kind and the failure."""
 
     container: Object
     check: Check
@@ -27,7 +27,7 @@ class Probes:
     failed: Callable[[str, str], None]
 
     async def run(self) -> str:
-        """Until the container has to be ended; the kind of the probe that says so. Cancelled when it ends by itself."""
+        """Runs the probes until startup or liveness fails, and returns which; cancel it when the container ends."""
         startup = mapping(self.container.get("startupProbe"))
         if startup and not await self._succeeds(startup):
             return "startup"
@@ -61,7 +61,7 @@ class Probes:
                 await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
 
     async def run_readiness(self, *, ready: bool) -> None:
-        """Of a container that is being stopped, where that alone still matters; until it is cancelled."""
+        """Runs only the readiness probe, while the container is being stopped; until it is cancelled."""
         if mapping(self.container.get("readinessProbe")):
             await self._readiness(ready)
 

@@ -10,7 +10,10 @@ from dray.node.runtimes.configs import Security
 
 
 def security_context(pod: Object, container: Object) -> Object:
-    """Raises SetupError where it contradicts itself; who it is without `runAsUser`, its runtime knows."""
+    """Merges the security contexts of pod and container.
+
+    Raises SetupError for runAsNonRoot with user 0. Without `runAsUser` the runtime determines the user.
+    """
     found = {**mapping(spec_of(pod).get("securityContext")), **mapping(container.get("securityContext"))}
     if found.get("runAsNonRoot") and found.get("runAsUser") == 0:
         problem = "container's runAsUser breaks non-root policy"
@@ -20,7 +23,10 @@ def security_context(pod: Object, container: Object) -> Object:
 
 
 def security_of(context: Object, profiles: Path) -> Security:
-    """`profiles` is the directory of seccomp profiles of the machine. Raises SetupError for a profile outside it."""
+    """Returns the security settings for the runtime; `profiles` is the directory of seccomp profiles.
+
+    Raises SetupError for a profile outside of it.
+    """
     capabilities = mapping(context.get("capabilities"))
     profile = mapping(context.get("seccompProfile"))
     file = Path(str(profile.get("localhostProfile") or ""))
@@ -46,7 +52,7 @@ def groups_of(context: Object) -> tuple[int, ...]:
 
 
 def common_user(pod: Object) -> int | None:
-    """The user that all containers say they run as, where they say so and it is one."""
+    """Returns the user that all containers run as; None if they differ or a container names none."""
     spec = spec_of(pod)
     given = mapping(spec.get("securityContext")).get("runAsUser")
     containers = (*mappings(spec.get("initContainers")), *mappings(spec.get("containers")))

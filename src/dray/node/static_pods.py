@@ -37,11 +37,11 @@ _logger = logging.getLogger(__name__)
 
 
 class StaticPodError(NodeError):
-    """A file that holds no pod which may run without an API server."""
+    """Raised for a file without a pod that may run without an API server."""
 
 
 class StaticPods:
-    """`changed` gets all pods of the directory by uid whenever they change."""
+    """Watches the directory; `changed` gets all its pods by uid whenever they change."""
 
     def __init__(
         self, directory: Path, node: str, changed: Callable[[Mapping[str, Object]], None], time: TimeOfDay
@@ -61,7 +61,7 @@ class StaticPods:
         try:
             paths = sorted(each for each in self._directory.iterdir() if not each.name.startswith("."))
         except OSError as error:
-            # A directory that is away for a moment does not end the pods.
+            # A directory that is missing for a moment does not end the pods.
             _logger.warning("static pods: %s: %s", self._directory, error.strerror)
             return
         before = {uid_of(pod) for _, pod in self._files.values() if pod is not None}
@@ -71,7 +71,7 @@ class StaticPods:
             self._changed(pods)
 
     def _file(self, path: Path) -> tuple[tuple[int, int, int], Object | None]:
-        """What identifies the content of the file, and its pod."""
+        """Returns a mark that identifies the content of the file, and its pod; None if it has no valid pod."""
         known = self._files.get(path)
         try:
             found = path.stat()
@@ -82,7 +82,7 @@ class StaticPods:
                 return known
             return mark, static_pod(path, self._node, timestamp(self._time.now()))
         except OSError as error:
-            # It is tried again at every look, and told about once.
+            # The file is read again at every look, and the failure is logged once.
             if known is None or known[0] != _UNREADABLE:
                 _logger.error("static pods: %s: %s", path, error.strerror)
             return _UNREADABLE, None
@@ -94,7 +94,7 @@ class StaticPods:
 
 
 def static_pod(path: Path, node: str, now: str) -> Object:
-    """The pod of a file, as it runs on the node; raises StaticPodError, and OSError where it cannot be read."""
+    """Reads the pod of a file for this node. Raises StaticPodError, and OSError if the file cannot be read."""
     content = read_regular(path, _LARGEST, links=True)
     try:
         documents = [each.value for each in parse(content) if each.value is not None]
@@ -133,7 +133,7 @@ def _completed(document: Object, node: str, uid: str, now: str) -> Object:
 def _checked(pod: Object) -> Object:
     if problems := intake.check(pod):
         raise StaticPodError("; ".join(map(str, problems[:3])))
-    # At an API server the path of the request names the namespace. Here it becomes a part of paths.
+    # The namespace becomes a part of paths; an API server would check it.
     namespace = str(metadata_of(pod).get("namespace"))
     if not names.is_label(namespace):
         raise StaticPodError(f"metadata.namespace: {namespace[:100]!r} is not the name of a namespace")

@@ -32,7 +32,7 @@ class SubpathMounts:
         self._pods = pods
 
     def make(self, pod_uid: str, container: str, volume: Path, subpath: str) -> Path:
-        """The place that a runtime may mount, until `release`. Missing directories are made, with the volume's mode."""
+        """Returns a path that a runtime may mount until `release`. Missing directories get the mode of the volume."""
         with beneath.closing(_opened(volume, subpath)) as found:
             if os.geteuid() != 0:
                 return Path(os.readlink(f"/proc/self/fd/{found}"))
@@ -48,7 +48,7 @@ class SubpathMounts:
         directory = self._pods / pod_uid / _DIRECTORY
         for place in list(directory.glob(f"{container or '*'}/*")):
             with suppress(OSError):
-                # Until nothing is mounted there.
+                # Unmount until nothing is mounted there.
                 while True:
                     system.unmount(str(place))
         beneath.remove_tree(directory / container)

@@ -31,17 +31,17 @@ class File(NamedTuple):
     content: bytes
     mode: int
     user: int | None = None
-    """The owner, if not the agent's user; only root can give files away."""
+    """The owner, if it is not the agent's user; only root can change owners."""
 
 
 def write_files(volume: Path, files: Mapping[str, File]) -> None:
-    """Replaces all files of the volume at once; writes nothing where nothing changed.
+    """Replaces all files of the volume atomically; writes nothing if nothing changed.
 
     Raises SetupError, which names the volume and the path that cannot be written.
     """
     for name in files:
         _check(volume.name, name)
-    # As a kubelet does: "a/" is the file "a".
+    # As in a kubelet, "a/" means the file "a".
     files = {posixpath.normpath(name): file for name, file in files.items()}
     _check_directories(volume.name, files)
     with beneath.opened(volume) as place:
@@ -60,7 +60,7 @@ def write_files(volume: Path, files: Mapping[str, File]) -> None:
 
 
 def _made(place: int, volume: str, files: Mapping[str, File]) -> str:
-    """Makes a directory with the files and returns its name; leaves nothing where that fails."""
+    """Makes a directory with the files and returns its name; leaves nothing behind on failure."""
     made = f"..{secrets.token_hex(8)}"
     os.mkdir(made, 0o755, dir_fd=place)
     try:
@@ -80,13 +80,13 @@ def _made(place: int, volume: str, files: Mapping[str, File]) -> str:
 
 
 def _check(volume: str, name: str) -> None:
-    """The names that Kubernetes takes: relative, without "..", and the first directory does not begin with it."""
+    """Raises SetupError for names that Kubernetes refuses: absolute ones, and those that contain or begin with ".."."""
     if name.startswith(("/", "..")) or ".." in name.split("/") or not name.strip("/."):
         raise SetupError("FailedMount", f"volume {volume}: path {shortened(name)} leads out of the volume")
 
 
 def _check_directories(volume: str, files: Mapping[str, File]) -> None:
-    """Raises SetupError for a path that is a file and a directory. In this order it stands right before such a path."""
+    """Raises SetupError for a path that is both a file and a directory. Sorting puts it right before such a path."""
     for above, below in pairwise(sorted(name.split("/") for name in files)):
         if below[: len(above)] == above:
             first, second = shortened("/".join(above)), shortened("/".join(below))
@@ -102,7 +102,7 @@ def _write(directory: int, name: str, file: File) -> None:
 
 
 def _is_current(place: int, files: Mapping[str, File]) -> bool:
-    """Whether the volume has these files and no others. No more is read of a file than it should have."""
+    """Returns True if the volume has exactly these files. Never reads more of a file than its expected size."""
     try:
         data = beneath.open_beneath(place, _DATA, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

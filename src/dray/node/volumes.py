@@ -28,7 +28,7 @@ from dray.process import beneath
 from dray.process.directories import make_path
 
 PERSISTENT: Final = "persistent-volumes"
-"""Below the root of the agent: the directories of volumes that were made for claims."""
+"""Directory below the agent's root for volumes that were made for claims."""
 _FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
 _FAILED: Final = "FailedMount"
 _REFUSED: Final = "nodes without a kubelet do not support volumes of this kind"
@@ -45,7 +45,7 @@ class Volumes:
         return self._root / pod_uid / "volumes"
 
     async def make(self, pod: Object, *, following: bool = False) -> None:
-        """Makes all of them; with `following`, those that follow objects of the API server.
+        """Makes all volumes of a pod; with `following`, only those that follow objects of the API server.
 
         Raises SetupError, which names the volume that cannot be made.
         """
@@ -60,11 +60,11 @@ class Volumes:
                     raise SetupError(_FAILED, f"volume {name}: {described(error)}") from None
 
     def is_read_only(self, pod: Object, name: str) -> bool:
-        """Whether containers never write to the volume, even where their mounts do not say so."""
+        """Returns True if containers never write to the volume, whatever their mounts say."""
         return any(kind in _volume(pod, name) for kind in _FOLLOWING)
 
     def path(self, pod: Object, name: str) -> Path:
-        """Where a volume is."""
+        """Returns the path of a volume on this machine."""
         volume = _volume(pod, name)
         if host := mapping(volume.get("hostPath")):
             return Path(str(host["path"]))
@@ -77,7 +77,7 @@ class Volumes:
         if "hostPath" in volume:
             source = mapping(volume["hostPath"])
             if not source.get("type"):
-                # Nothing is said about it: container runtimes make a directory of what is not there.
+                # The source has no type: container runtimes make a missing directory.
                 _make_directory(Path(str(source["path"])))
             _host_path(source)
         elif _is_claimed(volume):
@@ -129,7 +129,7 @@ class Volumes:
             seconds = int(token.get("expirationSeconds") or 3600)
             text = await self._objects.token(pod, str(token.get("audience") or ""), seconds)
             user = common_user(pod)
-            # As a kubelet does: for whom it is known that runs the containers, alone.
+            # As in a kubelet: a token is private if the user of the containers is known.
             private = user is not None or mapping(spec_of(pod).get("securityContext")).get("fsGroup") is not None
             return {str(token["path"]): File(text.encode(), 0o600 if private else mode, user)}
         kind = next(iter(source), "nothing")
@@ -161,7 +161,7 @@ class Volumes:
 
 
 def _make_for_all(source: Object) -> None:
-    """The directory of a volume that was made for a claim: containers use it as whatever user they run as."""
+    """Makes the directory of a volume for a claim; containers of any user may write to it."""
     path = Path(str(source["path"]))
     if source.get("type") == "DirectoryOrCreate" and not path.exists():
         make_path(path)
@@ -181,7 +181,7 @@ def _is_claimed(volume: Object) -> bool:
 
 
 def _give_to_group(place: Path, group: int) -> None:
-    """The group may use what is in the volume, and gets what is made in it later."""
+    """Gives the group access to the content of the volume, and to files that are made in it later."""
     with beneath.opened(place) as root:
         beneath.give_to_group(root, ".", group, 0o060, 0o2070)
         for directory, entry in beneath.walk(root):
