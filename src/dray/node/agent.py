@@ -87,7 +87,7 @@ class NodeAgent:
         """Set once the node is registered and the pods that are bound to it are known."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Registers the node and runs its pods until it is cancelled; the pods keep running then."""
         facts = NodeFacts(
             self.options.node,
             self.options.address,
@@ -150,7 +150,7 @@ class NodeAgent:
         return list(self._workers.values())
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
-        # Of two pods with the same name, the one that was made later.
+        # Of two pods with the same name, return the one that was made later.
         for each in reversed(self._workers.values()):
             metadata = each.pod["metadata"]
             if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
@@ -158,7 +158,7 @@ class NodeAgent:
         return None
 
     def host_pod(self, namespace: str, name: str) -> HostPod | None:
-        """One whose process the agent did not start."""
+        """Returns a pod whose process the agent did not start; None if there is none."""
         return self._host.find(namespace, name)
 
     # Pods
@@ -188,7 +188,7 @@ class NodeAgent:
         return worker
 
     async def _refusal(self, worker: PodWorker) -> Refusal | None:
-        """Why its pod cannot run now, or beside those that came before it."""
+        """Returns why the pod of the worker cannot run now, or not beside the pods before it; None if it can run."""
         if said := self._pressure.refusal(worker.pod):
             return Refusal(EVICTED, said)
         before = itertools.takewhile(lambda each: each is not worker, self._workers.values())
@@ -199,7 +199,7 @@ class NodeAgent:
         found = self._admission.refusal(worker.pod, registration.node, others)
         if found is None:
             return None
-        # Somebody may have changed the node meanwhile: its labels, say.
+        # The node may have changed since it was read, such as its labels.
         return self._admission.refusal(worker.pod, await registration.read(), others)
 
     async def _work(self, worker: PodWorker) -> None:
@@ -222,7 +222,7 @@ class NodeAgent:
 
     def _start_static(self, group: asyncio.TaskGroup) -> None:
         if self.options.manifests is not None:
-            # Loaded where it is needed alone.
+            # Imported only where it is needed.
             from dray.node.static_pods import StaticPods
 
             files = StaticPods(self.options.manifests, self.options.node, self._static_changed, self._time)
@@ -241,7 +241,7 @@ class NodeAgent:
         self._mirrors.want({**self._host.static_pods(), **{key_of(each): each for each in self._static.values()}})
 
     def _employ_static(self) -> None:
-        """Those that have no worker yet, once a pod that had their name has ended."""
+        """Starts a worker for each static pod that has none, unless a worker still ends a pod with the same name."""
         busy = {key_of(each.pod) for each in self._workers.values() if each.is_static}
         for uid, pod in self._static.items():
             if uid not in self._workers and key_of(pod) not in busy:
@@ -260,7 +260,7 @@ class NodeAgent:
                 worker.changed()
 
     async def _forget_unknown(self) -> None:
-        """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
+        """Ends the containers of pods that were deleted while no agent ran, and removes their files."""
         found = await _retried(self.runtime.pods, "the pods on this machine cannot be listed")
         there = found | self.setup.uids()
         known = {uid_of(each) for each in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
@@ -281,7 +281,7 @@ class NodeAgent:
 
 
 async def _retried(work: Callable[[], Awaitable[T]], failing: str) -> T:
-    """Tries until it succeeds; says in the log what fails."""
+    """Calls `work` until it succeeds; logs its failures."""
     for delay in _RESTARTS.delays():
         try:
             return await work()

@@ -25,7 +25,7 @@ class AgentOptions:
     taints: Sequence[Object] = ()
     port: int = 10250
     resources: Mapping[str, str] = field(default_factory=dict)
-    """What the node says it has, instead of what the machine has."""
+    """Resources that the node reports, instead of those of the machine."""
     manifests: Path | None = None
     """A directory with static pods."""
     eviction: EvictionOptions = field(default_factory=EvictionOptions)

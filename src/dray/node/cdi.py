@@ -25,12 +25,12 @@ _SANDBOX_KIND = "createRuntime"
 
 
 class CdiError(Exception):
-    """Devices that cannot be given to a container, each with the reason."""
+    """Raised if devices cannot be given to a container; names each device with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """All edits of a container, merged."""
+    """The merged edits of all CDI devices of a container."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -39,11 +39,11 @@ class Edits:
     hooks: tuple[Hook, ...] = ()
     groups: tuple[int, ...] = ()
     sandbox_hooks: tuple[Hook, ...] = ()
-    """Those that are for the network of the pod, and run once for all its containers."""
+    """Hooks for the network of the pod; they run once for all its containers."""
 
 
 def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Edits:
-    """Raises CdiError that names every device that cannot be found, and why."""
+    """Merges the edits of the devices. Raises CdiError that names every device that cannot be found, and why."""
     if not ids:
         return Edits()
     unreadable: list[str] = []
@@ -86,7 +86,7 @@ def environments(ids: Iterable[str], directories: Sequence[Path] = DIRECTORIES) 
 def _devices(
     directories: Iterable[Path], unreadable: list[str]
 ) -> tuple[dict[str, tuple[Spec, SpecDevice]], dict[str, str]]:
-    """Devices by id, and those that cannot be had with the reason; files that cannot be read are added."""
+    """Returns the devices and the unusable devices' problems, by id; adds unreadable files to `unreadable`."""
     found: dict[str, tuple[Spec, SpecDevice]] = {}
     problems: dict[str, str] = {}
     for directory in directories:
@@ -111,7 +111,7 @@ def _devices(
 
 
 def read(path: Path) -> Spec:
-    """Raises CdiError where the file is no CDI spec."""
+    """Reads a CDI spec. Raises CdiError if the file is not one."""
     try:
         data = read_regular(path, _LARGEST, links=True)
         content = msgspec.json.decode(data) if path.suffix == ".json" else _yaml(data)

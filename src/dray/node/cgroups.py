@@ -28,7 +28,7 @@ _CPUSET_FILES = ("cpuset.cpus", "cpuset.mems")
 _ROOT = Path("/sys/fs/cgroup")
 _DENIED_DEVICES = "devices.deny"
 _VERSION_2 = "cgroup.controllers"
-# Such as /dev/null, which no process can do without.
+# Memory devices such as /dev/null, which every process needs.
 _MEMORY_DEVICES = 1
 _REMOVALS = 100
 _REMOVAL_SECONDS = 0.05
@@ -36,7 +36,7 @@ _REMOVAL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """Of one container: a directory a controller, or one for all of them."""
+    """The control group of a container: one directory per controller in version 1, a single one in version 2."""
 
     directories: tuple[Path, ...]
 
@@ -63,7 +63,7 @@ class Cgroup:
     def usage(self) -> Usage | None:
         cpu = self._number("cpuacct.usage") or self._of_stat("cpu.stat", "usage_usec") * 1000
         memory = self._number("memory.usage_in_bytes") or self._number("memory.current")
-        # What the system would give up at once, as files that were read, is not counted.
+        # Caches of files that the kernel would free at once are not counted.
         idle = self._of_stat("memory.stat", "total_inactive_file") or self._of_stat("memory.stat", "inactive_file")
         memory = max(memory - idle, 0)
         return Usage(cpu, memory) if cpu or memory else None
@@ -72,7 +72,7 @@ class Cgroup:
         return bool(self._of_stat("memory.events", "oom_kill") or self._of_stat("memory.oom_control", "oom_kill"))
 
     def members(self) -> set[int]:
-        """All processes in it and in groups below it."""
+        """Returns the ids of all processes in the group and in the groups below it."""
         found: set[int] = set()
         for directory in self.directories:
             for procs in directory.glob("**/cgroup.procs"):
@@ -117,28 +117,28 @@ def _device_number(file: str) -> DeviceNumber | None:
 
 
 def cpu_shares(limits: Limits) -> int:
-    """By the request, as a kubelet counts them."""
+    """Returns the CPU shares for the CPU request, calculated like a kubelet does."""
     request = limits.cpu_request_millis or limits.cpu_millis or 0
     return min(max(2, request * 1024 // 1000), 262_144)
 
 
 def cpu_quota(limits: Limits) -> tuple[int, int] | None:
-    """Microseconds within a period; None is unlimited."""
+    """Returns the quota and its period in microseconds; None if cpu is not limited."""
     return (max(1000, limits.cpu_millis * _PERIOD // 1000), _PERIOD) if limits.cpu_millis else None
 
 
 def cgroup_at(path: str, root: Path = _ROOT) -> Cgroup:
-    """One that somebody else made, by its path in every hierarchy."""
+    """Returns an existing control group by its path in every hierarchy."""
     return Cgroup(tuple(each / path.lstrip("/") for each in _hierarchies(root)))
 
 
 def remove_below(path: str, root: Path = _ROOT) -> bool:
-    """Empty groups at the path and below it, in all hierarchies; whether nothing is left."""
+    """Removes empty groups at the path and below it, in all hierarchies. Returns True if none is left."""
     return _remove([each / path for each in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())])
 
 
 async def removed(remove: Callable[[], bool]) -> None:
-    """Retries for some seconds, because a process leaves its group a moment after it has ended."""
+    """Retries `remove` for some seconds, because a process leaves its group a moment after it has ended."""
     for _ in range(_REMOVALS):
         if remove():
             return
@@ -155,7 +155,7 @@ def _remove(tops: Iterable[Path]) -> bool:
 
 
 def _settings(limits: Limits) -> dict[str, str]:
-    """Values by file, of both versions: those that exist are written."""
+    """Returns values by file name, for both versions of control groups; only files that exist are written."""
     shares = cpu_shares(limits)
     found = {"cpu.shares": str(shares), "cpu.weight": str(1 + (shares - 2) * 9999 // 262_142)}
     quota, period = cpu_quota(limits) or (-1, _PERIOD)
@@ -219,10 +219,10 @@ def _made(directory: Path) -> bool:
 
 
 def _delegate(directory: Path) -> None:
-    """Version 2: the controllers are on for the groups below."""
+    """Switches the controllers on for the groups below (version 2)."""
     control = directory / "cgroup.subtree_control"
     if control.exists():
-        # The kernel refuses all of a line if one controller is missing.
+        # The kernel refuses the whole line if one of its controllers is missing.
         for controllers in ("+cpu +memory +pids", "+cpuset"):
             with contextlib.suppress(OSError):
                 control.write_text(controllers)

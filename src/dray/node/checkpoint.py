@@ -39,7 +39,7 @@ class DriverState:
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """What is kept of a claim."""
+    """The saved state of one claim."""
 
     reference: ClaimReference
     pods: frozenset[str]
@@ -113,7 +113,7 @@ def encode(claims: Iterable[ClaimState]) -> bytes:
 
 
 def decode(content: bytes) -> list[ClaimState]:
-    """Raises ValueError, and RecursionError for a document that is nested too deeply."""
+    """Decodes a checkpoint. Raises ValueError, and RecursionError for a document that is nested too deeply."""
     file = _decode_file(content)
     if zlib.crc32(file.Data.encode()) != file.Checksum:
         raise ValueError("its checksum is wrong")

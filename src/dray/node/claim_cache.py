@@ -22,9 +22,9 @@ _ALL_OPERATIONS = "*"
 
 @dataclass(slots=True)
 class DriverDevices:
-    """What one driver has of a claim: the devices it prepared, and the calls it does not want.
+    """State of a claim at one driver: the devices that it prepared, and the calls that it does not need.
 
-    `admin_devices` are those that are looked into and not used, by pool and name: they keep nobody out.
+    `admin_devices` has the devices with admin access, by pool and name: they are not in use by the claim.
     """
 
     devices: list[PreparedDevice] = field(default_factory=list)
@@ -50,17 +50,17 @@ class ClaimInfo:
 
     @property
     def devices(self) -> Iterator[tuple[str, PreparedDevice]]:
-        """With the driver of each."""
+        """Returns the prepared devices, each with the name of its driver."""
         return ((driver, each) for driver, state in self.drivers.items() for each in state.devices)
 
     def uses(self, driver: str, pool: str, device: str) -> bool:
-        """With admin access a device is not used."""
+        """Returns True if the claim uses the device; a device with admin access is not used."""
         state = self.drivers.get(driver)
         return state is not None and (pool, device) not in state.admin_devices
 
 
 def claim_info(claim: Object) -> ClaimInfo:
-    """Of an allocated claim: its drivers, nothing prepared."""
+    """Makes the entry of an allocated claim; no device is prepared yet."""
     operations: dict[str, list[set[str]]] = {}
     admin: dict[str, set[tuple[str, str]]] = {}
     for result in results_of(claim):
@@ -78,7 +78,7 @@ def claim_info(claim: Object) -> ClaimInfo:
 
 
 class ClaimCache:
-    """Changes are made to the entries themselves; `save` makes them last."""
+    """Entries may be changed in place; `save` writes them to the checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, metrics: NodeMetrics | None = None) -> None:
         self._checkpoint = checkpoint
@@ -86,7 +86,7 @@ class ClaimCache:
         self.reload()
 
     def reload(self) -> None:
-        """Takes what the checkpoint says, which an agent that ended later may have changed."""
+        """Reads the checkpoint again, because an agent that ended later may have changed it."""
         self._claims = {info.key: info for info in map(_restored, self._checkpoint.load())}
 
     def __iter__(self) -> Iterator[ClaimInfo]:
@@ -108,7 +108,7 @@ class ClaimCache:
         return [info for info in self._claims.values() if uid in info.pods]
 
     def of_device(self, driver: str, pool: str, device: str) -> list[ClaimInfo]:
-        """The claims for which the device is prepared."""
+        """Returns the claims for which the device is prepared."""
         wanted = (driver, pool, device)
         return [
             info

@@ -40,7 +40,7 @@ class DraManager:
         self._plugins = plugins
         self._metrics = metrics or NodeMetrics()
         self._pods: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By the uid of a pod, for as long as somebody holds or awaits it."""
+        """Locks by pod uid; an entry lives as long as a task holds or awaits its lock."""
         self.kept: set[str] = set()
         """Uids of pods that are gone from the API server while their containers may still run here."""
 
@@ -51,22 +51,22 @@ class DraManager:
                 await self._prepare(pod)
 
     async def unprepare(self, uid: str) -> None:
-        """Returns when nothing is prepared for the pod any more; raises UnprepareError.
+        """Unprepares all claims of the pod; raises UnprepareError.
 
-        Nothing but the uid is needed: the pod and its claims may be gone from the API server.
+        Only the uid is needed, because the pod and its claims may be gone from the API server.
         """
         with self._operation("UnprepareResources", UnprepareError):
             async with self._pod(uid):
                 await self._unprepare(uid)
 
     def users(self) -> set[str]:
-        """The uids of the pods that claims were recorded for."""
+        """Returns the uids of the pods for which claims are recorded."""
         return {uid for info in self.cache for uid in info.pods}
 
     async def reconcile(self, pods: Collection[str]) -> None:
-        """Unprepares what was prepared for pods that are not among these uids, the active pods of the node.
+        """Unprepares claims of pods whose uids are not in `pods`, the active pods of the node.
 
-        A driver that does not answer holds up none but the pods that use it.
+        A driver that does not answer delays only the pods that use it.
         """
         await asyncio.gather(*(self._unprepare_gone(uid) for uid in self.users() - {*pods, *self.kept}))
 
@@ -104,7 +104,7 @@ class DraManager:
         self.cache.save()
 
     def _check_free(self, claim: Object) -> None:
-        """A pod that is deleted by force gives its devices back before its containers have ended."""
+        """Raises PrepareError if a device is still prepared for another claim, such as a force-deleted pod's."""
         for result in results_of(claim):
             if result.get("adminAccess") or result.get("shareID"):
                 continue
@@ -115,7 +115,7 @@ class DraManager:
                     raise PrepareError(text)
 
     def _record(self, pod: str, claims: list[Object]) -> tuple[list[ClaimInfo], dict[str, list[ClaimInfo]]]:
-        """Notes that the pod uses the claims; gives them, and for each driver those it must prepare."""
+        """Records that the pod uses the claims. Returns their entries, and by driver those that must be prepared."""
         infos: list[ClaimInfo] = []
         batches: dict[str, list[ClaimInfo]] = {}
         for claim in claims:
@@ -192,7 +192,7 @@ class DraManager:
 
     @asynccontextmanager
     async def _pod(self, uid: str) -> AsyncIterator[None]:
-        """Calls for one pod come one after the other."""
+        """Serializes the calls for one pod."""
         lock = self._pods.get(uid) or asyncio.Lock()
         self._pods[uid] = lock
         async with lock:
@@ -200,7 +200,7 @@ class DraManager:
 
     @contextmanager
     def _operation(self, name: str, failure: type[NodeError]) -> Iterator[None]:
-        """Measured; whatever goes wrong on the node is that failure."""
+        """Measures the operation, and turns every node error into `failure`."""
         begun, failed = time.monotonic(), "true"
         try:
             yield
@@ -215,7 +215,7 @@ class DraManager:
 
 @contextmanager
 def _unpreparing(infos: list[ClaimInfo]) -> Iterator[None]:
-    """Nobody may begin to use the claims meanwhile."""
+    """Marks the claims as being unprepared within the context, so that no pod begins to use them."""
     for info in infos:
         info.unpreparing = True
     try:

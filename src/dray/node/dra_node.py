@@ -97,11 +97,11 @@ class DraNode:
         await self._wiper.close()
 
     def cdi_ids(self, pod: Object, container: Object) -> list[str]:
-        """What the runtime injects into a container; raises PrepareError before its claims are prepared."""
+        """Returns the CDI ids to inject into the container; raises PrepareError if its claims are not prepared."""
         return cdi_ids(self.manager.cache, pod, container)
 
     def allocated_resources(self, pod: Object) -> dict[str, list[Object]]:
-        """`allocatedResourcesStatus` by container, as it stands now."""
+        """Returns the present `allocatedResourcesStatus` by container."""
         return self.allocated.statuses(pod, self._now())
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -40,7 +40,7 @@ class _Instance:
 
 
 class DraPlugins:
-    """The handler of plugins of type DRAPlugin; without a wiper and a health watch there is neither."""
+    """Handles plugins of type DRAPlugin; a wiper and a health watch are optional."""
 
     def __init__(
         self,
@@ -57,21 +57,21 @@ class DraPlugins:
         self._metrics = metrics
         self._interceptors = interceptors
         self._instances: dict[str, list[_Instance]] = {}
-        """By driver, oldest first."""
+        """Instances by driver, oldest first."""
 
     @property
     def drivers(self) -> list[str]:
         return sorted(self._instances)
 
     def endpoints(self, driver: str) -> list[str]:
-        """The sockets of its instances, oldest first."""
+        """Returns the sockets of the driver's instances, oldest first."""
         return [each.info.endpoint for each in self._instances.get(driver, ())]
 
     def is_connected(self, driver: str) -> bool:
         return any(each.connected for each in self._instances.get(driver, ()))
 
     def client(self, driver: str) -> PluginClient:
-        """Of the instance to call; raises DriverNotRegistered."""
+        """Returns the client of the newest connected instance, else of the newest; raises DriverNotRegistered."""
         instances = self._instances.get(driver)
         if not instances:
             raise DriverNotRegistered(driver)
@@ -133,7 +133,7 @@ class DraPlugins:
     async def _watch_connection(self, instance: _Instance) -> None:
         channel = instance.client.channel
         while True:
-            # Asking for a connection brings a channel out of the idle state that follows every loss.
+            # A channel is idle after a lost connection; asking for its state this way reconnects it.
             state = channel.get_state(try_to_connect=True)
             connected = state is grpc.ChannelConnectivity.READY
             if connected != instance.connected:

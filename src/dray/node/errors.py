@@ -8,15 +8,15 @@ _MOST_SHOWN: Final = 100
 
 
 class NodeError(Exception):
-    """Base of them all."""
+    """Base class of all errors on a node."""
 
 
 class RegistrationError(NodeError):
-    """A plugin that cannot be registered as it presents itself."""
+    """Raised to refuse the registration of a plugin."""
 
 
 class DriverNotRegistered(NodeError):
-    """No instance of the driver is registered on this node."""
+    """Raised if no instance of the driver is registered on this node."""
 
     def __init__(self, driver: str) -> None:
         super().__init__(f"DRA driver {driver} is not registered")
@@ -24,7 +24,7 @@ class DriverNotRegistered(NodeError):
 
 
 class DriverCallFailed(NodeError):
-    """A call to a driver that ended without an answer: gRPC status and details."""
+    """Raised if a call to a driver failed; has the gRPC status and details."""
 
     def __init__(self, driver: str, method: str, code: str, details: str) -> None:
         super().__init__(f"{method} of DRA driver {driver} failed: {code}: {details}")
@@ -33,19 +33,19 @@ class DriverCallFailed(NodeError):
 
 
 class PrepareError(NodeError):
-    """The claims of a pod that cannot be prepared now; the pod is tried again."""
+    """Raised if claims of a pod cannot be prepared now; the caller retries."""
 
 
 class UnprepareError(NodeError):
-    """The claims of a pod that cannot be unprepared now; the pod stays until they are."""
+    """Raised if claims of a pod cannot be unprepared now; the pod stays until they are."""
 
 
 class CheckpointError(NodeError):
-    """A checkpoint that cannot be read or written."""
+    """Raised if the checkpoint cannot be read or written."""
 
 
 class SetupError(NodeError):
-    """What a pod's spec asks for and this node cannot make now: `reason` is a kubelet's word for it."""
+    """Raised if this node cannot set up what a pod's spec asks for; `reason` is the kubelet's word for it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -63,5 +63,5 @@ def described(error: BaseException) -> str:
 
 
 def shortened(path: str) -> str:
-    """Returns a path for a message: a pod may name one of thousands of directories."""
+    """Shortens a path for a message, because a pod may have a path of thousands of directories."""
     return path if len(path) <= _MOST_SHOWN else f"{path[:_MOST_SHOWN]}…"

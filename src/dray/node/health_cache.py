@@ -26,7 +26,7 @@ UNHEALTHY: Final = "Unhealthy"
 UNKNOWN: Final = "Unknown"
 
 MAX_DEVICES: Final = 16384
-"""Of one driver; further ones are not kept."""
+"""Limit per driver; reports of further devices are dropped."""
 MAX_MESSAGE: Final = 1024
 _LARGEST: Final = 256 << 20
 _NANOSECONDS: Final = 1_000_000_000
@@ -50,7 +50,7 @@ class DeviceHealth:
         return self.pool, self.device
 
     def same_as(self, other: DeviceHealth | None) -> bool:
-        """Whether nothing changed that somebody would be told of."""
+        """Returns True if health, message and timeout are equal; pods need no update then."""
         if other is None:
             return False
         return (self.health, self.message, self.timeout) == (other.health, other.message, other.timeout)
@@ -73,7 +73,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, _Driver]).decode
 
 
 class HealthCache:
-    """Without a path nothing is kept on disk."""
+    """Device health by driver; without a path nothing is saved to disk."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -82,12 +82,12 @@ class HealthCache:
             self._load(path)
 
     def health(self, driver: str, pool: str, device: str, now: float) -> DeviceHealth | None:
-        """What holds for a device; None means Unknown."""
+        """Returns the valid report for a device; None means Unknown."""
         found = self._drivers.get(driver, {}).get((pool, device))
         return found if found is not None and _holds(found, now) else None
 
     def update(self, driver: str, reports: Iterable[DeviceHealth], now: float) -> set[Place]:
-        """Takes the devices of one response; gives those of which something changed."""
+        """Stores the reports of one response. Returns the devices whose health changed."""
         kept = self._drivers.setdefault(driver, {})
         changed: set[Place] = set()
         for report in (_at(each, now) for each in reports):
@@ -104,7 +104,7 @@ class HealthCache:
         return changed
 
     def expire(self, now: float) -> dict[str, set[Place]]:
-        """Drops the reports that no longer hold; gives their devices by driver."""
+        """Drops expired reports. Returns their devices by driver."""
         expired: dict[str, set[Place]] = {}
         for driver, kept in self._drivers.items():
             gone = {place for place, report in kept.items() if not _holds(report, now)}
@@ -117,7 +117,7 @@ class HealthCache:
         return expired
 
     def drop(self, driver: str) -> set[Place]:
-        """Nothing is known of the driver's devices any more; gives those that were."""
+        """Drops all reports of a driver. Returns their devices."""
         gone = set(self._drivers.pop(driver, {}))
         if gone:
             self._save()
@@ -133,7 +133,7 @@ class HealthCache:
         try:
             replace_file(self._path, msgspec.json.encode(document))
         except OSError as error:
-            # What is known is in memory, and drivers report anew after a restart.
+            # The reports stay in memory, and drivers report anew after a restart.
             _logger.warning("device health cannot be saved in %s: %s", self._path, error.strerror)
 
     def _load(self, path: Path) -> None:
@@ -150,7 +150,7 @@ class HealthCache:
 
 
 def _holds(report: DeviceHealth, now: float) -> bool:
-    # One from the future is of an agent that ran before the wall clock was set back.
+    # A report from the future was saved before the wall clock was set back.
     return report.updated - report.timeout <= now <= report.updated + report.timeout
 
 

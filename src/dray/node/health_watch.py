@@ -22,7 +22,7 @@ from dray.node.health_cache import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth, He
 from dray.node.timing import Timing
 
 Changed = Callable[[str, set[Place]], None]
-"""Told of a driver and its devices whose health is no longer what it was."""
+"""Called with a driver and its devices whose health has changed."""
 
 # In the order of preference of the node, unlike the versions of the DRA protocol.
 _PROTOCOLS: Final[Mapping[str, Service]] = {each.name: each for each in (HEALTH_V1, HEALTH_V1ALPHA1)}
@@ -41,11 +41,11 @@ class HealthWatch:
         self._streams: Counter[str] = Counter()
 
     def offered(self, versions: Sequence[str]) -> str:
-        """The protocol to speak with a plugin of these versions; empty if it has no health."""
+        """Returns the health protocol to use with a plugin of these versions; empty if it has none."""
         return next((each for each in _PROTOCOLS if each in versions), "")
 
     async def run(self) -> None:
-        """Drops the reports that no longer hold, until it is cancelled."""
+        """Drops expired reports until it is cancelled."""
         while True:
             await asyncio.sleep(self._timing.health_check)
             for driver, devices in self.cache.expire(self._now()).items():
@@ -53,12 +53,12 @@ class HealthWatch:
                 self._changed(driver, devices)
 
     async def watch(self, driver: str, channel: grpc.aio.Channel, version: str) -> None:
-        """One instance, until it is cancelled or says that it does not implement it."""
+        """Watches one instance until it is cancelled, or the instance does not implement the protocol."""
         stub = _PROTOCOLS[version].stub(channel)
         while True:
             self._streams[driver] += 1
             try:
-                # The driver may just be starting; a prepare is not kept waiting by this call.
+                # The driver may be starting; this call does not delay a prepare.
                 stream = stub.NodeWatchResources(messages.NodeWatchResourcesRequest(), wait_for_ready=True)
                 async for response in stream:
                     self._take(driver, response)

@@ -33,14 +33,14 @@ from dray.process.identity import started_at
 NAMESPACE: Final = "kube-system"
 _RUN: Final = "run.json"
 _LOOK_SECONDS: Final = 1.0
-# How it ended is for whoever started it to know.
+# The exit code is known only to the process that started it.
 _UNKNOWN_EXIT: Final = 137
 _IMAGE: Final = "dray"
 
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """`name` is that of its container, and with the node's that of its pod."""
+    """A process that is shown as a pod; `name` is its container's name, and the pod's name with the node's appended."""
 
     name: str
     command: tuple[str, ...]
@@ -54,12 +54,12 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def log_directory(root: Path, name: str, node: str) -> Path:
-    """Where `PodSetup` has the logs of that container."""
+    """Returns the directory in which `PodSetup` expects the logs of the container."""
     return root / "logs" / f"{NAMESPACE}_{name}-{node}_{_uid(name, node)}" / name
 
 
 def begin(root: Path, name: str, node: str) -> Path:
-    """To be called by the process that is the part from now on; where its log goes."""
+    """Records the calling process as the host part. Returns the path of its log."""
     directory = log_directory(root, name, node)
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     before = _read(directory)
@@ -86,7 +86,7 @@ def _uid(name: str, node: str) -> str:
 
 
 def static_pod(part: HostPart, node: str, now: str) -> Object:
-    """As a file of the kubelet's would have it."""
+    """Returns the static pod as a kubelet makes it from a manifest file."""
     uid = _uid(part.name, node)
     annotations = {HASH_ANNOTATION: uid, "kubernetes.io/config.source": "host", "kubernetes.io/config.seen": now}
     return {
@@ -111,7 +111,7 @@ def static_pod(part: HostPart, node: str, now: str) -> Object:
 
 
 class HostPod:
-    """One part, with what logs and statuses are made from."""
+    """A host part as a pod: the source of its logs and status."""
 
     def __init__(self, part: HostPart, root: Path, node: str, address: str, now: str) -> None:
         self.pod = static_pod(part, node, now)
@@ -121,7 +121,7 @@ class HostPod:
         self._directory = log_directory(root, part.name, node)
 
     def look(self) -> bool:
-        """Whether something has changed."""
+        """Looks at the process. Returns True if its state has changed."""
         run, record = _read(self._directory), self._record
         if run is None:
             return False
@@ -141,7 +141,7 @@ class HostPod:
 
 
 class HostParts:
-    """`mirror` gives what the API server shows of a static pod."""
+    """Reports host parts as pods; `mirror` returns the mirror pod of a static pod."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class HostParts:
         return self._pods.get((namespace, name))
 
     def changed(self, key: Key) -> None:
-        """Its mirror did."""
+        """Called when the mirror pod with this key has changed."""
         if (writer := self._writers.get(key)) is not None:
             writer.changed()
 

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 ANY_DRIVER: Final = "<any>"
-"""The series that counts each claim once, however many drivers it has devices of."""
+"""Label of the series that counts each claim once, whatever the number of its drivers."""
 
 _STEPS: Final = 15
 _BUCKETS: Final = tuple(0.1 * (40 / 0.1) ** (step / (_STEPS - 1)) for step in range(_STEPS))

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def run_in(namespace: str | Path, work: Callable[[], T]) -> T:
-    """What `work` returns or raises, called in the namespace by a thread that ends with it and is no one else's."""
+    """Calls `work` in the namespace, in a thread of its own; returns or raises what `work` does."""
 
     def enter() -> T:
         descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
@@ -47,12 +47,12 @@ def run_in(namespace: str | Path, work: Callable[[], T]) -> T:
 
 
 def number(namespace: str | Path = OWN) -> int:
-    """By which two paths of one namespace are told from those of two."""
+    """Returns the inode number of the namespace; equal numbers mean the same namespace."""
     return os.stat(namespace).st_ino
 
 
 def holds(path: Path) -> bool:
-    """Whether a namespace is mounted there."""
+    """Returns True if a namespace is mounted at the path."""
     try:
         return path.stat().st_dev == os.stat("/proc/self/ns/net").st_dev
     except OSError:
@@ -60,7 +60,7 @@ def holds(path: Path) -> bool:
 
 
 def is_in_use(namespace: int, besides: Path) -> bool:
-    """Whether a process is in it, or somebody holds it at another path than that one."""
+    """Returns True if a process is in the namespace, or if it is mounted at another path than `besides`."""
     if not namespace:
         return False
     for process in os.listdir("/proc"):
@@ -73,7 +73,7 @@ def is_in_use(namespace: int, besides: Path) -> bool:
 
 
 def addresses(namespace: str | Path) -> list[str]:
-    """Of its interfaces, those that others reach: IPv4 before IPv6."""
+    """Returns the reachable addresses of its interfaces, IPv4 before IPv6."""
     return run_in(namespace, _addresses)
 
 
@@ -93,7 +93,7 @@ def _addresses() -> list[str]:
 
 
 def make(path: Path) -> None:
-    """A new namespace, held at that path, whose loopback interface is up. Raises OSError."""
+    """Makes a new namespace, mounts it at the path and sets its loopback interface up. Raises OSError."""
 
     def unshare() -> None:
         system.unshare(system.CLONE_NEWNET)
@@ -110,15 +110,15 @@ def hold(namespace: str, path: Path) -> None:
     path.touch(mode=0o600)
     system.mount(namespace, str(path), flags=system.MS_BIND)
     if not holds(path):
-        # Where a namespace was mounted there is a plain file once it has ended.
+        # A mount point is a plain file once the namespace is unmounted.
         let_go(path)
         raise OSError(ENOENT, f"there is no network namespace at {namespace} any more")
 
 
 def let_go(path: Path) -> None:
-    """Ends the hold, however often it was mounted there; the namespace goes unless others hold it."""
+    """Unmounts the namespace, however often it was mounted at the path, which may end it."""
     with contextlib.suppress(OSError):
-        # Until nothing is mounted there, whatever it was.
+        # Unmount until nothing is mounted there.
         while True:
             system.unmount(str(path))
     with contextlib.suppress(FileNotFoundError):

@@ -36,7 +36,7 @@ _STATUS_SECONDS: Final = 60.0
 _MANAGER: Final = WriteOptions("dray-node")
 _MOST_IMAGES: Final = 50
 _MOST_NAMES: Final = 5
-# By condition: its reason while all is well, and while it is not.
+# By condition: the reasons for the good and the bad state.
 _REASONS: Final = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "KubeletHasInsufficientMemory"),
     "DiskPressure": ("KubeletHasNoDiskPressure", "KubeletHasDiskPressure"),
@@ -47,7 +47,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a machine is: made once, at the start of the agent."""
+    """Facts of a machine, read once at the start of the agent."""
 
     name: str
     address: str
@@ -61,7 +61,7 @@ class NodeFacts:
 
     @property
     def volumes(self) -> Path:
-        """The directory with the volumes that are made for claims."""
+        """Returns the directory of volumes that are made for claims."""
         return self.root.absolute() / PERSISTENT
 
     def node(self) -> Object:
@@ -80,7 +80,7 @@ class NodeFacts:
     def status(
         self, node: Object, now: datetime, pressure: Collection[str] = (), images: Sequence[Image] = ()
     ) -> Object:
-        """`pressure` are the conditions of that kind that hold."""
+        """Returns the status of the Node; `pressure` has the pressure conditions that are true."""
         disk = shutil.disk_usage(self.root)
         resources = {
             "cpu": str(os.cpu_count() or 1),
@@ -123,7 +123,10 @@ class NodeFacts:
 
 
 class NodeRegistration:
-    """`pressure` gives the conditions of that kind that hold; `changed` has them written at once."""
+    """Registers and renews a node.
+
+    `pressure` returns the pressure conditions that are true, `changed` writes them at once.
+    """
 
     def __init__(
         self,
@@ -145,17 +148,17 @@ class NodeRegistration:
 
     @property
     def node(self) -> Object:
-        """As it was last seen; empty before it is registered."""
+        """Returns the Node as last read; empty before it is registered."""
         return self._node
 
     async def read(self) -> Object:
-        """As it is now, or as it was last seen where the server does not answer."""
+        """Reads the Node; returns the last one read if the server does not answer."""
         with suppress(ClientError):
             self._node = await self._client.get(NODES, self._facts.name)
         return self._node
 
     async def run(self) -> None:
-        """Registers the node, tries until that works, and keeps it alive until cancelled."""
+        """Registers the node, with retries, and renews its lease until it is cancelled."""
         while not self.registered.is_set():
             try:
                 await self._register()
@@ -222,14 +225,14 @@ class NodeRegistration:
 
 
 def remove_volumes(directory: Path, names: Sequence[str]) -> None:
-    """The directories of volumes that were made here; a name that leads elsewhere is none of them."""
+    """Deletes the directories of volumes that were made here; ignores names that lead elsewhere."""
     for name in names:
         if name.startswith("pvc-") and "/" not in name:
             beneath.remove_tree(directory / name)
 
 
 def _images(images: Sequence[Image]) -> list[Object]:
-    """The largest, as many as a kubelet tells of."""
+    """Returns the largest images, as many as a kubelet reports."""
     largest = sorted(images, key=lambda each: each.size, reverse=True)[:_MOST_IMAGES]
     return [{"names": list(each.names[:_MOST_NAMES]), "sizeBytes": each.size} for each in largest]
 

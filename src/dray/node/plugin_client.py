@@ -31,18 +31,18 @@ _PROTOCOLS: Final[Mapping[str, Service]] = {"v1.DRAPlugin": DRA_V1, "v1beta1.DRA
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The answer for one claim: devices, or why there are none."""
+    """The answer for one claim: its devices, or an error."""
 
     devices: tuple[PreparedDevice, ...] = ()
     error: str = ""
 
 
 class WrongAnswer(NodeError):
-    """A driver answered for claims that it was not asked for, or not for all that it was."""
+    """Raised if a driver's answer misses a requested claim or names another one."""
 
 
 def dra_version(versions: Sequence[str]) -> str:
-    """The protocol that is spoken with a plugin of these versions: the plugin's order counts."""
+    """Returns the protocol to use with a plugin: the first of its versions that is supported."""
     for version in versions:
         if version in _PROTOCOLS:
             return version
@@ -51,7 +51,7 @@ def dra_version(versions: Sequence[str]) -> str:
 
 
 class PluginClient:
-    """Calls to one instance. A call that gets no answer in time, or a gRPC error, is a DriverCallFailed."""
+    """Calls one driver instance; a gRPC error or a timeout raises DriverCallFailed."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PluginClient:
         self._stub = self._service.stub(self.channel)
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> dict[str, Prepared]:
-        """The answers by the uid of the claim."""
+        """Prepares claims. Returns the answers by claim uid."""
         request = messages.NodePrepareResourcesRequest(claims=_claims(claims))
         answer = await self._call(PREPARE, request)
         self._check(PREPARE, claims, answer.claims)
@@ -81,7 +81,7 @@ class PluginClient:
         }
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, str]:
-        """Why a claim could not be unprepared, by its uid; empty where it was."""
+        """Unprepares claims. Returns by claim uid why it failed; empty if it succeeded."""
         request = messages.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call(UNPREPARE, request)
         self._check(UNPREPARE, claims, answer.claims)
@@ -102,7 +102,7 @@ class PluginClient:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Closing the channel of a driver that is deregistered ends its calls in this way.
+            # A call ends this way when its driver is deregistered, which closes the channel.
             raise DriverCallFailed(self._driver, method, code.name, "the driver was deregistered") from None
         finally:
             path = self._service.path(method)

@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 class PluginHandler(Protocol):
-    """What a type of plugins does with them. `validate` and `register` raise RegistrationError to refuse one."""
+    """Handles plugins of one type. `validate` and `register` raise RegistrationError to refuse a plugin."""
 
     def validate(self, info: PluginInfo) -> None: ...
 
@@ -39,19 +39,19 @@ class PluginHandler(Protocol):
 
 @dataclass(slots=True)
 class _Plugin:
-    """The way of one socket: the attempt under way, and what came of the last one."""
+    """State of one socket: its running attempt, and the result of the last one."""
 
     identity: Identity
     attempt: asyncio.Task[None] | None = None
     info: PluginInfo | None = None
-    """Set once it is registered."""
+    """Set once the plugin is registered."""
     error: str = ""
     failures: int = 0
     not_before: float = 0.0
 
 
 class RegistrationState(NamedTuple):
-    """For a status command: what became of one socket; without an error and not registered, it is under way."""
+    """Result of one socket for a status command; not registered and without an error means it is in progress."""
 
     path: Path
     driver: str
@@ -80,7 +80,7 @@ class PluginRegistry:
         ]
 
     async def run(self) -> None:
-        """Until it is cancelled. Plugins stay registered then; their handlers end with whoever owns them."""
+        """Scans the directory until it is cancelled. Plugins stay registered then; the handlers' owner ends them."""
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         try:
             while True:
@@ -94,11 +94,11 @@ class PluginRegistry:
             await end_tasks(attempts)
 
     def look(self) -> None:
-        """Has the directory scanned at once, for whoever knows that a socket is there."""
+        """Starts a scan at once, for callers that know of a new socket."""
         self._hint.set()
 
     async def scan(self) -> None:
-        """Compares the directory with what is registered, and starts what has to be done."""
+        """Compares the directory with the registered plugins, and starts registrations and deregistrations."""
         found = registration_sockets(self._directory)
         for path, plugin in list(self._plugins.items()):
             if found.get(path) != plugin.identity:
@@ -141,14 +141,14 @@ class PluginRegistry:
                 handler.validate(info)
                 handler.register(info)
             except RegistrationError as refusal:
-                # A plugin may well answer this with an error of its own: the refusal is what counts.
+                # A plugin may answer this with an error of its own: the refusal is what counts.
                 with contextlib.suppress(RegistrationError):
                     await client.notify(str(refusal))
                 raise
             try:
                 await client.notify()
             except BaseException:
-                # A plugin that does not know of its registration must not be called.
+                # A plugin that was not notified of its registration must not be called.
                 await handler.deregister(info)
                 raise
             return info

@@ -18,7 +18,7 @@ from dray.node.timing import Timing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """What a plugin says of itself; `endpoint` is the socket that serves it, the registration socket unless told."""
+    """The answer of a plugin to GetInfo; `endpoint` is its service socket, by default the registration socket."""
 
     type: str
     name: str
@@ -27,7 +27,7 @@ class PluginInfo:
 
 
 class RegistrationClient:
-    """`async with` dials and hangs up. Every failure is a RegistrationError."""
+    """Connects within `async with`. Every failure raises RegistrationError."""
 
     def __init__(self, path: Path, timing: Timing) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class RegistrationClient:
         )
 
     async def notify(self, error: str = "") -> None:
-        """Tells the plugin that it is registered, or why not."""
+        """Tells the plugin that it is registered, or why it is not."""
         status = messages.RegistrationStatus(plugin_registered=not error, error=error)
         try:
             await self._stub.NotifyRegistrationStatus(status, timeout=self._timing.notify)

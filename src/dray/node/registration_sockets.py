@@ -16,7 +16,7 @@ Identity = tuple[int, int, int]
 
 
 def registration_sockets(directory: Path) -> dict[Path, Identity]:
-    """Those that are there now, oldest first: the order in which their plugins came."""
+    """Returns the present sockets, oldest first, which is the order in which their plugins started."""
     found: dict[Path, Identity] = {}
     for parent, folders, files in os.walk(directory):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -30,11 +30,11 @@ class SliceWiper:
         self._pending: dict[str, asyncio.Task[None]] = {}
 
     async def wipe_node(self) -> None:
-        """Every slice of this node, whoever published it."""
+        """Deletes every ResourceSlice of this node, of all drivers."""
         await self._wipe("")
 
     def lost(self, driver: str) -> None:
-        """Its slices go in a while, counted from the first loss."""
+        """Schedules the deletion of the driver's ResourceSlices; a later call does not postpone it."""
         if driver not in self._pending:
             wiping = asyncio.create_task(self._wipe_later(driver), name=f"wiping of {driver}")
             self._pending[driver] = wiping

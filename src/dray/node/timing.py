@@ -9,26 +9,26 @@ from dray.client.retries import Backoff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Tests shorten them; an agent has no reason to."""
+    """Pauses and timeouts of a node agent; only tests change them."""
 
     registry_scan: float = 1.0
     dial: float = 10.0
     get_info: float = 1.0
     notify: float = 5.0
     registration: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=122.0, jitter=0.0))
-    """Between the attempts to register one socket."""
+    """Pauses between attempts to register one socket."""
     call: float = 45.0
-    """One NodePrepareResources or NodeUnprepareResources."""
+    """Timeout of a NodePrepareResources or NodeUnprepareResources call."""
     reconcile: float = 60.0
-    """Between looks for prepared claims whose pods are gone."""
+    """Pause between looks for prepared claims whose pods are gone."""
     wipe_delay: float = 30.0
-    """From the loss of a driver until its ResourceSlices are deleted."""
+    """Delay from the loss of a driver until its ResourceSlices are deleted."""
     wipe: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0, jitter=0.2))
     wipe_attempts: int = 100
     health_reconnect: float = 5.0
     health_timeout: float = 30.0
-    """How long a report of health holds where the driver does not say."""
+    """How long a health report is valid if the driver does not say."""
     health_check: float = 1.0
-    """Between looks for reports that no longer hold."""
+    """Pause between looks for expired health reports."""
     file_check: float = 1.0
-    """Between looks at the files of static pods; a kubelet is told of changes and looks every 20 s."""
+    """Pause between looks at the files of static pods; a kubelet uses inotify and looks every 20 s."""
