@@ -85,7 +85,7 @@ class ContainerRecord:
         return float(min(FIRST_BACKOFF * 2 ** min(self.failures - 2, 10), LONGEST_BACKOFF))
 
     def status(self, *, waiting: bool = False) -> Object:
-        """Returns the entry of `containerStatuses`; with `waiting`, the latest run has ended and another will follow."""
+        """Returns the entry of `containerStatuses`; with `waiting`, the latest run has ended and another follows."""
         state, last = self.state, self.last
         if waiting and state is not None and not state.running:
             state, last = None, self.state
