@@ -78,3 +78,17 @@ def test_extended_resources_become_a_node_overlay(tmp_path):
     assert overlay["kind"] == "NodeOverlay"
     assert overlay["spec"]["capacity"] == {"example.com/fuse": "4"}
     assert pool["spec"]["template"]["metadata"]["labels"] == {"team": "a"}
+
+
+def test_extended_resources_become_the_type_of_gpus_of_cluster_api(tmp_path):
+    file = tmp_path / "box.yaml"
+    file.write_text(
+        "apiVersion: fleet.dray.dev/v1alpha1\nkind: MachineType\nname: box\ncpus: 8\nmemory: 32Gi\n"
+        'allocatable: {example.com/fuse: "4", nvidia.com/gpu: "2"}\n'
+    )
+    made = capacity_annotations(choose([str(file), "box=1"]).machines[0])
+    annotations = made.documents[0]["metadata"]["annotations"]
+    assert annotations[f"{CAPACITY}/gpu-type"] == "nvidia.com/gpu"
+    assert annotations[f"{CAPACITY}/gpu-count"] == "2"
+    assert f"{CAPACITY}/dra-driver" not in annotations
+    assert "resource example.com/fuse: annotations have one resource of GPUs, or a driver" in made.notes

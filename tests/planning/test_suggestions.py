@@ -1,7 +1,10 @@
 """Suggestions: the changes that help are found, from small to large, and within the budget."""
 
+from itertools import count
+
 import pytest
 
+from dray.planning import tries
 from dray.planning.changes import drain, set_quota, without
 from dray.planning.playing import Stage, play
 from dray.planning.suggestions import Budget, candidates, suggest
@@ -159,6 +162,18 @@ def test_the_smallest_amount_that_helps_is_found():
     assert "add 11 machines like node a" not in found(made)
     made = scene(*node("a", 2, cpu="64"), template("two", 2), wanted=[pod(f"p{number}", "two") for number in range(11)])
     assert "add 10 machines like node a" in found(made)
+
+
+def test_a_search_that_ends_too_early_says_that_amounts_may_not_be_the_smallest(monkeypatch):
+    monkeypatch.setattr(tries, "workers", lambda: 0)
+    made = scene(*node("a", 2, cpu="64"), template("two", 2), wanted=[pod(f"p{number}", "two") for number in range(6)])
+    outcome, seen = play(made, Options()), set()
+    for seconds in range(2, 40, 2):
+        search = suggest(made, outcome, Options(), Budget(seconds=seconds), count(0, 0.5).__next__)
+        machines = {each.change.text for each in search.suggestions if each.change.kind == "AddMachines"}
+        seen.add((search.smallest, *machines))
+        assert not (machines and search.smallest) or machines == {"add 5 machines like node a"}
+    assert {(False, "add 5 machines like node a"), (True, "add 5 machines like node a")} <= seen
 
 
 def test_fewer_devices_of_an_extended_resource():

@@ -109,7 +109,9 @@ def _verdict_text(plan: Plan) -> str:
     if plan.verdict is Verdict.FITS:
         return text
     if plan.verdict is Verdict.FITS_WITH_CHANGE:
-        return f"{text}; each of these changes helps:" if len(plan.suggestions) > 1 else f"{text}; this change helps:"
+        helps = "each of these changes helps" if len(plan.suggestions) > 1 else "this change helps"
+        smaller = "" if plan.smallest else "; a larger --seconds may find smaller amounts"
+        return f"{text}; {helps}{smaller}:"
     if not plan.tried:
         return text
     rest = "" if plan.exhausted else "; a larger --seconds tries more"

@@ -47,7 +47,7 @@ def slices_of(machine: Machine) -> list[Object]:
 def karpenter_of(machine: Machine) -> Template:
     """Returns a NodePool, a NodeOverlay for extended resources, and a DRAConfig for the devices of each driver."""
     documents = [_node_pool(machine)]
-    extended = {name: amount for name, amount in machine.resources().items() if name not in _STANDARD}
+    extended = _extended(machine)
     if extended:
         requirements = [_in(_INSTANCE_TYPE, machine.type.name)]
         documents.append(
@@ -80,9 +80,15 @@ def capacity_annotations(machine: Machine) -> Template:
     }
     pools = pools_of(machine)
     whole = [device for content in pools.get(gpu.DRIVER, ()) for device in content.devices if _is_whole(device)]
+    extended, notes = _extended(machine), []
     if whole:
         annotations |= {"dra-driver": gpu.DRIVER, "gpu-count": str(len(whole))}
-    notes = []
+    elif (plugin := min(extended, key=lambda name: (not name.endswith("/gpu"), name), default="")) and (
+        extended[plugin].isdecimal()
+    ):
+        # What a device plugin counts: the annotations have one number, for such a resource or for a driver.
+        annotations |= {"gpu-type": plugin, "gpu-count": extended.pop(plugin)}
+    notes += [f"resource {name}: annotations have one resource of GPUs, or a driver" for name in extended]
     for driver, contents in pools.items():
         count = sum(len(content.devices) for content in contents) - (len(whole) if driver == gpu.DRIVER else 0)
         if count:
@@ -128,6 +134,10 @@ def _common(content: SliceContent, other: SliceContent) -> list[Object]:
         own, theirs = device.get("attributes", {}), twin.get("attributes", {})
         made.append({**device, "attributes": {name: own[name] for name in own if own[name] == theirs.get(name)}})
     return made
+
+
+def _extended(machine: Machine) -> dict[str, str]:
+    return {name: amount for name, amount in machine.resources().items() if name not in _STANDARD}
 
 
 def _labels(machine: Machine) -> dict[str, str]:

@@ -46,6 +46,8 @@ class Plan:
     """How many changes were tried."""
     exhausted: bool = True
     """True if all possible changes were tried."""
+    smallest: bool = True
+    """False if smaller amounts than the suggested ones may help: the time was over before they were tried."""
 
     @property
     def verdict(self) -> Verdict:
@@ -81,4 +83,14 @@ def make_plan(
     # Both together keep to the budget.
     left = max(budget.seconds / 2, budget.seconds - (clock() - began))
     found = suggest(scene, played, options, replace(budget, seconds=left), clock)
-    return Plan(played, tuple(changes), cost, added, starts, found.suggestions, found.tried, found.exhausted)
+    return Plan(
+        played,
+        tuple(changes),
+        cost,
+        added,
+        starts,
+        found.suggestions,
+        found.tried,
+        found.exhausted,
+        found.smallest,
+    )

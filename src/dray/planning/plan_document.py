@@ -39,7 +39,7 @@ def plan_document(plan: Plan, notes: Sequence[str] = ()) -> Object:
             {**_change(each.change), "evictions": [_eviction(evicted) for evicted in each.evicted]}
             for each in plan.suggestions
         ],
-        "search": {"tried": plan.tried, "exhausted": plan.exhausted},
+        "search": {"tried": plan.tried, "exhausted": plan.exhausted, "smallest": plan.smallest},
         "notes": [*played.problems, *notes],
     }
 

@@ -52,6 +52,8 @@ _ORDER: Final = (
     "AddMachines",
 )
 """Kinds of changes, the smallest first."""
+_REFINING: Final = 0.3
+"""The part of the time that is kept for finding the smallest amounts that help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Search:
     tried: int
     exhausted: bool
     """Whether all candidates were tried."""
+    smallest: bool = True
+    """Whether the suggested amounts are the smallest that help; False if the time was over before."""
 
 
 def suggest(scene: Scene, played: Played, options: Options, budget: Budget, clock: Callable[[], float]) -> Search:
@@ -87,6 +91,8 @@ class _Searching:
     def __init__(self, scene: Scene, options: Options, budget: Budget, clock: Callable[[], float]) -> None:
         self._tries, self._budget, self._clock = Tries(scene, options), budget, clock
         self._end = clock() + budget.seconds
+        # Further kinds of changes are looked for until then, and after that smaller amounts of those that help.
+        self._refining = self._end - _REFINING * budget.seconds
         self._tried = 0
         self._found: dict[str, Suggestion] = {}
 
@@ -99,16 +105,16 @@ class _Searching:
             if exhausted := not batch:
                 break
             self._try(batch)
-        for suggestion in list(self._found.values()):
-            self._refine(suggestion.change)
+        smallest = [self._refine(suggestion.change) for suggestion in list(self._found.values())]
         found = sorted(self._found.values(), key=lambda each: _ORDER.index(each.change.kind))
-        return Search(tuple(found), self._tried, exhausted)
+        return Search(tuple(found), self._tried, exhausted, all(smallest))
 
     @property
     def _goes_on(self) -> bool:
         if not self._found:
             return self._has_time
-        return self._has_time and self._tried < self._budget.tries and len(self._found) < self._budget.found
+        has_time = self._clock() < self._refining
+        return has_time and self._tried < self._budget.tries and len(self._found) < self._budget.found
 
     @property
     def _has_time(self) -> bool:
@@ -123,8 +129,8 @@ class _Searching:
         self._tried += len(batch)
         return self._tries.outcomes(batch, self._end - self._clock())
 
-    def _refine(self, change: Change) -> None:
-        """Looks for the smallest amount that helps, by halves."""
+    def _refine(self, change: Change) -> bool:
+        """Looks for the smallest amount that helps, by halves; returns False if the time is over before it is found."""
         steps = change.smaller
         low, high = 0, len(steps.amounts) if steps is not None else 0
         while steps is not None and low < high and self._has_time:
@@ -135,6 +141,7 @@ class _Searching:
                 self._found[change.kind], high = Suggestion(smaller, outcome.evicted), middle
             else:
                 low = middle + 1
+        return low >= high
 
 
 def candidates(scene: Scene, played: Played) -> Iterator[Change]:
