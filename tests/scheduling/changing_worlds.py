@@ -309,7 +309,7 @@ class ChangingWorld(World):
 
     def _forgotten(self):
         stored = [document for kind in KINDS for document in self._all(kind)]
-        player = Player([], options=Options(reservation_seconds=0))
+        player = Player([], start=self.now, options=Options(reservation_seconds=0))
         # The server serves the kinds of queues, also when there is no queue.
         player._serve({"ClusterQueue"} if self.system == "kueue" else ())
         if self.system == "kai":
@@ -321,4 +321,4 @@ class ChangingWorld(World):
             fresh.state.queues.system(KaiQueues).count_outside(fresh.state.nodes.values())
         keep_reserved(self.scheduler, fresh)
         fresh.state.evictions = self.scheduler.state.evictions
-        return could_run(fresh, kept_off(self.scheduler))
+        return could_run(fresh, kept_off(self.scheduler), self.now)

@@ -4,6 +4,7 @@ from dray.scheduling.core.eviction_history import LIMIT
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, placed, pod, victims
 from tests.scheduling.models import pod as read
+from tests.scheduling.test_queues import cluster_queue, flavor, local_queue, nominal, queued
 from tests.scheduling.test_share_tree import queue
 from tests.scheduling.test_vectors_kai import cluster, labelled, names, submit, two_teams
 
@@ -48,3 +49,28 @@ def test_pods_that_are_spared_from_one_pod_are_evicted_for_another():
     assert victims(core.settle()) == []
     core.put(pod("other", cpu="1", value=10))
     assert victims(core.settle()) == ["victim"]
+
+
+def test_a_pod_that_lacks_quota_because_it_is_not_preemptible_does_not_hold_up_another():
+    """The limit of the queue is two, its quota one, which the pod `kept` uses."""
+    core = cluster(queue("a", "dept", quota=1, limit=2))
+    stays = {"kai.scheduler/preemptibility": "non-preemptible"}
+    for name, labels in (("kept", stays), ("running", {}), ("first", stays), ("second", {})):
+        core.put(objects.claim(f"c-{name}"), labelled(pod(name, claims=[f"c-{name}"]), "a", **labels))
+        core.settle()
+    core.remove_with_claims("running")
+    assert list(bound(core.settle())) == ["second"]
+
+
+def test_a_pod_that_lacks_quota_of_its_flavor_does_not_hold_up_a_pod_of_another_flavor():
+    core = Core(flavor("left", side="left"), flavor("right", side="right"), local_queue("team", "team"))
+    core.put(cluster_queue("team", *((side, {"cpu": nominal(1)}) for side in ("left", "right"))))
+    for side in ("left", "right"):
+        core.put(objects.node(side, labels={"side": side}))
+        core.put(queued(f"{side}-running", "team", cpu="1", nodeSelector={"side": side}))
+    assert len(bound(core.settle())) == 2
+    for side in ("left", "right"):
+        core.put(queued(f"{side}-waiting", "team", cpu="1", nodeSelector={"side": side}))
+    assert bound(core.settle()) == {}
+    core.remove_with_claims("right-running")
+    assert bound(core.settle()) == {"right-waiting": "right"}

@@ -177,9 +177,9 @@ def told(live, problems):
     ]
 
 
-def could_run(fresh, excused=frozenset()):
+def could_run(fresh, excused=frozenset(), now=0.0):
     """Pods that wait although there is a place for them; `excused` are names of those that need not say why."""
-    problems, now = [], 0.0
+    problems = []
     # Claims in the meantime, for one: everything that is due is tried.
     for _ in range(3):
         now = (fresh.due() or now) + 1

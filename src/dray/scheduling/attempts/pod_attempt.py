@@ -158,17 +158,17 @@ class PodAttempt(Attempt):
 
     def _wait_key(self, alone: str = "") -> tuple[object, ...]:
         """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no
-        claims of their own, no terms about other pods, and no pods that must not be evicted for them alone: pods of
-        their own group, pods that they evicted too often, or any pod before a time."""
+        claims of their own, no terms about other pods, nothing that their queue system treats differently, and no pods
+        that must not be evicted for them alone: pods of their own group, and pods that they evicted too often."""
         pod, asked = self.cycle.pod, self._asked()
         queue = asked.ask.queue if asked is not None else ""
         members = self._context.state.groups.members(pod.group) if pod.group is not None else None
         group = pod.group if members is not None and members.placed else None
-        not_before = asked.policy.evictions(asked.ask).not_before if asked is not None else 0.0
+        own = asked.wait_key if asked is not None else None
         evicting = self._context.state.evictions.evicting(pod)
         return (
             *(pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, group, alone),
-            *(not_before, evicting),
+            *(own, evicting),
         )
 
     def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:

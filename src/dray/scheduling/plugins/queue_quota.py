@@ -5,7 +5,7 @@ The plugin itself changes no state. An attempt calls `register` to register what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from dray.api.objects import key_of
@@ -28,6 +28,7 @@ class QueuedAsk:
 
     policy: QueuePolicy
     ask: Ask
+    wait_key: Hashable = None
 
     @property
     def is_uniform(self) -> bool:
@@ -68,13 +69,13 @@ class QueueQuota(Plugin):
         ask = Ask((pod,), queue, wanted, priority, cycle.now)
         if self._queues.is_held_up(policy, ask):
             return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
-        cycle.data[self.name] = QueuedAsk(policy, ask)
+        cycle.data[self.name] = QueuedAsk(policy, ask, policy.evictions(ask).wait_key)
         alone = pod.group is None
         if (short := policy.short(ask)) is not None:
             root = policy.queue(queue).limits[short.args[0]]
             if not alone:
                 return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
-            return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=alike(root, _line(policy, ask), ask))
+            return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=_alike(cycle.data[self.name], root))
         # No filter of nodes is needed if the pod is in no group and all nodes use the same quota.
         return SKIP if alone and policy.queue(queue).is_uniform else None
 
@@ -110,8 +111,12 @@ def register(queues: Queues, waits: QuotaWaits, cycle: Cycle, status: Status | N
     elif isinstance(asked, QueuedAsk) and cycle.pod.group is None:
         policy, ask = asked.policy, asked.ask
         for root in policy.queue(ask.queue).limits.values():
-            waits.granted(uid, alike(root, _line(policy, ask), ask))
+            waits.granted(uid, _alike(asked, root))
     waits.passed(uid)
+
+
+def _alike(asked: QueuedAsk, root: str) -> Alike:
+    return alike(root, _line(asked.policy, asked.ask), asked.ask, asked.wait_key)
 
 
 def _line(policy: QueuePolicy, ask: Ask) -> str:

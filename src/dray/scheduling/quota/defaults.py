@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from math import inf
 
 from dray.api.objects import Object
@@ -46,8 +46,8 @@ class PriorityEvictions:
         self._ask = ask
 
     @property
-    def not_before(self) -> float:
-        return 0.0
+    def wait_key(self) -> Hashable:
+        return None
 
     def removals(self) -> Removals:
         return PriorityRemovals(self._ask.pod.priority)

@@ -12,7 +12,7 @@ the name of a queue that was deleted meanwhile wherever it is given one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -161,8 +161,9 @@ class Evictions(Protocol):
     `PriorityEvictions` is a base class: pods of lower priority are evicted to free nodes, and no pods for quota."""
 
     @property
-    def not_before(self) -> float:
-        """The time before which no pod is evicted for the pods, as they ask for themselves; 0 if there is none."""
+    def wait_key(self) -> Hashable:
+        """Returns what makes the pods unlike others. Pods of a queue and priority that want the same amounts wait
+        together if their keys are equal: quota or an eviction that helps one of them helps any."""
 
     def removals(self) -> Removals:
         """Returns the rules for pods that have quota but fit on no node."""

@@ -7,7 +7,7 @@ grow with the number of waiting pods.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
 from dray.scheduling.model.reasons import ObjectRef
@@ -33,10 +33,12 @@ class Alike(NamedTuple):
     """The namespace of the pods and the queue name in their label. Several of these may stand for one queue."""
     priority: int
     wanted: frozenset[tuple[str, int]]
+    key: Hashable = None
+    """The `wait_key` of the pods."""
 
 
-def alike(root: str, line: str, ask: Ask) -> Alike:
-    return Alike(root, ask.queue, line, ask.priority, frozenset(ask.wanted.items()))
+def alike(root: str, line: str, ask: Ask, key: Hashable) -> Alike:
+    return Alike(root, ask.queue, line, ask.priority, frozenset(ask.wanted.items()), key)
 
 
 class QuotaWaits:
@@ -102,8 +104,8 @@ class _Kind(NamedTuple):
     wanted: frozenset[tuple[str, int]]
     lacks: bool
     """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
-    not_before: float
-    """The time before which no pod is evicted for the pods."""
+    key: Hashable
+    """The `wait_key` of the pods."""
 
 
 class _Asked(NamedTuple):
@@ -142,8 +144,8 @@ class ReclaimWaits:
         uid = ask.pod.uid
         self.remove(uid)
         root = policy.label, policy.queue(ask.queue).root
-        wanted, not_before = frozenset(ask.wanted.items()), policy.evictions(ask).not_before
-        kind = _Kind(ask.queue, ask.priority, wanted, lacks, not_before)
+        wanted, key = frozenset(ask.wanted.items()), policy.evictions(ask).wait_key
+        kind = _Kind(ask.queue, ask.priority, wanted, lacks, key)
         kinds = self._kinds.setdefault(root, OrderedDict())
         kinds.setdefault(kind, OrderedDict())[uid] = _Asked(policy, ask)
         self._places[uid] = root, kind

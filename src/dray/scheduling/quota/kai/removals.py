@@ -11,7 +11,7 @@ before the minimum, which is evicted as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -268,12 +268,12 @@ class KaiEvictions(PriorityEvictions):
         self._queues = queues
 
     @property
-    def not_before(self) -> float:
-        return self._queues.not_before(self._ask.pod)
+    def wait_key(self) -> Hashable:
+        return self._queues.is_preemptible(self._ask.pod), self._queues.not_before(self._ask.pod)
 
     def removals(self) -> KaiRemovals:
         self._queues.shares()
-        return KaiRemovals(self._queues, self._ask, not_before=self.not_before)
+        return KaiRemovals(self._queues, self._ask, not_before=self._queues.not_before(self._ask.pod))
 
     def may_reclaim(self) -> bool:
         return self._queues.may_reclaim(self._ask)

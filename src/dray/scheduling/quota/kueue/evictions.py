@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from dray.scheduling.model.pod import Pod
@@ -22,13 +22,19 @@ _CHEAPEST: Final = (False, 0)
 
 
 class KueueEvictions:
-    not_before = 0.0
-
     def __init__(self, queues: KueueQueues, ask: Ask) -> None:
         self._queues = queues
         self._known = queues.cluster_queues()
         self._tree = queues.tree
         self._ask = ask
+
+    @property
+    def wait_key(self) -> Hashable:
+        """Returns the flavors that the pods may use."""
+        flavors, queue, pod = self._queues.flavors, self._known.get(self._ask.queue), self._ask.pod
+        if queue is None or flavors.is_uniform(queue):
+            return None
+        return tuple(flavors.of(queue, name, pod) for name in self._ask.wanted)
 
     def removals(self) -> KueueRemovals:
         return KueueRemovals(self._queues, self._known, self._ask)
