@@ -25,11 +25,11 @@ def team(name, *flavors, parent="org", **spec):
     return cluster_queue(name, *quotas, cohort=parent, **spec), local_queue(name, name)
 
 
-def on(core, name, queue, node, cpu, **more):
+def on(core, name, queue, node, cpu, start="2026-01-01T00:00:00Z", **more):
     """A pod that runs."""
     made = queued(name, queue, cpu=cpu, **more)
     made["spec"]["nodeName"] = f"on-{node}"
-    made["status"] = {"startTime": "2026-01-01T00:00:00Z"}
+    made["status"] = {"startTime": start}
     core.put(made)
 
 
@@ -155,3 +155,14 @@ def test_which_of_equals_is_evicted_does_not_depend_on_the_order_in_which_they_b
         on(core, name, "b", "any", "1")
     core.put(queued("p", "a", cpu="1"))
     assert victims(core.settle()) == ["x"]
+
+
+@pytest.mark.parametrize("fair", [{}, {"fairSharing": {}}], ids=["by priority", "fair"])
+def test_the_one_pod_whose_place_helps_is_evicted_though_it_started_first(fair):
+    core = core_with(*team("a", ("any", 3), **ANY, **fair), *team("b", ("any", 1), **fair))
+    core.put(objects.node("on-far", cpu="1", labels={"kind": "any", "zone": "far"}))
+    on(core, "old", "b", "far", "1")
+    for hour, name in enumerate(("new", "newer", "newest"), 1):
+        on(core, name, "b", "any", "1", start=f"2026-01-01T0{hour}:00:00Z")
+    core.put(queued("p", "a", cpu="1", nodeSelector={"zone": "far"}))
+    assert victims(core.settle()) == ["old"]

@@ -193,6 +193,7 @@ class QuotaTrial:
         self._place = place
         self._changes = changes
         self._tries = 0
+        self._kinds = dict.fromkeys(pod.requirements for pod in ask.pods)
         self._removed: dict[str, Pod] = {}
         self.places: Places = {}
         """The places that were found last. Units that are restored and removed again do not change them."""
@@ -256,6 +257,15 @@ class QuotaTrial:
         self.places = places or self.places
         self.lacks_place = self.lacks_place or not places
         return bool(places)
+
+    def tries_again(self, units: Iterable[RunningUnit]) -> bool:
+        found = self.lacks_place and len(set(map(self.is_near, units))) > 1
+        self._tries = 0 if found else self._tries
+        return found
+
+    def is_near(self, unit: RunningUnit) -> bool:
+        nodes = [node for pod in unit.pods if (node := self._state.node_of(pod)) is not None]
+        return any(kind.select(node.name, node.labels) for node in nodes for kind in self._kinds)
 
     def remove(self, unit: RunningUnit) -> None:
         for pod in unit.pods:

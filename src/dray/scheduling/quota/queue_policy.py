@@ -134,6 +134,13 @@ class ReclaimTrial(Protocol):
 
         Costs about as much as an attempt to place the pods; call it only if the queue has quota."""
 
+    def tries_again(self, units: Iterable[RunningUnit]) -> bool:
+        """Whether the pods that ask lacked a place, and only some of the units are near, which may help if they are
+        removed first. Allows as many further calls of `is_placeable`."""
+
+    def is_near(self, unit: RunningUnit) -> bool:
+        """Whether the unit is on a node that the pods that ask could use, by their node selectors and affinity."""
+
 
 class Removals(Protocol):
     """The rules by which pods may be evicted for pods that fit on no node."""

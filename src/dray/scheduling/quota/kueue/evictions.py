@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from dray.scheduling.model.pod import Pod
@@ -212,12 +213,14 @@ class FlavorReclaim:
         return (units, best[1]) if units is not None else None
 
     def _units(self, assets: Mapping[Asset, int]) -> list[RunningUnit] | None:
-        preemption = Preemption(self._queues.tree, self._known, self._ask, assets, self._trial)
-        found = self._found_by(preemption)
-        if found is not None or not self._trial.lacks_place or not preemption.may_widen:
-            return found
-        widened = Preemption(self._queues.tree, self._known, self._ask, assets, self._trial, for_place=True)
-        return self._found_by(widened)
+        preemption = partial(Preemption, self._queues.tree, self._known, self._ask, assets, self._trial)
+        first = preemption()
+        found = self._found_by(first)
+        if found is None and self._trial.lacks_place and first.may_widen:
+            found = self._found_by(preemption(for_place=True))
+        if found is None and self._trial.tries_again(first.candidates()):
+            found = self._found_by(preemption(near_first=True, for_place=first.may_widen))
+        return found
 
     def _found_by(self, preemption: Preemption) -> list[RunningUnit] | None:
         if self._is_fair and not self._root.startswith(_NO_COHORT):

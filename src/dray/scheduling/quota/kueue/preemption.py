@@ -35,15 +35,18 @@ class Preemption:
         assets: Mapping[Asset, int],
         trial: ReclaimTrial,
         *,
+        near_first: bool = False,
         for_place: bool = False,
     ) -> None:
-        """With `for_place`, units that use any of the assets may be evicted, for pods that lack quota of some of the
-        assets and fit on no node if only units that use these are evicted."""
+        """For pods that lack quota and would also fit on no node: with `near_first`, units on nodes that the pods could
+        use are evicted first. With `for_place`, units may be evicted that use any of the assets, not only those that
+        the queue lacks."""
         self.tree = tree
         self.queue = queues[ask.queue]
         self.ask = ask
         self.assets = assets
         self.trial = trial
+        self._near_first = near_first
         self._lacking = {asset for asset, amount in assets.items() if tree.available(ask.queue, asset) < amount}
         """The assets of which the queue has too little left."""
         self._contested = set(assets) if for_place else self._lacking or set(assets)
@@ -159,6 +162,8 @@ class Preemption:
         found.sort(key=lambda unit: min(pod.key for pod in unit.pods))
         found.sort(key=lambda unit: unit.start, reverse=True)
         found.sort(key=lambda unit: unit.priority)
+        if self._near_first:
+            found.sort(key=lambda unit: not self.trial.is_near(unit))
         return found
 
     def _may_evict(self, unit: RunningUnit) -> bool:
