@@ -739,3 +739,20 @@ def test_a_pod_reclaims_once_pods_of_its_queue_end_elsewhere(roots):
     for name in ("a0", "a1"):
         core.remove_with_claims(name)
     assert len(victims(core.settle())) == 1
+
+
+def test_a_queue_above_its_share_loses_pods_before_one_of_lower_priority_within_its_share():
+    """Otherwise the queue that loses the pod would reclaim its share from the other at once."""
+    core = cluster(
+        queue("a", "dept", quota=1),
+        queue("b", "dept", quota=1),
+        queue("c", "dept", quota=1, weight=0, priority=101),
+        gpu_count=4,
+    )
+    submit(core, "a", *names("a", 2))
+    submit(core, "c", *names("c", 2))
+    assert len(bound(core.settle())) == 4
+    submit(core, "b", "b0")
+    actions = core.settle()
+    assert [name[0] for name in victims(actions)] == ["c"]
+    assert list(bound(actions)) == ["b0"]

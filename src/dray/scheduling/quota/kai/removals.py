@@ -152,8 +152,9 @@ class KaiRemovals:
         return self._cores.get(unit[0].uid, ())
 
     def _turn(self, lane: str, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
-        """Returns the sort key of a queue; the lowest has a unit evicted first. Other queues come first: those of low
-        priority, then those with the largest dominant share of what is left. Ancestors are compared from the top."""
+        """Returns the sort key of a queue; the lowest has a unit evicted first. Other queues come first: those above
+        their share, which others would reclaim at once, then those of low priority, then those with the largest
+        dominant share of what is left. Ancestors are compared from the top."""
         sides = self._tree.split(self._ask.queue, lane) if lane else None
         if sides is None:
             return (True,)
@@ -162,8 +163,10 @@ class KaiRemovals:
         return False, *(value for node in below for value in self._rank(node, left))
 
     def _rank(self, node: ShareNode, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
-        share = dominant_share(_left(left, node), node.may_have(self._tree.capacity))
-        return node.queue.priority, -share, node.name
+        amounts = _left(left, node)
+        share = dominant_share(amounts, node.may_have(self._tree.capacity))
+        within_share = not any(amounts[name] > node.allocatable(name) for name in RESOURCES)
+        return within_share, node.queue.priority, -share, node.name
 
     def _take(self, unit: Unit, left: dict[ShareNode, dict[str, float]]) -> bool:
         """Takes the unit from `left` and returns True if the unit may be evicted too. `left` are the amounts of queues
