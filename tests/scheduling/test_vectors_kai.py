@@ -756,3 +756,21 @@ def test_a_queue_above_its_share_loses_pods_before_one_of_lower_priority_within_
     actions = core.settle()
     assert [name[0] for name in victims(actions)] == ["c"]
     assert list(bound(actions)) == ["b0"]
+
+
+def test_extended_resources_of_mig_profiles_count_as_their_slices():
+    profile = "nvidia.com/mig-3g.20gb"
+    core = Core(queue("dept", quota=-1), queue("a", "dept", quota=3, weight=0), queue("b", "dept", quota=0, weight=0))
+    core.put(objects.node("n", allocatable={profile: "2"}))
+
+    def mig(name, team):
+        resources = {"requests": {profile: "1"}, "limits": {profile: "1"}}
+        return labelled(objects.pod(name, containers=[{"name": "c", "image": "i", "resources": resources}]), team)
+
+    core.put(mig("b0", "b"), mig("b1", "b"))
+    assert len(bound(core.settle())) == 2
+    assert held(core, "b") == 6
+    core.put(mig("a0", "a"), mig("a1", "a"))
+    actions = core.settle()
+    assert len(victims(actions)) == 1, "one profile is within the quota of a"
+    assert len(bound(actions)) == 1

@@ -2,11 +2,13 @@
 
 GPUs are the devices that a GPU class selects. Devices that consume the same counters are partitions of one GPU, and
 count as one. A device class or extended resource is one of GPUs if its name, or the name of the extended resource of
-the class, contains "gpu". `ShareSizes` has the capacity that a request takes of a device at most.
+the class, contains "gpu". An extended resource of a MIG profile counts as its number of GPU slices. `ShareSizes` has
+the capacity that a request takes of a device at most.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -22,6 +24,7 @@ from dray.scheduling.model.node import Node
 
 GPU: Final = "gpu"
 _MOST_KINDS: Final = 1024
+_MIG: Final = re.compile(r"nvidia\.com/mig-([0-9])g\.[0-9]+gb")
 
 
 def says_gpu(name: str) -> bool:
@@ -34,7 +37,13 @@ def is_gpu_class(name: str, resources: ResourceMap) -> bool:
 
 def gpu_requests(requests: Mapping[str, int]) -> int:
     """The number of GPUs among requested or allocatable extended resources."""
-    return sum(amount for name, amount in requests.items() if is_extended(name) and says_gpu(name))
+    return sum(amount * _gpus_of(name) for name, amount in requests.items() if is_extended(name))
+
+
+def _gpus_of(resource: str) -> int:
+    """How many GPUs one of an extended resource counts as: nvidia.com/mig-3g.20gb as 3, like in KAI."""
+    profile = _MIG.fullmatch(resource)
+    return int(profile[1]) if profile is not None else int(says_gpu(resource))
 
 
 class _Units(NamedTuple):
