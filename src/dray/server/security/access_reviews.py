@@ -36,7 +36,7 @@ def review_access(authorizer: Authorizer, review: Object) -> Object:
 
 
 def review_local_access(authorizer: Authorizer, review: Object, namespace: str) -> Object:
-    """`namespace` is that of the path, which is what the sender was authorized for."""
+    """Answers a LocalSubjectAccessReview; `namespace` is that of the path, for which the sender was authorized."""
     spec = _spec(review)
     asked = (spec.get("resourceAttributes") or {}).get("namespace") or ""
     found = _check_attributes(spec) + _check_subject(spec)
@@ -94,7 +94,7 @@ def _decide(authorizer: Authorizer, user: User, spec: Object) -> Decision:
 
 
 def _field_selector(selector: Mapping[str, Any] | None) -> str:
-    """As it would stand in a query. Requirements that it cannot hold are left out, which only widens the question."""
+    """Returns the selector as a query parameter. Other requirements are left out, which only widens the question."""
     if not selector:
         return ""
     if selector.get("rawSelector"):

@@ -27,13 +27,13 @@ _SECRET_RESOURCES = frozenset({("", "secrets"), ("", "configmaps"), ("authentica
 _SUSPICIOUS = ("token", "secret", "password", "passwd", "authorization", "credential", "key")
 
 
-# What stays as it is in a URI; everything else, line breaks above all, is written as %XX.
+# Characters kept in a URI; all others, such as line breaks, are written as %XX.
 _PLAIN = "/:%~?&=,+!*()'$@;"
 _HARMLESS = re.compile(r"[A-Za-z0-9/:._-]*")
 
 
 class Level(IntEnum):
-    """How much is written of a request."""
+    """How much of a request is logged."""
 
     NONE = 0
     METADATA = 1
@@ -42,7 +42,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about; all empty for a path that names no resource."""
+    """The resource of a request; empty members for a path that names no resource."""
 
     group: str = ""
     version: str = ""
@@ -54,7 +54,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One request, once it is answered. Times are RFC 3339; `body` is the decoded request, None where there is none."""
+    """An answered request. Times are RFC 3339; `body` is the decoded body, None without one."""
 
     audit_id: str
     verb: str
@@ -105,7 +105,7 @@ def audit_event(entry: Entry, level: Level) -> Object:
 
 
 def safe_uri(path: str, query: str) -> str:
-    """The URI of a request, bounded, with the values of parameters that may be credentials blanked."""
+    """Returns the URI of a request, shortened, without the values of parameters that may be credentials."""
     if not query and len(path) <= MAX_URI and _HARMLESS.fullmatch(path):
         return path
     parts = []

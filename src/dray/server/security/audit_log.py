@@ -21,12 +21,12 @@ from dray.server.security.audit_events import MAX_BODY, Entry, Level, audit_even
 _logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
-# Lines that are written in one go.
+# Lines written at once.
 _BATCH = 64
 
 
 class AuditLog:
-    """`levels` makes exceptions by (group, resource); `level` holds for everything else."""
+    """The audit log; `levels` has levels by (group, resource), `level` is for everything else."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class AuditLog:
 
     @property
     def dropped(self) -> int:
-        """How many events were lost since the start; for the metrics."""
+        """Returns how many events were lost since the start, for the metrics."""
         return self._dropped
 
     def level_for(self, group: str, resource: str) -> Level:
-        """Ask before building an Entry: most of its cost can be spared at the level None."""
+        """Returns the level of a resource; check it before building an Entry, which is not needed at the level None."""
         return self._levels.get((group, resource), self._level)
 
     def write(self, entry: Entry) -> None:
@@ -76,7 +76,7 @@ class AuditLog:
             self._changed.notify()
 
     def close(self) -> None:
-        """Writes what is queued; returns when it is in the file."""
+        """Writes queued events; returns when they are in the file."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -118,7 +118,7 @@ class AuditLog:
 
 
 class _RotatingFile:
-    """`audit.log`, then `audit.log.1` … for what was written before; mode 0600."""
+    """A log file with mode 0600 that is renamed to `audit.log.1` and so on when it is full."""
 
     def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
         self._path = path
@@ -130,7 +130,7 @@ class _RotatingFile:
         self._open()
 
     def append(self, content: bytes) -> None:
-        """Whole lines; after an error the file is opened anew."""
+        """Appends whole lines; after an error the file is opened again."""
         try:
             if self._size and self._size + len(content) > self._max_bytes:
                 self._rotate()
@@ -151,14 +151,14 @@ class _RotatingFile:
     def _open(self) -> FileIO:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.fchmod(descriptor, 0o600)
-        # Unbuffered: what was handed to the kernel survives the process.
+        # Unbuffered: what was written survives the end of the process.
         self._file = FileIO(descriptor, "ab")
         self._size = os.fstat(descriptor).st_size
         self._end_broken_line()
         return self._file
 
     def _end_broken_line(self) -> None:
-        """A crash may have left half a line, which the next one must not be appended to."""
+        """Adds a line break after half a line that a crash may have left."""
         if self._size and self._file is not None:
             with self._path.open("rb") as reader:
                 reader.seek(-1, os.SEEK_END)

@@ -29,13 +29,13 @@ from dray.server.security.objects import Objects
 from dray.server.security.peer import Peer
 from dray.server.security.private_files import private_directory, read_private, write_private
 
-# What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.
+# Paths without authentication: health checks, and the certificate authority for machines that join.
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", CLUSTER_INFO})
 _AUTHENTICATION = "authentication.k8s.io"
 
 
 class TokenAuthenticator(Protocol):
-    """Raises TokenError for a token it does not accept."""
+    """Verifies tokens; raises TokenError for a token it does not accept."""
 
     def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]: ...
 
@@ -45,7 +45,7 @@ def new_token() -> str:
 
 
 def load_token(directory: Path, name: str = "admin.token") -> str:
-    """The static token kept in a directory; made if there is none."""
+    """Returns the static token in a directory; makes one if there is none."""
     with private_directory(directory):
         content = read_private(directory / name)
         token = content.decode().strip() if content is not None else ""
@@ -56,7 +56,7 @@ def load_token(directory: Path, name: str = "admin.token") -> str:
 
 
 class Tokens:
-    """Static tokens, those of service accounts and those for joining behind one door."""
+    """Verifies static tokens, service account tokens and bootstrap tokens."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Tokens:
 
 
 class Authenticator:
-    """`trusted` is who everybody is that shows no credentials: for plain HTTP on loopback only."""
+    """Authenticates requests; `trusted` is the user without credentials, for plain HTTP on loopback only."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Authenticator:
         self._clock = clock
 
     def authenticate(self, credentials: Credentials, peer: Peer | None, path: str) -> User:
-        """Raises a 401. As in Kubernetes, a certificate goes before a token."""
+        """Returns the user of a request; a certificate goes before a token, as in Kubernetes. Raises a 401."""
         if peer is not None:
             if self._clock().timestamp() >= peer.expires:
                 raise status.unauthorized()
@@ -139,11 +139,11 @@ def _digest(token: str) -> bytes:
 
 
 def impersonate(user: User, wanted: Impersonation, authorizer: Authorizer) -> User:
-    """Whom the request is from (`kubectl --as`); raises a 403 that names the permission the sender lacks.
+    """Returns the impersonated user (`kubectl --as`); raises a 403 that names the missing permission.
 
     Each part of the wanted identity is a permission of its own: the verb `impersonate` on the user or service account,
-    on every group, on the uid and on every extra value. A user who may act as `jane` cannot bring along
-    `system:masters`, and nothing of the sender's own identity is carried over.
+    on every group, on the uid and on every extra value. A user who may act as `jane` cannot add `system:masters`, and
+    nothing of the sender's own identity is kept.
     """
     if not wanted.requested:
         return user
@@ -180,9 +180,9 @@ def _groups(wanted: Impersonation) -> tuple[str, ...]:
 
 
 class BootstrapTokens:
-    """A machine that holds one may ask for the certificate of a node.
+    """Verifies tokens of machines that join, which may request a node's certificate.
 
-    Its Secret is read anew each time: a token that was deleted or has expired is good no more.
+    The Secret is read each time: a token that was deleted or has expired is refused.
     """
 
     def __init__(self, objects: Objects, *, clock: Clock = utc_now) -> None:

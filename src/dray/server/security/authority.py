@@ -28,13 +28,13 @@ _RENEW_AUTHORITY = timedelta(days=366)
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 CLUSTER = "dray"
 KUBELET_SERVING = "dray-kubelet-serving"
-"""Names of authorities: of the cluster, and of the certificates that nodes show the API server."""
+"""Names of authorities: the cluster's, and the one for serving certificates of nodes."""
 
 Clock = Callable[[], datetime]
 
 
 class AuthorityError(Exception):
-    """What is in the directory cannot be used."""
+    """Raised if the files of an authority cannot be used."""
 
 
 def utc_now() -> datetime:
@@ -42,12 +42,12 @@ def utc_now() -> datetime:
 
 
 def local_names() -> tuple[str, ...]:
-    """What this machine is called from within: the names every server certificate carries."""
+    """Returns the names of this machine that every server certificate includes."""
     return ("localhost", "127.0.0.1", "::1", socket.gethostname(), "kubernetes", "kubernetes.default.svc")
 
 
 class Authority:
-    """Issues certificates; `certificate` is what clients must trust, as PEM."""
+    """Issues certificates; `certificate` (PEM) is the one that clients must trust."""
 
     def __init__(
         self, key: Key, authority: x509.Certificate, *, directory: Path | None = None, clock: Clock = utc_now
@@ -58,17 +58,17 @@ class Authority:
         self._clock = clock
         self._server: Credential | None = None
         self.server_names: frozenset[str] = frozenset()
-        """What the server answers to, and nobody else may."""
+        """Names of the server, which no node may have."""
 
     @classmethod
     def ephemeral(cls, *, name: str = CLUSTER, clock: Clock = utc_now) -> Authority:
-        """An authority that leaves nothing behind."""
+        """Makes an authority in memory."""
         key = certificates.new_key()
         return cls(key, _make(key, name, clock), clock=clock)
 
     @classmethod
     def open(cls, directory: Path, *, name: str = CLUSTER, clock: Clock = utc_now) -> Authority:
-        """The authority kept in a directory; made if there is none."""
+        """Opens the authority in a directory; makes one if there is none."""
         with private_directory(directory):
             key = load_key(directory / "ca.key")
             authority = _load_certificate(directory / "ca.crt")
@@ -84,7 +84,7 @@ class Authority:
         return certificates.encode_certificate(self._authority)
 
     def server(self, names: Iterable[str] = ()) -> Credential:
-        """The server's certificate for the names of this machine and the given ones; renewed where it has to be."""
+        """Returns the server's certificate for this machine's names and the given ones; renewed if necessary."""
         own = (*local_names(), *names)
         self.server_names = frozenset(each.lower() for each in own)
         wanted = certificates.alternative_names(own)
@@ -95,7 +95,7 @@ class Authority:
             kept = _load_credential(self._directory)
             credential = self._kept_or_new(kept, wanted)
             if credential is not kept:
-                # The key goes first: a certificate without its key would look whole and not be.
+                # The key is written first: a certificate without its key would look complete.
                 write_private(self._directory / "server.key", credential.key)
                 write_private(self._directory / "server.crt", credential.certificate)
         return credential
@@ -117,7 +117,7 @@ class Authority:
         return self.client(KUBELET_CLIENT)
 
     def node_server(self, name: str, addresses: Iterable[str] = ()) -> Credential:
-        """What the agent of a node shows the server: good for the node's name, and for its addresses."""
+        """Issues the serving certificate of a node for its name and addresses."""
         hosts = certificates.alternative_names((name, *addresses))
         subject = certificates.subject(f"system:node:{name}", ("system:nodes",))
         now = self._clock()
@@ -135,7 +135,7 @@ class Authority:
         lifetime: timedelta,
         hosts: Iterable[str] = (),
     ) -> bytes:
-        """A certificate for a key that somebody else has, as PEM."""
+        """Issues a certificate (PEM) for the public key of a client."""
         names = tuple(hosts)
         return certificates.certify(
             self._authority,
@@ -179,7 +179,7 @@ class Authority:
 
 
 def load_key(path: Path) -> Key:
-    """The key in a file; made if there is none. The caller holds the directory."""
+    """Returns the key in a file; makes one if there is none. The caller must hold the lock of the directory."""
     pem = read_private(path)
     if pem is None:
         key = certificates.new_key()

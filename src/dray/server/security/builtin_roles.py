@@ -50,7 +50,7 @@ _WORDS = {
     "CERTS": "certificates.k8s.io",
 }
 
-# Aggregated roles: what they collect, and what collects them.
+# Aggregated roles: the roles that collect each of them.
 _COLLECTED_BY = {"view": ("edit",), "edit": ("admin",), "admin": ()}
 
 _PARTS = {
@@ -130,7 +130,7 @@ _PATHS = {
     "/openid/v1/jwks /openid/v1/jwks/",
 }
 
-# What a kubelet asks for before it shows its own metrics.
+# Resource rules of roles that have mostly paths: a kubelet asks for these before it shows its metrics.
 _BESIDE_PATHS = {"system:monitoring": "get | core | nodes/metrics"}
 
 _OTHERS = {
@@ -146,7 +146,7 @@ _OTHERS = {
     "system:node-bootstrapper": """
         create get list watch | CERTS | certificatesigningrequests
     """,
-    # Nobody asks for these subresources: who may create them is approved.
+    # Nobody requests these subresources: requests of users that may create them are approved.
     "system:certificates.k8s.io:certificatesigningrequests:nodeclient": """
         create | CERTS | certificatesigningrequests/nodeclient
     """,
@@ -178,7 +178,7 @@ _OTHERS = {
         READ | apiextensions.k8s.io | customresourcedefinitions
         READ | admissionregistration.k8s.io | validatingwebhookconfigurations
     """,
-    # Drivers that run in the agent of a node: the status of their devices, in claims of that node.
+    # Drivers in the agent of a node: they write device status into claims of that node.
     "system:device-driver": """
         patch update | DRA | resourceclaims/status
         associated-node:patch associated-node:update | DRA | resourceclaims/driver
@@ -194,9 +194,9 @@ _GROUPS = {
     "system:monitoring": ("system:monitoring",),
     "system:service-account-issuer-discovery": (SERVICE_ACCOUNTS,),
     "system:cluster-trust-bundle-discovery": (SERVICE_ACCOUNTS,),
-    # A node holds its role through the node authorizer only, which tells nodes apart.
+    # A node gets its role only from the node authorizer, which tells nodes apart.
     "system:node": (),
-    # Machines that join, and nodes that renew what they have; in a kubeadm cluster kubeadm makes these.
+    # Machines that join, and nodes that renew their certificates; in a kubeadm cluster kubeadm binds them.
     "system:node-bootstrapper": (BOOTSTRAPPERS,),
     "system:certificates.k8s.io:certificatesigningrequests:nodeclient": (BOOTSTRAPPERS,),
     "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": (NODES,),
@@ -270,7 +270,7 @@ def cluster_role_bindings() -> list[Object]:
 
 
 def namespaced() -> list[Object]:
-    """Roles in one namespace, and their bindings."""
+    """Returns the roles in namespaces, and their bindings."""
     found = []
     for each in NAMESPACED:
         subjects = [
@@ -285,7 +285,7 @@ def namespaced() -> list[Object]:
 
 
 def bootstrap(existing: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
-    """The built-in objects to create or update, given the roles and bindings there are."""
+    """Yields the built-in objects to create or update, given the existing roles and bindings."""
     found = {_identity(obj): obj for obj in existing}
     for builtin in (*cluster_roles(), *cluster_role_bindings(), *namespaced()):
         present = found.get(_identity(builtin))
@@ -320,7 +320,7 @@ def _repaired(present: Mapping[str, Any], builtin: Object) -> Object:
 
 
 def _binding(name: str, subjects: list[Object], *, role: str = "", namespace: str = "") -> Object:
-    """Of the role of its name unless another is given; in a namespace of a role there."""
+    """Returns a binding of the role `role`, by default of the same name; with a namespace, of a Role in it."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": ROLE_BINDING if namespace else CLUSTER_ROLE_BINDING,

@@ -34,13 +34,13 @@ Key: TypeAlias = ec.EllipticCurvePrivateKey
 SERVER = ExtendedKeyUsageOID.SERVER_AUTH
 CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 
-# Clocks of clients may be a little behind.
+# Clocks of clients may be slow.
 _BACKDATED = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A certificate and its key, as PEM."""
+    """A certificate and its key, both PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -69,14 +69,14 @@ def encode_certificate(certificate: x509.Certificate) -> bytes:
 
 def subject(name: str, groups: Iterable[str] = ()) -> x509.Name:
     with warnings.catch_warnings():
-        # X.520 stops at 64 characters, names of nodes at 253; nobody but us and OpenSSL reads these.
+        # X.520 allows 64 characters and node names have up to 253; only this server and OpenSSL read these.
         warnings.filterwarnings("ignore", "Attribute's length")
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group, _validate=False) for group in groups]
         return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)])
 
 
 def alternative_names(names: Iterable[str]) -> x509.SubjectAlternativeName:
-    """Host names and addresses, each once and in a fixed order."""
+    """Returns host names and addresses without duplicates, in a fixed order."""
     return x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
 
 
@@ -106,7 +106,7 @@ def issue(
     lifetime: timedelta,
     hosts: x509.SubjectAlternativeName | None = None,
 ) -> Credential:
-    """A certificate with a key of its own; it ends with its authority at the latest."""
+    """Issues a certificate with a new key; it expires no later than its authority."""
     key = new_key()
     made = certify(authority, authority_key, key.public_key(), name, purpose, now=now, lifetime=lifetime, hosts=hosts)
     return Credential(made, encode_key(key))
@@ -123,7 +123,7 @@ def certify(
     lifetime: timedelta,
     hosts: x509.SubjectAlternativeName | None = None,
 ) -> bytes:
-    """A certificate for somebody else's key, as PEM."""
+    """Issues a certificate (PEM) for a given public key."""
     end = min(now + lifetime, authority.not_valid_after_utc)
     builder = _builder(name, authority.subject, key, now, end)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
@@ -176,9 +176,9 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def server_context(authority: Authority, names: Iterable[str] = ()) -> ssl.SSLContext:
-    """For the server: clients may have a certificate.
+    """Returns the TLS context of the server, for which client certificates are optional.
 
-    One that is not from its own authority, has expired or was made for a server ends the handshake.
+    A certificate of another authority, an expired one or a server's ends the handshake.
     """
     context = _accepting(authority.certificate, ssl.CERT_OPTIONAL)
     context.set_alpn_protocols(["http/1.1"])
@@ -187,16 +187,16 @@ def server_context(authority: Authority, names: Iterable[str] = ()) -> ssl.SSLCo
 
 
 def node_context(authority: bytes, credential: Credential) -> ssl.SSLContext:
-    """For the agent of a node: who has no certificate of the authority does not get past the handshake."""
+    """Returns the TLS context of a node's agent: clients need a certificate of the authority."""
     context = _accepting(authority, ssl.CERT_REQUIRED)
     load_credential(context, credential)
     return context
 
 
 def _accepting(authority: bytes, verify: ssl.VerifyMode) -> ssl.SSLContext:
-    """Sessions are not resumed: a resumed one would skip the check of the certificate."""
+    """Returns a context without session resumption, which would skip the check of the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # TLS 1.2 resumes sessions from a cache that `ssl` gives no way to switch off.
+    # TLS 1.2 resumes sessions from a cache that `ssl` cannot switch off.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = verify
     context.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -206,12 +206,12 @@ def _accepting(authority: bytes, verify: ssl.VerifyMode) -> ssl.SSLContext:
 
 
 def renew(context: ssl.SSLContext, authority: Authority, names: Iterable[str] = ()) -> None:
-    """Gives a server that is running the certificate of today: handshakes from now on use it. Call it once a day."""
+    """Loads the server's present certificate into a context, for later handshakes. Call it once a day."""
     load_credential(context, authority.server(names))
 
 
 def client_context(authority: bytes, credential: Credential | None = None) -> ssl.SSLContext:
-    """For a client that trusts one authority and, if it has a certificate, shows it."""
+    """Returns the TLS context of a client that trusts one authority, with its certificate, if any."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_verify_locations(cadata=authority.decode())
@@ -221,7 +221,7 @@ def client_context(authority: bytes, credential: Credential | None = None) -> ss
 
 
 def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
-    """`ssl` reads keys from files only: the file is private and gone at once."""
+    """Loads a certificate and its key from a private temporary file, because `ssl` reads keys from files only."""
     with tempfile.TemporaryDirectory(prefix="dray-") as directory:
         path = Path(directory) / "credential.pem"
         write_private(path, credential.certificate + credential.key)

@@ -22,7 +22,7 @@ from dray.server.authorization import Access, Authorizer, User, forbidden
 from dray.server.security.users import bound_node
 
 _RESOURCE = "resourceclaims"
-# Free JSON is compared as it is written, and structures behind a pointer are not the same empty and absent.
+# Free JSON is compared as written; structures behind pointers differ when empty and when absent.
 _RAW = frozenset({"data", "parameters"})
 _POINTERS = frozenset({"allocation", "networkData", "nodeSelector", "opaque"})
 
@@ -30,7 +30,7 @@ _POINTERS = frozenset({"allocation", "networkData", "nodeSelector", "opaque"})
 def authorize_status(
     old: Object, new: Object, *, user: User, verb: str, namespace: str, authorizer: Authorizer
 ) -> list[FieldError]:
-    """Old and new claim in the shape of v1; `verb` is that of the request: `update` or `patch`."""
+    """Returns the parts of the status that the user may not change; `verb` is `update` or `patch`."""
     before, after = old.get("status") or {}, new.get("status") or {}
     found = _check_binding(before, after, user, verb, authorizer)
     if after.get("allocation") is not None:
@@ -39,9 +39,9 @@ def authorize_status(
 
 
 def _check_binding(before: Object, after: Object, user: User, verb: str, authorizer: Authorizer) -> list[FieldError]:
-    # The scheduler binds claims of all namespaces, so a grant in one is not enough.
+    # The scheduler binds claims of all namespaces, so a grant in one namespace is not enough.
     denial = _denial(authorizer, user, verb, "binding", "", "")
-    # To compare costs more than to ask, and who writes these is mostly who may.
+    # The comparison costs more than the authorization, and most writers are allowed.
     if denial is None or all(
         _normal(before.get(member), member) == _normal(after.get(member), member)
         for member in ("allocation", "reservedFor")
@@ -80,7 +80,7 @@ def _denial(authorizer: Authorizer, user: User, verb: str, subresource: str, nam
 
 
 def _changed_drivers(before: Any, after: Any) -> set[str]:
-    """Drivers with an entry that was added, removed or changed."""
+    """Returns the drivers with a device entry that was added, removed or changed."""
     old = {_device_key(device): device for device in before}
     changed = set()
     for device in after:
@@ -95,7 +95,7 @@ def _device_key(device: Object) -> tuple[Any, ...]:
 
 
 def _allocated_node(allocation: Object) -> str | None:
-    """The node that an allocation is good for, if its selector names exactly one."""
+    """Returns the node of an allocation, if its selector names exactly one."""
     terms: list[Object] = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or ()) != 1:
         return None
@@ -107,7 +107,7 @@ def _allocated_node(allocation: Object) -> str | None:
 
 
 def _normal(value: Any, member: str = "") -> Any:
-    """For comparison by meaning: unset and empty are the same, and so are amounts however they are written."""
+    """Returns a value for comparison by meaning: unset equals empty, and quantities have one form."""
     if member in _RAW and value is not None:
         return msgspec.json.encode(value)
     if isinstance(value, Mapping):

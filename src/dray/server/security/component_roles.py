@@ -107,7 +107,7 @@ COMPONENTS = {
 
 @dataclass(frozen=True)
 class NamespacedRole:
-    """A role in one namespace, and who has it there: users, and service accounts of kube-system."""
+    """A role in one namespace, with the users and service accounts of kube-system that it is bound to."""
 
     namespace: str
     name: str

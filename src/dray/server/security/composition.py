@@ -33,7 +33,7 @@ from dray.server.security.service_account_tokens import TokenIssuer
 from dray.server.security.stored_view import StoredView
 from dray.store.interface import Store
 
-# Kinds whose objects are questions: a POST is answered and nothing is kept.
+# Review kinds: a POST is answered and nothing is stored.
 REVIEWS = (
     "SelfSubjectAccessReview",
     "SubjectAccessReview",
@@ -42,18 +42,19 @@ REVIEWS = (
     "SelfSubjectReview",
     "TokenReview",
 )
-# Where the writes go that `Security.observe` wants to know of.
+# Key prefixes of the writes that `Security.observe` needs.
 OBSERVED = (key_prefix("", "pods"), *(key_prefix(GROUP, f"{kind.lower()}s") for kind in KINDS))
 _KIND_OF = {kind.lower() + "s": kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`authority` is None for plain HTTP on loopback, where everybody who shows no credentials is the admin.
+    """Security of one server: certificate authorities, authentication and authorization.
 
-    `node_authority` issues the certificates that nodes show the server as clients, and the one that the server shows
-    nodes; they always talk with TLS. `serving_authority` issues those that nodes show as servers. Only the server
-    trusts it, so that none of them stands for the API server, whatever names and addresses it has.
+    `authority` is None for plain HTTP on loopback, where every user without credentials is the administrator.
+    `node_authority` issues client certificates of nodes, and the one that the server shows to nodes; they always use
+    TLS. `serving_authority` issues serving certificates of nodes. Only the server trusts it, so none of them can stand
+    for the API server, whatever its names and addresses.
     """
 
     view: ClusterView
@@ -69,7 +70,7 @@ class Security:
 
     @classmethod
     def open(cls, directory: Path, view: ClusterView, *, plain: bool = False, clock: Clock = utc_now) -> Security:
-        """With keys, certificates and the admin's token kept in a directory."""
+        """Opens keys, certificates and the admin's token in a directory."""
         authority = serving = None
         if not plain:
             authority = Authority.open(directory, clock=clock)
@@ -79,18 +80,18 @@ class Security:
 
     @classmethod
     def ephemeral(cls, view: ClusterView, *, plain: bool = False, clock: Clock = utc_now) -> Security:
-        """With everything in memory: for tests, and for servers without a directory."""
+        """Makes everything in memory: for tests, and for servers without a directory."""
         authority = None if plain else Authority.ephemeral(clock=clock)
         return _compose(view, authority, None, TokenIssuer(view, clock=clock), new_token(), clock=clock)
 
     def load(self, store: Store) -> None:
-        """Takes over the roles and bindings that are stored, before the first request."""
+        """Loads the stored roles and bindings; call it before the first request."""
         for kind in KINDS:
             records = store.list(key_prefix(GROUP, f"{kind.lower()}s")).records
             self.policy.replace(kind, [documents.decode(record.value) for record in records])
 
     def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        """One of the observers of the server's context: every such write, before it is acknowledged."""
+        """Observes writes of the server's context, before they are acknowledged."""
         if resource.group != GROUP:
             if isinstance(self.view, StoredView):
                 self.view.observe(resource, key, obj)
@@ -106,14 +107,14 @@ class Security:
         return server_context(self.authority, names)
 
     def authorize(self, user: User, access: Access) -> str:
-        """Why it is allowed, for the audit log; raises a 403 where it is not."""
+        """Returns why the access is allowed, for the audit log; raises a 403 if it is not."""
         decision = self.authorizer.authorize(user, access)
         if not decision.allowed:
             raise forbidden(user, access, decision.reason)
         return decision.reason
 
     def check_write(self, user: User, write: Write) -> None:
-        """What depends on the content of a write: nodes, and the granting of permissions. Raises a 403 or 404."""
+        """Checks the content of a write: node restriction and escalation of permissions. Raises a 403 or 404."""
         why = restrict(user, write, self.view, self.authorizer)
         if why is not None:
             raise status.forbidden(write.group, write.resource, write.name, why)
@@ -123,7 +124,7 @@ class Security:
             check.check(user, kind, write.new, write.old, namespace=write.namespace)
 
     def review(self, kind: str, user: User, body: Object, namespace: str = "") -> Object:
-        """The body with its status, for one of REVIEWS; whether the user may ask at all was authorized before."""
+        """Returns the body of a review with its status. The caller has authorized the creation of the review."""
         answers: dict[str, Callable[[], Object]] = {
             "SelfSubjectAccessReview": lambda: access_reviews.review_self_access(self.authorizer, user, body),
             "SubjectAccessReview": lambda: access_reviews.review_access(self.authorizer, body),
@@ -148,7 +149,7 @@ def _compose(
     *,
     clock: Clock,
 ) -> Security:
-    """Authorities that are not given live in memory."""
+    """Makes authorities that are not given in memory."""
     policy = Policy()
     nodes = NodeAuthorizer(view, map(PolicyRule.read, read_rules(NODE_RULES)))
     authorizer = Authorizers(nodes, RBAC(policy))

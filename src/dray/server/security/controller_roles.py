@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS, EVENTS
 
-# The ConfigMap that tells since when uses of legacy service account tokens are recorded.
+# ConfigMap with the date since which uses of legacy service account tokens are recorded.
 LEGACY_TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 
 CONTROLLERS = {

@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom the sender wants to act as; empty where it does not."""
+    """The requested impersonation; empty if there is none."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ NOBODY = Impersonation()
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """`authorization` is the header as it came, None where there was none."""
+    """Credentials of a request; `authorization` is the raw header, None without one."""
 
     authorization: str | None = field(default=None, repr=False)
     impersonation: Impersonation = NOBODY
@@ -50,7 +50,7 @@ NONE = Credentials()
 
 
 def read_credentials(headers: Headers) -> Credentials:
-    """Raises a 400 for headers that contradict each other or cannot be read."""
+    """Reads the credentials; raises a 400 for headers that are invalid or contradict each other."""
     authorization: str | None = None
     impersonation: list[tuple[bytes, bytes]] = []
     for name, value in headers:
@@ -67,7 +67,7 @@ def read_credentials(headers: Headers) -> Credentials:
 
 
 def bearer_token(authorization: str) -> str | None:
-    """The token of `Bearer <token>`; None for every other scheme and form."""
+    """Returns the token of `Bearer <token>`; None for other schemes."""
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     return token if scheme.lower() == "bearer" and token and " " not in token else None
@@ -106,7 +106,7 @@ def _read_impersonation(headers: Headers) -> Impersonation:
         single.get(b"impersonate-uid", ""),
         {key: tuple(values) for key, values in extra.items()},
     )
-    # An empty name would turn a wish to be somebody else into being oneself.
+    # An empty name would mean the sender instead of the impersonated user.
     if not found.user or "" in found.groups or (b"impersonate-uid" in single and not found.uid):
         raise status.bad_request("impersonation needs a user, and no group or uid may be empty")
     return found

@@ -35,7 +35,7 @@ class EscalationCheck:
         self._authorizer = authorizer
 
     def check(self, user: User, kind: str, new: Object, old: Object | None, *, namespace: str = "") -> None:
-        """Raises a 403. `namespace` is that of the request, which is where the object will be."""
+        """Raises a 403 if the user grants more than they hold; `namespace` is that of the request."""
         if MASTERS in user.groups:
             return
         if kind in (ROLE, CLUSTER_ROLE):
@@ -56,7 +56,7 @@ class EscalationCheck:
         self._require(user, wanted, kind, namespace, name)
 
     def _joins_another(self, new: Object, old: Object) -> bool:
-        """Whether new labels make a role part of an aggregated one: its holders gain what is in it."""
+        """Returns True if new labels make a role part of an aggregated one, whose holders gain its permissions."""
         before, after = (role.get("metadata", {}).get("labels") or {} for role in (old, new))
         return before != after and not self._policy.collectors(after) <= self._policy.collectors(before)
 

@@ -26,7 +26,7 @@ _IMPERSONATE = b"impersonate-"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """`user` is who the request counts as; `sender` who sent it, the same unless it impersonates."""
+    """`user` is the user that the request counts for; `sender` differs only with impersonation."""
 
     user: User
     sender: User
@@ -37,7 +37,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class Guard:
-    """`plain` is set for a server that speaks HTTP on loopback."""
+    """Authenticates requests; `plain` is set for a server with plain HTTP on loopback."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, plain: bool = False) -> None:
         self._authenticator = authenticator
@@ -45,7 +45,7 @@ class Guard:
         self._plain = plain
 
     def admit(self, scope: Scope) -> Caller:
-        """Raises ApiError: 400, 401 or 403."""
+        """Returns the caller of a request. Raises ApiError: 400, 401 or 403."""
         headers = [pair for pair in scope["headers"] if _matters(pair[0].lower())]
         if self._plain:
             refuse_foreign_origin(headers)
@@ -57,5 +57,5 @@ class Guard:
 
 @remember(256)
 def _matters(name: bytes) -> bool:
-    """Most headers have nothing to do with who sent them: they are looked at once, not by every check."""
+    """Returns True for headers of credentials; filtering first makes each later check cheap."""
     return name in _HEADERS or name.startswith(_IMPERSONATE)

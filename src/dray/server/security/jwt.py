@@ -25,7 +25,7 @@ _FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
 
 class TokenError(Exception):
-    """The token is not one of ours, or not good any more; the text never contains any of it."""
+    """Raised for a token that is not ours or no longer valid; the text never contains any of it."""
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ def sign(claims: dict[str, Any], key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def verify(token: str, keys: dict[str, ec.EllipticCurvePublicKey]) -> bytes:
-    """The claims, still encoded, of a token that one of the keys has signed; nothing in them is checked yet."""
+    """Returns the encoded claims of a token that one of the keys has signed; does not check the claims."""
     if len(token) > MAX_LENGTH or _FORM.fullmatch(token) is None:
         raise TokenError("not a token of the form header.claims.signature")
     signed, _, signature = token.rpartition(".")

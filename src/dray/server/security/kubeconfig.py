@@ -20,13 +20,13 @@ from dray.yaml.writing import as_yaml
 
 
 class KubeconfigError(ValueError):
-    """A combination that kubectl would not use as it was meant, or a place where none can be written."""
+    """Raised for a combination that kubectl would misuse, or a path that cannot be written."""
 
 
 def secure(
     server: str, authority: bytes, *, credential: Credential | None = None, token: str = "", name: str = "dray"
 ) -> Object:
-    """For a server with TLS: the authority to trust, and a client certificate or a token."""
+    """Returns a kubeconfig for TLS, with a client certificate or a token."""
     if urlsplit(server).scheme != "https":
         raise KubeconfigError(f"{server} is not https: credentials would not be sent")
     if (credential is None) == (not token):
@@ -42,13 +42,13 @@ def secure(
 
 
 def without_credentials(server: str, authority: bytes) -> Object:
-    """Where a server is and whom to trust, for those who have credentials of their own or are to get some."""
+    """Returns a kubeconfig with server and authority only, for clients with other credentials."""
     cluster = {"server": server, "certificate-authority-data": _encode(authority)}
     return {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]}
 
 
 def plain(server: str, *, name: str = "dray") -> Object:
-    """For a server on loopback without TLS, which knows its user without credentials."""
+    """Returns a kubeconfig for a server on loopback without TLS, which needs no credentials."""
     parts = urlsplit(server)
     if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
         raise KubeconfigError(f"{server} is not plain http on loopback")
@@ -56,7 +56,7 @@ def plain(server: str, *, name: str = "dray") -> Object:
 
 
 def write_kubeconfig(path: Path, document: Object) -> bytes:
-    """Readable by its owner only, replaced as a whole; what was written."""
+    """Writes the file atomically, readable by its owner only. Returns the content."""
     content = as_yaml([document]).encode()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def write_kubeconfig(path: Path, document: Object) -> bytes:
 
 
 def remove_kubeconfig(path: Path, written: bytes) -> None:
-    """Unless something else stands there meanwhile."""
+    """Removes the file, unless its content was changed meanwhile."""
     with suppress(OSError):
         if path.read_bytes() == written:
             path.unlink()

@@ -39,7 +39,7 @@ class LegacyClaims(msgspec.Struct, frozen=True, rename=_NAMES):
             raise TokenError("the subject is not the service account")
 
     def holder(self, token: str, objects: Objects) -> User:
-        """Who holds the token, if it is still good; raises TokenError."""
+        """Returns the user of the token; raises TokenError unless its Secret and account exist and still match."""
         secret = objects.get("", "secrets", self.namespace, self.secret)
         held = mapping(mapping(secret).get("data")).get("token") if secret is not None else None
         if not isinstance(held, str) or not hmac.compare_digest(held, base64.b64encode(token.encode()).decode()):

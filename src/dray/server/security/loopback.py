@@ -19,7 +19,7 @@ from dray.server.status import ApiError
 
 @remember(256)
 def is_loopback(host: str) -> bool:
-    """Of a host as it stands in a URL or a Host header, without its port."""
+    """Returns True for a loopback host, as in a URL or a Host header without port."""
     name = host.lower().removeprefix("[").removesuffix("]")
     if name == "localhost":
         return True
@@ -36,7 +36,7 @@ def check_listen(host: str) -> None:
 
 
 def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises a 403 for what did not come from a program on this machine that meant to talk to this server."""
+    """Raises a 403 for a request that a foreign web page may have caused."""
     hosts, origins, sites = [], [], []
     for name, value in headers:
         lower = name.lower()
@@ -48,7 +48,7 @@ def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
             sites.append(value)
     if len(hosts) != 1 or not _is_here(hosts[0]):
         raise _forbidden("the Host header does not name this machine")
-    # A page served from here is of this very host and port; every other is foreign.
+    # A page served from here has this very host and port; all others are foreign.
     if any(origin.partition("://")[2] != hosts[0] for origin in origins):
         raise _forbidden("a page of another origin sent this")
     if any(site not in (b"same-origin", b"none") for site in sites):

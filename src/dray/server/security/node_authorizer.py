@@ -26,11 +26,11 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 class ClusterView(Protocol):
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
-        """One object as it is now."""
+        """Returns the present object; None if there is none."""
         ...
 
     def pods_on(self, node: str) -> Iterable[Object]:
-        """The pods whose `spec.nodeName` is the node."""
+        """Returns the pods whose `spec.nodeName` is the node."""
         ...
 
 
@@ -43,7 +43,7 @@ References = Callable[[Object], set[str]]
 
 
 class NodeAuthorizer:
-    """`rules` are those of the role `system:node`, for what needs no telling apart."""
+    """Authorizes nodes; `rules` are those of the role `system:node`, for accesses that are equal for all nodes."""
 
     def __init__(self, view: ClusterView, rules: Iterable[PolicyRule]) -> None:
         self._view = view
@@ -57,7 +57,7 @@ class NodeAuthorizer:
             return Decision(False, f'unknown node for user "{user.name}"')
         verb, group, resource, subresource = access.verb, access.group, access.resource, access.subresource
         namespace, name, field_selector = access.namespace, access.name, access.field_selector
-        # A watch of one object names it in its selector.
+        # A watch of one object names it in its field selector.
         one = name or pinned(field_selector, "metadata.name")
         if access.path:
             return _decide(any(rule.allows_path(verb, access.path) for rule in self._rules))
@@ -96,7 +96,7 @@ class NodeAuthorizer:
         return _decide(any(rule.allows(verb, group, resource, subresource, name) for rule in self._rules))
 
     def _node(self, node: str, verb: str, subresource: str, name: str) -> Decision:
-        # A node may read its Node before there is one, so the name decides, not the object.
+        # A node may read its Node before it exists, so the name decides, not the object.
         if verb in _READ and not subresource:
             what = f"'{name}'" if name else "all nodes"
             return _decide(name == node, f"node '{node}' cannot read {what}, only its own Node object")
@@ -112,7 +112,7 @@ class NodeAuthorizer:
             return _ALLOWED
         if verb not in _READ:
             return _NO_OPINION
-        # A selector counts only where it is all that narrows the request down: of a named object it says nothing.
+        # A selector counts only without a name.
         if not name:
             why = "can only list/watch pods with spec.nodeName field selector"
             return _decide(pinned(field_selector, "spec.nodeName") == node, why)
@@ -164,7 +164,7 @@ class NodeAuthorizer:
         return self._related(node, found is not None and found["spec"].get("nodeName") == node)
 
     def _volume(self, node: str, verb: str, subresource: str, name: str) -> Decision:
-        """Those that claims of its pods are bound to."""
+        """Allows a node to get the volumes that claims of its pods are bound to."""
         if verb != "get" or subresource:
             return Decision(False, "can only read individual resources of this type")
         found = self._view.get("", "persistentvolumes", "", name)
@@ -173,7 +173,7 @@ class NodeAuthorizer:
         return self._related(node, any(claim.get("name") in pod_references.volume_claims(pod) for pod in pods))
 
     def _secret(self, node: str, verb: str, subresource: str, namespace: str, name: str) -> Decision:
-        """Those of its pods, and those that volumes need which claims of its pods are bound to."""
+        """Allows a node to read the Secrets of its pods, and those of the volumes of its pods."""
         direct = self._referred(node, verb, subresource, namespace, name, pod_references.secrets, _READ)
         if direct.allowed or verb not in _READ or subresource or not (namespace and name):
             return direct
@@ -182,7 +182,7 @@ class NodeAuthorizer:
         return self._related(node, any((namespace, name) in found for found in keys))
 
     def _bound(self, claim: Key) -> Object | None:
-        """The volume of a claim, where both say so."""
+        """Returns the volume of a claim, if both refer to each other."""
         found = self._view.get("", "persistentvolumeclaims", *claim)
         name = str(spec_of(found).get("volumeName") or "") if found is not None else ""
         volume = self._view.get("", "persistentvolumes", "", name) if name else None
@@ -197,14 +197,14 @@ class NodeAuthorizer:
     def _token(self, node: str, verb: str, subresource: str, namespace: str, name: str) -> Decision:
         if verb != "create" or subresource != "token" or not name:
             return Decision(False, "can only create tokens for individual service accounts")
-        # That it is for this node alone is checked with the content.
+        # That the token is bound to this node is checked with the content.
         if (namespace, name) == (SYSTEM_NAMESPACE, DEVICE_DRIVER):
             return _ALLOWED
         pods = self._pods_in(node, namespace)
         return self._related(node, any(pod_references.service_account(pod) == name for pod in pods))
 
     def _pods(self, node: str) -> Iterable[Object]:
-        """A node makes mirror pods itself, so these open nothing."""
+        """Returns the pods of a node, without mirror pods, which the node makes itself."""
         return (pod for pod in self._view.pods_on(node) if MIRROR_ANNOTATION not in annotations_of(pod))
 
     def _pods_in(self, node: str, namespace: str) -> Iterable[Object]:

@@ -28,7 +28,7 @@ _RESTRICTED = "node-restriction.kubernetes.io"
 
 
 def forbidden(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """The keys that were added, changed or taken away and may not be."""
+    """Returns the forbidden labels that were added, changed or removed."""
     changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     return sorted(key for key in changed if not _is_free(key))
 

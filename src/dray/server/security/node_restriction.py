@@ -33,7 +33,7 @@ _SIZES = ("allocatedResourceStatuses", "allocatedResources", "capacity", "condit
 
 
 class Write(msgspec.Struct, frozen=True):
-    """`namespace` and `name` are those of the request; for an eviction or a token, of the pod or service account."""
+    """A write; `namespace` and `name` are those of the request: for an eviction or a token, of the pod or account."""
 
     operation: str
     group: str
@@ -46,7 +46,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 def restrict(user: User, write: Write, view: ClusterView, authorizer: Authorizer) -> str | None:
-    """Why a node may not do this; None where it may, and for everybody who is no node."""
+    """Returns why a node may not do the write; None if it may, and for all other users."""
     node = node_of(user)
     if node is None:
         return None
@@ -149,14 +149,14 @@ def _node(node: str, write: Write) -> str | None:
     if write.operation == UPDATE and (before.get("taints") or []) != (after.get("taints") or []):
         return f'node "{node}" is not allowed to modify taints'
     if write.operation == UPDATE and _owners(old) != _owners(new):
-        # A node that made another object its owner would be deleted with it, and could come back as it likes.
+        # A node with an owner would be deleted with it, and could register again with any labels.
         return f'node "{node}" is not allowed to modify ownerReferences'
     labels = node_labels.forbidden(_labels(old), _labels(new))
     return f'node "{node}" is not allowed to modify labels: {", ".join(labels)}' if labels else None
 
 
 def _volume_claim(node: str, write: Write) -> str | None:
-    """A node tells how large a volume has become, and nothing else of a claim."""
+    """Allows a node to report the size of a volume, and no other change of its claim."""
     if write.subresource != "status":
         return "may only update PVC status"
     if write.operation != UPDATE:
@@ -173,7 +173,7 @@ def _beside_size(claim: Object) -> Object:
 
 
 def _certificate_request(node: str, write: Write) -> str | None:
-    """Certificates of a node are asked for by the node itself."""
+    """Allows certificate requests only in the node's own name."""
     spec = (write.new or {}).get("spec") or {}
     of_node = spec.get("signerName") in (certificate_requests.KUBELET_CLIENT, certificate_requests.KUBELET_SERVING)
     if write.operation != CREATE or not of_node:
@@ -205,7 +205,7 @@ def _slice(node: str, write: Write, view: ClusterView) -> str | None:
             return f'node "{node}" can only {operation} resourceslices with spec.nodeName set to itself'
     if write.new is None:
         return None
-    # Pools of nodes are named after them. In the pool of another node, a device would pass for one of that node.
+    # Pools of nodes have the node's name. In another node's pool, a device would look like that node's.
     pool = str((spec_of(write.new).get("pool") or {}).get("name") or "")
     owner = pool.partition("/")[0]
     if owner != node and view.get("", "nodes", "", owner) is not None:
@@ -218,7 +218,7 @@ def _on(node: str, pod: Object | None) -> bool:
 
 
 def _written_name(write: Write) -> str:
-    # The name of a request that creates may be no more than the beginning of one.
+    # A create request may have only generateName.
     if write.operation != CREATE:
         return write.name
     return str(((write.new or {}).get("metadata") or {}).get("name") or "")

@@ -22,7 +22,7 @@ _STORAGE = "storage.k8s.io"
 def restrict(
     node: str, namespace: str, account: str, request: Object, view: ClusterView, may: Callable[[Access], bool]
 ) -> str | None:
-    """Why the node may not have this token of the account; None where it may."""
+    """Returns why the node may not have this token of the account; None if it may."""
     spec = request.get("spec") or {}
     reference = spec.get("boundObjectRef") or {}
     if (namespace, account) == (SYSTEM_NAMESPACE, DEVICE_DRIVER):
@@ -47,7 +47,7 @@ def restrict(
 
 
 def _driver_token(node: str, reference: Object, view: ClusterView) -> str | None:
-    """For the drivers in the agent of this node, which report about devices in the status of its claims."""
+    """Checks a token for drivers in the node's agent: it must be bound to this Node. Returns the problem or None."""
     if (reference.get("apiVersion"), reference.get("kind"), reference.get("name")) != ("v1", "Node", node):
         return f'node "{node}" can only request tokens of {DEVICE_DRIVER} that are bound to itself'
     found = view.get("", "nodes", "", node)
@@ -65,7 +65,7 @@ def _named_audiences(pod: Object, view: ClusterView) -> Iterator[str]:
 
 
 def _drivers(pod: Object, view: ClusterView) -> Iterator[str]:
-    """Names of the CSI drivers behind the pod's volumes."""
+    """Yields the names of the CSI drivers of the pod's volumes."""
     for volume in mappings(spec_of(pod).get("volumes")):
         yield str(mapping(volume.get("csi")).get("driver") or "")
     for key, _ in volumes.claims_of(pod):

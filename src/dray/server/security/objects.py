@@ -8,6 +8,6 @@ from dray.api.objects import Object
 
 
 class Objects(Protocol):
-    """Reads one object as it is now, or None: `get("", "pods", "default", "web-0")`."""
+    """Reads the present object, or None: `get("", "pods", "default", "web-0")`."""
 
     def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None: ...

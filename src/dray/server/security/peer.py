@@ -17,20 +17,20 @@ STATE_KEY = "dray.peer"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`expires` is in seconds since 1970: a connection may outlive the certificate it was opened with."""
+    """The user of a certificate. `expires` is in seconds since 1970: a connection may outlive its certificate."""
 
     user: User
     expires: float
 
 
 def peer_of(scope: Mapping[str, Any]) -> Peer | None:
-    """The peer of the connection that an ASGI scope belongs to."""
+    """Returns the peer of the connection of an ASGI scope."""
     peer = (scope.get("state") or {}).get(STATE_KEY)
     return peer if isinstance(peer, Peer) else None
 
 
 def read_peer(transport: asyncio.BaseTransport) -> Peer | None:
-    """None where the peer showed no certificate; what it showed was verified in the handshake."""
+    """Returns the peer of a TLS connection; None without a certificate. The handshake has verified it."""
     connection = transport.get_extra_info("ssl_object")
     if connection is None or connection.context.verify_mode == ssl.CERT_NONE:
         return None
@@ -45,7 +45,7 @@ def _read(certificate: Mapping[str, Any], fingerprint: str) -> Peer | None:
     attributes = [attribute for names in certificate.get("subject", ()) for attribute in names]
     users = [value for key, value in attributes if key == "commonName"]
     groups = [value for key, value in attributes if key == "organizationName"]
-    # Two names would leave open which one counts.
+    # With two names it would be unclear which is meant.
     if len(users) != 1 or not users[0]:
         return None
     extra = {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}

@@ -9,7 +9,7 @@ from dray.server.security.node_authorizer import ClusterView
 
 
 def restrict(node: str, operation: str, subresource: str, request: Object, view: ClusterView) -> str | None:
-    """Why the node may not ask for this certificate; None where it may."""
+    """Returns why the node may not request this certificate; None if it may."""
     if operation != "CREATE" or subresource:
         return f'unexpected operation "{operation}", node "{node}" can only create podcertificaterequests'
     spec, namespace = spec_of(request), str(request["metadata"].get("namespace") or "")

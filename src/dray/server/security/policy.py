@@ -31,18 +31,18 @@ CLUSTER_ROLE_BINDING = "ClusterRoleBinding"
 KINDS = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
 _REMEMBERED = 4096
-# Reviews may ask about users with any number of groups.
+# Reviews may name users with any number of groups; those with more are not cached.
 _REMEMBERED_GROUPS = 64
 
 Rules = tuple[PolicyRule, ...]
 _ALLOWED = Decision(True)
 _NO_OPINION = Decision(False)
-# Verbs that a field selector narrows down; on any other, a client could name what it likes.
+# Verbs that a field selector restricts; for other verbs a client could name any.
 _SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
 class Grant(NamedTuple):
-    """Rules, and through which binding somebody has them."""
+    """Rules, and the binding that grants them."""
 
     rules: Rules
     source: str
@@ -62,7 +62,7 @@ class Policy:
         # namespace (empty for the whole cluster) → subject → bindings
         self._bindings: dict[str, dict[tuple[str, str], list[_Binding]]] | None = None
         self._rules: dict[tuple[str, str, str], Rules] = {}
-        # The rules that ClusterRoles have by themselves, each with the form in which it is shown.
+        # The own rules of ClusterRoles, each with the form in which it is shown.
         self._own: dict[tuple[str, str], dict[PolicyRule, Object]] = {}
         # The ClusterRoles that an aggregationRule selects.
         self._selected: dict[bytes, list[tuple[str, str]]] = {}
@@ -77,13 +77,13 @@ class Policy:
         self._forget(kind, (namespace, name))
 
     def replace(self, kind: str, objects: Iterable[Object]) -> None:
-        """All objects of a kind at once."""
+        """Replaces all objects of a kind."""
         self._objects[kind] = {_key(obj): _kept(obj) for obj in objects}
         self._own.clear()
         self._forget(kind)
 
     def grants(self, user: User, namespace: str) -> tuple[Grant, ...]:
-        """What a user holds in a namespace; with an empty one, what holds in the whole cluster."""
+        """Returns the grants of a user in a namespace, or cluster-wide only if it is empty."""
         if len(user.groups) > _REMEMBERED_GROUPS:
             return tuple(self._find_grants(user, namespace))
         key = (user.name, user.groups, namespace)
@@ -95,7 +95,7 @@ class Policy:
         return found
 
     def rules(self, kind: str, namespace: str, name: str) -> Rules | None:
-        """What a role allows; None where there is no such role."""
+        """Returns the rules of a role; None if it does not exist."""
         key = (kind, namespace if kind == ROLE else "", name)
         found = self._rules.get(key)
         if found is None:
@@ -106,11 +106,11 @@ class Policy:
         return found
 
     def aggregated(self, cluster_role: Object) -> list[Object]:
-        """The rules to show in a ClusterRole that has an aggregationRule; they belong to the policy."""
+        """Returns the rules to show in a ClusterRole with an aggregationRule. Callers must not change them."""
         return list(self._collected(cluster_role).values())
 
     def collectors(self, labels: Mapping[str, str]) -> set[str]:
-        """The aggregated ClusterRoles that a role with these labels becomes part of."""
+        """Returns the aggregated ClusterRoles that a role with these labels belongs to."""
         return {
             name
             for (_, name), role in self._objects[CLUSTER_ROLE].items()
@@ -150,9 +150,9 @@ class Policy:
         return dict.fromkeys(PolicyRule.read(rule) for rule in role.get("rules") or ())
 
     def _collected(self, role: Object) -> dict[PolicyRule, Object]:
-        """The rules of the roles that an aggregated one is made of, each as it is shown."""
+        """Returns the rules of all roles that an aggregated one selects, each with the form in which it is shown."""
         found: dict[PolicyRule, Object] = {}
-        # Each role once, however many of the others select it.
+        # Each role once, even if several others select it.
         seen = {_key(role)}
         stack = [role]
         while stack:
@@ -166,7 +166,7 @@ class Policy:
         return found
 
     def _own_rules(self, role: Object) -> dict[PolicyRule, Object]:
-        """Remembered, since many may collect them: reading a rule takes ten times as long as passing it on."""
+        """Returns a role's own rules, cached because several roles may collect them: parsing is slow."""
         key = _key(role)
         found = self._own.get(key)
         if found is None:
@@ -175,7 +175,7 @@ class Policy:
         return found
 
     def _parts(self, role: Object) -> list[tuple[str, str]]:
-        """The ClusterRoles that an aggregated one selects."""
+        """Returns the ClusterRoles that an aggregated one selects."""
         aggregation = role["aggregationRule"]
         key = msgspec.json.encode(aggregation)
         found = self._selected.get(key)
@@ -203,12 +203,12 @@ def _key(obj: Object) -> tuple[str, str]:
 
 
 def _kept(obj: Object) -> Object:
-    """What is written in an aggregated role is a copy of what others have."""
+    """Drops the rules of an aggregated role, which are copies of other roles' rules."""
     return {name: value for name, value in obj.items() if name != "rules"} if obj.get("aggregationRule") else obj
 
 
 def _shown(rule: PolicyRule, written: Object) -> Object:
-    """One object serves for both where they are equal, as they mostly are."""
+    """Returns `written` if it equals the document of the rule, so that equal objects are shared."""
     document = rule.document()
     return written if written == document else document
 
@@ -219,7 +219,7 @@ def _selectors(cluster_role: Object) -> list[label_selectors.Matcher]:
 
 
 def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
-    """Service accounts are the users that their tokens make them."""
+    """Yields the users and groups of a binding; a service account is the user of its tokens."""
     for subject in binding.get("subjects") or ():
         kind, name, group = subject.get("kind"), subject.get("name"), subject.get("apiGroup") or ""
         if kind in ("User", "Group") and group in ("", GROUP):
@@ -231,9 +231,9 @@ def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
 
 
 class RBAC:
-    """Role-based access control: everybody holds what the policy grants, members of `system:masters` everything.
+    """Role-based access control: users have what the policy grants; `system:masters` has everything.
 
-    Nothing ever denies: what nobody allows is refused.
+    There are no deny rules: an access is refused if no rule allows it.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -243,7 +243,7 @@ class RBAC:
         verb, path, name = access.verb, access.path, access.name
         if not name and access.field_selector and verb in _SELECTING:
             name = pinned(access.field_selector, "metadata.name")
-        # Only grants for the whole cluster reach what is no resource.
+        # Only cluster-wide grants apply to paths that name no resource.
         for grant in self._policy.grants(user, "" if path else access.namespace):
             for rule in grant.rules:
                 if path:
@@ -256,7 +256,7 @@ class RBAC:
 
 
 class Authorizers:
-    """Asks one after the other; the first that allows decides, and of the refusals all reasons are told."""
+    """Asks several authorizers in order; the first that allows decides, and a refusal has all their reasons."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers

@@ -18,7 +18,7 @@ from dray.process.directories import sync_directory
 
 
 class ExposedFileError(Exception):
-    """A private file is open to others."""
+    """Raised if other users can read a private file."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -34,14 +34,14 @@ def write_private(path: Path, content: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name)
         if isinstance(error, OSError) and error.errno:
-            # Writing does not say to which file.
+            # An error of writing does not name the file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync_directory(path.parent)
 
 
 def read_private(path: Path) -> bytes | None:
-    """The content, or None where there is no such file."""
+    """Returns the content; None if there is no such file."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -57,7 +57,7 @@ def read_private(path: Path) -> bytes | None:
 
 @contextmanager
 def private_directory(path: Path) -> Iterator[None]:
-    """The directory, made if need be, held against other processes that would write their own keys into it."""
+    """Makes a directory and locks it against other processes that would write their keys into it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

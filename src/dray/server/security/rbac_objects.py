@@ -20,7 +20,7 @@ def is_name(name: str) -> bool:
 
 
 def fill_defaults(obj: dict[str, Any]) -> None:
-    """The API groups of a binding's role and subjects."""
+    """Fills in the API groups of a binding's role and subjects."""
     reference = obj.get("roleRef")
     if isinstance(reference, dict) and not reference.get("apiGroup"):
         reference["apiGroup"] = GROUP
@@ -30,7 +30,7 @@ def fill_defaults(obj: dict[str, Any]) -> None:
 
 
 def validate(kind: str, new: Object, old: Object | None = None) -> Errors:
-    """All that is wrong with an object of one of the four kinds, beyond its shape and metadata."""
+    """Returns the errors of a role or binding beyond its shape and metadata."""
     if kind in (ROLE, CLUSTER_ROLE):
         return _validate_role(kind, new)
     found = _validate_binding(kind, new)

@@ -13,12 +13,12 @@ from typing import Any
 
 ALL = "*"
 MAX_PARTS = 20_000
-# How many rules that are held are compared with rules or parts that are wanted: this takes less than a second.
+# Limit of comparisons between held and wanted rules, which take less than a second.
 MAX_COMPARISONS = 1_000_000
 
 
 class TooManyPartsError(ValueError):
-    """A rule whose lists multiply to more permissions than anybody can mean."""
+    """Raised for rules whose lists multiply to too many permissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class PolicyRule:
         return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
 
     def parts(self) -> Iterator[PolicyRule]:
-        """The same permissions, one verb on one thing each."""
+        """Yields the same permissions as rules with one verb on one resource each."""
         for verb in sorted(self.verbs):
             for url in sorted(self.urls):
                 yield PolicyRule(frozenset((verb,)), urls=frozenset((url,)))
@@ -68,7 +68,7 @@ class PolicyRule:
         return len(self.verbs) * things
 
     def covers(self, part: PolicyRule) -> bool:
-        """Whether whoever holds this rule holds that part too; wildcards in the part are taken literally."""
+        """Returns True if this rule includes the part; wildcards in the part are taken literally."""
         if not _includes(self.verbs, part.verbs):
             return False
         if not all(_covers_url(self.urls, url) for url in part.urls):
@@ -86,7 +86,7 @@ class PolicyRule:
         return bool(slash) and f"*/{subresource}" in self.resources
 
     def document(self) -> dict[str, list[str]]:
-        """As an object; members without content are left out."""
+        """Returns the rule as an object; empty members are left out."""
         members = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -97,7 +97,7 @@ class PolicyRule:
         return {name: sorted(values) for name, values in members.items() if values}
 
     def __str__(self) -> str:
-        """The form in which Kubernetes lists what a user lacks."""
+        """Returns the form in which Kubernetes lists missing permissions."""
         titles = {
             "NonResourceURLs": self.urls,
             "APIGroups": self.groups,
@@ -110,7 +110,7 @@ class PolicyRule:
 
 
 def uncovered(held: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """What of the wanted rules nobody could grant who holds only the others."""
+    """Returns the parts of the wanted rules that the held rules do not include."""
     owned, wanted = tuple(held), tuple(wanted)
     _check_comparisons(owned, wanted)
     open_rules = [rule for rule in wanted if not any(own.covers(rule) for own in owned)]
@@ -142,7 +142,7 @@ def _covers_url(held: frozenset[str], wanted: str) -> bool:
 
 
 def _texts(values: Any) -> frozenset[str]:
-    # Nothing is left out: an emptied list of resourceNames would mean every name.
+    # Keeps all entries: an emptied list of resourceNames would mean every name.
     return frozenset(map(str, values or ()))
 
 

@@ -15,12 +15,12 @@ from typing import Final
 
 _ALWAYS: Final = frozenset({"localhost", "kubernetes", "kubernetes.default", "127.0.0.1", "::1"})
 _SUFFIXES: Final = (".localhost", ".svc", ".svc.cluster.local")
-# What inet_aton reads, such as 127.1 and 0x7f000001.
+# Numbers that inet_aton reads, such as 127.1 and 0x7f000001.
 _NUMBERS: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}", re.ASCII)
 
 
 def normalized(name: str) -> str:
-    """One spelling for all that mean the same host or address."""
+    """Returns the one spelling of a host name or address."""
     plain = name.strip().lower().rstrip(".")
     try:
         address = ipaddress.ip_address(plain.removeprefix("[").removesuffix("]").partition("%")[0])
@@ -40,7 +40,7 @@ def _dotted(name: str) -> str:
 
 
 def server_name_in(names: Iterable[str], own: Iterable[str]) -> str:
-    """The first of the names that may stand for a server with its `own` names; empty if none does."""
+    """Returns the first of the names that may stand for a server with its `own` names; empty if none does."""
     taken = _ALWAYS | {normalized(name) for name in own}
     return next((name for name in names if _stands_for(normalized(name), taken)), "")
 
@@ -67,6 +67,6 @@ def _is_loopback(name: str) -> bool:
 
 
 def is_of_one_machine(text: str) -> bool:
-    """Whether an address can belong to a node: the same machine has it for everybody who uses it."""
+    """Returns True if an address can belong to a node: it is not loopback, link-local, multicast or unspecified."""
     address = ipaddress.ip_address(normalized(text))
     return not (address.is_loopback or address.is_unspecified or address.is_link_local or address.is_multicast)

@@ -34,7 +34,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Bindings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The `kubernetes.io` claim."""
+    """The `kubernetes.io` claim of a token."""
 
     namespace: str
     serviceaccount: Reference
@@ -74,18 +74,18 @@ class TokenIssuer:
         self._clock = clock
         self._new_id = new_id
         self.issuer = issuer
-        # Verifying a signature costs more than a whole request; what was verified once is known by its digest.
+        # Verifying a signature costs more than a whole request, so verified tokens are cached by digest.
         self._verified: dict[bytes, Claims | LegacyClaims] = {}
 
     @classmethod
     def open(cls, directory: Path, objects: Objects, *, clock: Clock = utc_now) -> TokenIssuer:
-        """With the signing key kept in a directory; made if there is none."""
+        """Opens the signing key in a directory; makes one if there is none."""
         with private_directory(directory):
             key = load_key(directory / "service-account.key")
         return cls(objects, key=key, clock=clock)
 
     def issue(self, bindings: Bindings, audiences: Iterable[str] = (), *, seconds: int = 3600) -> tuple[str, int]:
-        """A token, and the second since 1970 at which it ends."""
+        """Returns a new token, and the second since 1970 at which it expires."""
         now = int(self._clock().timestamp())
         claims = Claims(
             iss=self.issuer,
@@ -100,7 +100,7 @@ class TokenIssuer:
         return jwt.sign(msgspec.to_builtins(claims), self._key), claims.exp
 
     def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]:
-        """Who holds the token, and for which of the audiences it was made; raises TokenError."""
+        """Returns the user of a token, and the audiences that match; raises TokenError."""
         claims = self._read(token)
         meant_for = (self.issuer,) if isinstance(claims, LegacyClaims) else claims.aud
         common = tuple(audience for audience in tuple(audiences) or (self.issuer,) if audience in meant_for)
@@ -148,7 +148,7 @@ class TokenIssuer:
         for resource, reference in (("pods", bindings.pod), ("secrets", bindings.secret)):
             if reference is not None:
                 self._check(resource, namespace, reference)
-        # Beside a pod the node is information only: the pod ends with it.
+        # Beside a pod the node is only information: the pod ends with its node.
         if bindings.node is not None and bindings.pod is None:
             self._check("nodes", "", bindings.node)
 

@@ -34,14 +34,14 @@ _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 
 
 def request_token(issuer: TokenIssuer, objects: Objects, account: Mapping[str, Any], request: Object) -> Object:
-    """The TokenRequest with its status; `account` is the ServiceAccount, `request` the body as decoded."""
+    """Returns the TokenRequest with its status; `account` is the ServiceAccount, `request` the decoded body."""
     spec = request.get("spec") or {}
     metadata = account["metadata"]
     found = _validate(spec)
     if found:
         raise status.invalid("TokenRequest", GROUP, metadata["name"], found)
     bindings = _bind(objects, metadata, spec.get("boundObjectRef"))
-    # Who can read a Secret has its token anyway, for as long as the Secret exists.
+    # A user that can read the Secret has its token anyway, as long as the Secret exists.
     most = _LONGEST if bindings.secret is not None else MOST_SECONDS
     seconds = min(spec.get("expirationSeconds") or DEFAULT_SECONDS, most)
     audiences = spec.get("audiences") or [issuer.issuer]
@@ -110,7 +110,7 @@ def _timestamp(seconds: int) -> str:
 
 
 def review_token(authenticator: TokenAuthenticator, review: Object, default_audience: str) -> Object:
-    """The TokenReview with its status. The token itself is not sent back."""
+    """Returns the TokenReview with its status, without the token."""
     spec = review.get("spec") or {}
     audiences = spec.get("audiences") or []
     return {
@@ -133,7 +133,7 @@ def _review(authenticator: TokenAuthenticator, token: str, audiences: Iterable[s
 
 
 def review_self(user: User) -> Object:
-    """SelfSubjectReview, which is what `kubectl auth whoami` asks for."""
+    """Returns the SelfSubjectReview for `kubectl auth whoami`."""
     return {
         "kind": "SelfSubjectReview",
         "apiVersion": API_VERSION,

@@ -26,9 +26,9 @@ _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 def node_of(user: User) -> str | None:
-    """The name of the user's node; None for users outside the group of nodes.
+    """Returns the name of the user's node; None for users outside the group of nodes.
 
-    Empty for a member of the group whose name does not name a node that can exist.
+    Empty for a member of the group whose name is not a valid node's.
     """
     if NODES not in user.groups:
         return None
@@ -41,7 +41,7 @@ def node_user(name: str) -> User:
 
 
 def device_driver_user(node: str) -> User:
-    """A driver in the agent of a node, as a pod on that node would be known that is one."""
+    """Returns the user of a driver in the agent of a node, equal to that of a driver's pod on the node."""
     account = (SYSTEM_NAMESPACE, DEVICE_DRIVER)
     groups = (*service_account_groups(SYSTEM_NAMESPACE), AUTHENTICATED)
     return User(service_account_name(*account), groups, extra={NODE_NAME: (node,)})
@@ -56,7 +56,7 @@ def service_account_groups(namespace: str) -> tuple[str, str]:
 
 
 def service_account_of(user_name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name stands for."""
+    """Returns namespace and name of the service account of a user name; None for other users."""
     if not user_name.startswith(_SERVICE_ACCOUNT_PREFIX):
         return None
     namespace, colon, name = user_name.removeprefix(_SERVICE_ACCOUNT_PREFIX).partition(":")
@@ -64,7 +64,7 @@ def service_account_of(user_name: str) -> tuple[str, str] | None:
 
 
 def bound_node(user: User) -> str | None:
-    """The node a service account's token is bound to, if it is bound to exactly one that can exist."""
+    """Returns the node that a service account's token is bound to; None if it is not exactly one valid name."""
     names = user.extra.get(NODE_NAME, ())
     if service_account_of(user.name) is None or len(names) != 1 or not is_subdomain(names[0]):
         return None
@@ -72,7 +72,7 @@ def bound_node(user: User) -> str | None:
 
 
 def user_info(user: User) -> dict[str, Any]:
-    """A user as reviews and the audit log show it."""
+    """Returns a user as reviews and the audit log show it."""
     return {
         "username": user.name,
         **({"uid": user.uid} if user.uid else {}),
