@@ -64,7 +64,7 @@ _VOLUME = "PersistentVolumeClaim"
 _CONFIGURED = " ".join(f"{kind}.{RESOURCE_GROUP}" for kind in ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"))
 _ALL = "*"
 _POLICY = f"ValidatingAdmissionPolicy.{ADMISSION_GROUP}"
-# Checks of an object by itself that may take long.
+# Checks of an object alone that may take long.
 _LONG_CHECKS: dict[str, Plugin] = {
     _POLICY: admission_policies.check_policy,
     f"MutatingAdmissionPolicy.{ADMISSION_GROUP}": admission_policies.check_mutating_policy,
@@ -157,7 +157,7 @@ async def validate(attributes: Attributes) -> None:
 
 
 def recheck(attributes: Attributes) -> None:
-    """After somebody else was asked, who takes time: what must hold at the write is checked again."""
+    """Repeats, after webhooks were called, the checks that must hold when the object is written."""
     if attributes.old is None:
         require_namespace(attributes.context, attributes.resource, attributes.namespace, attributes.name)
     quota.charge(attributes)

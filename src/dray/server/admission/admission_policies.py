@@ -21,7 +21,7 @@ from dray.server.admission.dynamic import expressions, type_checking
 from dray.server.admission.dynamic.expressions import Declarations
 
 MAX_EXPRESSIONS = 64 * 1024
-"""Of all expressions of a policy or of a webhook configuration together, in bytes: they compile in half a second."""
+"""Limit in bytes for all expressions of a policy or webhook configuration; this many compile in half a second."""
 
 
 def check_policy(attributes: Attributes) -> None:

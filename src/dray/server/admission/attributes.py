@@ -14,9 +14,9 @@ from dray.server.resources import Resource
 
 
 class Attributes(msgspec.Struct):
-    """`obj` is in hub form and may be changed; `old` is what is stored, None on create.
+    """A write; `obj` is in hub form and may be changed, `old` is the stored object, None on create.
 
-    Of a subresource that takes objects of a kind of its own (`part`) both are of that kind, and `place` tells where.
+    For a subresource with a kind of its own (`part`) both are of that kind, and `place` names the object.
     """
 
     operation: str
@@ -27,9 +27,9 @@ class Attributes(msgspec.Struct):
     old: Object | None = None
     subresource: str = ""
     verb: str = "update"
-    # What the client is told besides the answer.
+    # Warnings for the client.
     warnings: list[str] = msgspec.field(default_factory=list)
-    # What the audit log is told.
+    # Annotations for the audit log.
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     dry_run: bool = False
     part: PartKind | None = None

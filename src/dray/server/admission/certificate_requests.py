@@ -17,7 +17,7 @@ _CLOCKS_DIFFER: Final = timedelta(minutes=5)
 
 
 def identify(attributes: Attributes) -> None:
-    """Whatever the client wrote, the request is from the user who made it."""
+    """Sets the requesting user in the spec, whatever the client wrote."""
     spec, user = attributes.obj["spec"], attributes.user
     who = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     extra = {key: list(values) for key, values in user.extra.items()}
@@ -27,7 +27,7 @@ def identify(attributes: Attributes) -> None:
 
 
 def refuse_masters(attributes: Attributes) -> None:
-    """A certificate of the administrators' group could not be taken back, by nobody."""
+    """Refuses certificates for the group system:masters, because they could not be revoked."""
     if attributes.obj["spec"].get("signerName") != certificate_requests.CLIENT:
         return
     try:
@@ -46,7 +46,7 @@ def authorize(attributes: Attributes) -> None:
 
 
 def attest(attributes: Attributes) -> None:
-    """A trust bundle of a signer is written by who speaks for the signer."""
+    """Refuses a trust bundle unless the user may attest for its signer."""
     signer = attributes.obj["spec"].get("signerName")
     unchanged = attributes.old is not None and attributes.old["spec"] == attributes.obj["spec"]
     if signer and not unchanged and not _may(attributes, "attest"):
@@ -54,7 +54,7 @@ def attest(attributes: Attributes) -> None:
 
 
 def sign_for_pod(attributes: Attributes) -> None:
-    """The answer to a PodCertificateRequest comes from its signer, with a certificate that begins about now."""
+    """Checks the status of a PodCertificateRequest: its certificate begins about now, and the user may sign."""
     obj, signer = attributes.obj, str(attributes.obj["spec"].get("signerName"))
     if attributes.subresource != "status" or status_of(obj) == status_of(attributes.old or {}):
         return
@@ -77,7 +77,7 @@ def _require(attributes: Attributes, verb: str) -> None:
 
 
 def _may(attributes: Attributes, verb: str) -> bool:
-    """For the signer by its name, or for all signers of its domain."""
+    """Returns True if the user may use the verb for the signer, by name or for all signers of its domain."""
     signer = str(attributes.obj["spec"].get("signerName") or "")
     authorizer = attributes.context.authorizer
     return any(

@@ -23,7 +23,7 @@ NOT_READY = "node.kubernetes.io/not-ready"
 
 
 def require_namespace(context: Context, resource: Resource, namespace: str, name: str) -> None:
-    """Refuses to create in a namespace that is not there or on its way out."""
+    """Refuses to create an object in a namespace that is missing or being deleted."""
     if not resource.namespaced:
         return
     found = context.namespace(namespace)

@@ -28,7 +28,7 @@ def check(attributes: Attributes) -> None:
 def establish(attributes: Attributes) -> None:
     definition = attributes.obj
     if attributes.subresource:
-        # In Kubernetes a controller would say again what somebody took away.
+        # In Kubernetes a controller would write a removed status again.
         definition["status"] = accepted_status(attributes.context, definition)
         return
     spec = definition["spec"]
@@ -38,7 +38,7 @@ def establish(attributes: Attributes) -> None:
 
 
 def accepted_status(context: Context, definition: Object) -> Object:
-    """The status of a definition beside the others of its group."""
+    """Returns the status of a definition, given the names that other definitions of its group have."""
     group, own = definition["spec"]["group"], definition["metadata"].get("name")
     present = (documents.decode(record.value) for record in context.store.list(DEFINITIONS).records)
     others = [each for each in present if each["spec"]["group"] == group and each["metadata"]["name"] != own]

@@ -11,7 +11,7 @@ from dray.api.objects import Object
 
 
 def chosen(defaults: Iterable[Object]) -> str | None:
-    """The name of the default among classes that are marked as such; None if there are none."""
+    """Returns the name of the default class among the marked ones; None if there are none."""
     marked = [(default["metadata"]["creationTimestamp"], default["metadata"]["name"]) for default in defaults]
     if not marked:
         return None

@@ -24,9 +24,10 @@ _PATHS = {
 
 @dataclass(frozen=True, slots=True)
 class OpaqueConfigs:
-    """`problem` gets the name of a driver and parameters for it, and returns a field below them and what is wrong.
+    """Checks opaque configuration of claims and classes.
 
-    It returns None for parameters that are right, and for drivers that it does not know.
+    `problem` gets a driver and parameters, and returns a field in them and what is wrong. It returns None for valid
+    parameters, and for drivers that it does not know.
     """
 
     problem: Callable[[str, Any], tuple[str, str] | None]

@@ -15,7 +15,7 @@ CONNECT: Final = "CONNECT"
 
 
 async def admit(write: Write, operation: str, document: Object, part: PartKind) -> Object:
-    """The document as policies and webhooks leave it; raises what they refuse, and a 400 for another kind of object."""
+    """Returns the document after policies and webhooks; raises their refusals, and a 400 for another kind of object."""
     decoded = part.decode(document, write.context.now(), write.context.gates)
     if isinstance(decoded, Refusal):
         raise status.refused(decoded, part.kind, part.group, write.place.name)

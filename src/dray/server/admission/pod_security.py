@@ -27,7 +27,7 @@ WORKLOADS: Final = (
 _PODS: Final = key_prefix("", "pods")
 _NAMESPACES: Final = key_prefix("", "namespaces")
 _PREFIX: Final = PREFIX.encode()
-# Parts of a pod that say nothing of how it runs.
+# Subresources that do not change how a pod runs.
 _OTHER_PARTS: Final = frozenset({"binding", "eviction", "status"})
 _MOST_PODS: Final = 3000
 _MOST_SECONDS: Final = 1.0
@@ -44,7 +44,7 @@ def check_pod(attributes: Attributes) -> None:
 
 
 def check_workload(attributes: Attributes) -> None:
-    """Warns, and refuses nothing: the pods are refused when they are made."""
+    """Warns only: pods that violate the level are refused when they are created."""
     if attributes.subresource or NAME in attributes.context.disabled_plugins:
         return
     found = _policy_of(attributes.context, attributes.namespace)
@@ -56,7 +56,7 @@ def check_workload(attributes: Attributes) -> None:
 
 
 def check_namespace(attributes: Attributes) -> None:
-    """Refuses labels that cannot be read, unless they could not be read before either."""
+    """Refuses invalid labels, unless the stored labels were invalid already."""
     if attributes.subresource or NAME in attributes.context.disabled_plugins:
         return
     problems = read_policy(labels_of(attributes.obj)).problems
@@ -65,7 +65,7 @@ def check_namespace(attributes: Attributes) -> None:
 
 
 async def warn_of_pods(attributes: Attributes) -> None:
-    """Warns of pods that a namespace has and would not admit any more."""
+    """Warns of existing pods that the new labels would refuse."""
     if attributes.resource.kind != "Namespace" or attributes.resource.group or attributes.old is None:
         return
     if attributes.subresource or NAME in attributes.context.disabled_plugins:
@@ -95,7 +95,7 @@ def _template_of(kind: str, workload: Object) -> Object:
 
 
 def _changes_images(new: Object, old: Object) -> bool:
-    """Whether an update brings images or containers into a pod; nothing else of it that matters can change."""
+    """Returns True if an update changes images or adds containers; other changes cannot violate the level."""
     return any(
         _images(new, member) - _images(old, member) or _count(new, member) != _count(old, member)
         for member in ("containers", "initContainers", "ephemeralContainers")
@@ -138,7 +138,7 @@ def _evaluate(
 def _existing(
     namespace: str, standard: Standard, values: Sequence[bytes], clock: Callable[[], float] = time.monotonic
 ) -> list[str]:
-    """Warnings about stored pods. Pods of a controller that was looked at already come last: they are alike."""
+    """Returns warnings about stored pods, first of one pod per controller, because its other pods are alike."""
     deadline, checked = clock() + _MOST_SECONDS, 0
     names: dict[str, list[str]] = {}
     for pod in _one_of_each_first(values)[:_MOST_PODS]:

@@ -40,7 +40,7 @@ def resolve_for_group(attributes: Attributes) -> None:
 
 
 def _class(attributes: Attributes, name: str) -> Object | None:
-    """The class by name; without a name the one that is the default, if there is one."""
+    """Returns the class by name, or the default class without a name; None if there is no default."""
     store = attributes.context.store
     if name in SYSTEM_CLASSES:
         return {"metadata": {"name": name}, "value": SYSTEM_CLASSES[name]}
@@ -60,7 +60,7 @@ def _defaults(attributes: Attributes) -> list[Object]:
 
 
 def check_default(attributes: Attributes) -> None:
-    """One class at most is the default."""
+    """Refuses a second default class."""
     if not attributes.obj.get("globalDefault"):
         return
     for other in _defaults(attributes):

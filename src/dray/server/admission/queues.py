@@ -54,7 +54,7 @@ def choose(attributes: Attributes) -> None:
 
 
 def keep(attributes: Attributes) -> None:
-    """Keeps a pod or Job that names a queue from leaving all queues by an update."""
+    """Refuses an update that removes a pod or Job from its queue."""
     assert attributes.old is not None
     before, now = (_names_queue(attributes, each) for each in (attributes.old, attributes.obj))
     if before and not now:
@@ -62,7 +62,7 @@ def keep(attributes: Attributes) -> None:
 
 
 def check_resize(attributes: Attributes) -> None:
-    """Refuses that a pod in a queue requests more of what the queue has quota for: only new pods wait for quota."""
+    """Refuses a resize to more of a resource that the queue limits, because only new pods wait for quota."""
     assert attributes.old is not None
     before, after = (pod_requests.requests(spec_of(each)) for each in (attributes.old, attributes.obj))
     grown = sorted(name for name, amount in after.items() if amount > before.get(name, 0))
@@ -75,7 +75,7 @@ def check_resize(attributes: Attributes) -> None:
 
 
 def _queue_with_quota(attributes: Attributes, resource: str) -> str:
-    """Returns the queue of a pod if it has quota for the resource; empty if there is none."""
+    """Returns the queue of a pod if it has a quota for the resource; empty otherwise."""
     obj = attributes.obj
     admission = pod_queues.recorded(obj)
     name = admission.queues.get(QUEUE_LABEL, "") if admission is not None else ""
@@ -104,7 +104,7 @@ def _is_in_kai_queue(attributes: Attributes, obj: Object) -> bool:
 
 
 def _is_mirror_pod(attributes: Attributes) -> bool:
-    """Whether a node shows a static pod, which runs already. Annotations that others write prove nothing."""
+    """Returns True for mirror pods written by their node; annotations written by other users prove nothing."""
     by_node = not {NODES, MASTERS}.isdisjoint(attributes.user.groups)
     return by_node and MIRROR_ANNOTATION in annotations_of(attributes.obj)
 

@@ -19,7 +19,7 @@ _COUNTED_AGAIN = frozenset({names.CLAIMS, names.SERVICES, names.VOLUMES})
 
 
 def charge(attributes: Attributes) -> None:
-    """Refuses a write that would take more than a quota of its namespace leaves."""
+    """Refuses a write that exceeds a quota of its namespace."""
     context, resource, obj, old = attributes.context, attributes.resource, attributes.obj, attributes.old
     if not attributes.namespace or (resource.group, resource.kind) in _UNCOUNTED or not _counts(attributes):
         return
@@ -43,7 +43,7 @@ def _read(record: Any) -> Object:
 
 
 def _counts(attributes: Attributes) -> bool:
-    """Whether the write may change what the object takes."""
+    """Returns True if the write may change how much quota the object uses."""
     plural, obj, old = qualified(attributes.resource), attributes.obj, attributes.old
     if attributes.subresource:
         return plural == names.PODS and attributes.subresource == "resize"
@@ -53,13 +53,13 @@ def _counts(attributes: Attributes) -> bool:
         return scopes.is_terminating(obj) != scopes.is_terminating(old)
     if plural not in _COUNTED_AGAIN:
         return False
-    # An update that leaves the spec alone leaves the very object there.
+    # An update that does not change the spec keeps the same spec object.
     changed = obj["spec"] is not old["spec"] and obj["spec"] != old["spec"]
     return changed or charges.owning_pod(obj) != charges.owning_pod(old)
 
 
 def _names(attributes: Attributes, quota: Object) -> list[str]:
-    """The names of the quota that objects of the kind take from."""
+    """Returns the resource names of the quota that objects of this kind use."""
     plural = qualified(attributes.resource)
     return sorted(name for name in quota["spec"].get("hard") or {} if plural in names.counted(name))
 

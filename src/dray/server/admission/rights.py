@@ -29,7 +29,7 @@ def check(attributes: Attributes) -> None:
 
 
 def validate_roles(attributes: Attributes) -> None:
-    """Roles and bindings have rules of their own."""
+    """Fills in defaults of roles and bindings, and refuses invalid ones."""
     rbac_objects.fill_defaults(attributes.obj)
     problems = rbac_objects.validate(attributes.resource.kind, attributes.obj, attributes.old)
     if problems:

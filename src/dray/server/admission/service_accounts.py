@@ -24,13 +24,13 @@ MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ACCOUNTS: Final = key_prefix("", "serviceaccounts")
 _DEFAULT: Final = "default"
 _VOLUME: Final = "kube-api-access-"
-# An hour, and what tells such a token from one that somebody asked an hour for.
+# An hour and some seconds, to tell automatic tokens from tokens that were requested for an hour.
 _SECONDS: Final = 3607
 _TRIES: Final = 10
 _PAUSE: Final = 0.1
 _NAMESPACE: Final = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
 _CERTIFICATE: Final = {"key": root_certificate.KEY, "path": "ca.crt"}
-# Nobody changes what is in it: it is the same for all pods.
+# Shared by all pods: nothing may change it.
 _PROJECTED: Final[Object] = {
     "sources": [
         {"serviceAccountToken": {"expirationSeconds": _SECONDS, "path": "token"}},
@@ -42,7 +42,7 @@ _PROJECTED: Final[Object] = {
 
 
 async def await_references(context: Context, resource: Resource, namespace: str, document: Object) -> None:
-    """Gives the controller a second to make the account of a namespace that is new."""
+    """Waits up to a second for the controller to create the account of a new namespace."""
     if resource.kind != "Pod" or resource.group or NAME in context.disabled_plugins:
         return
     spec = mapping(mapping(document).get("spec"))
@@ -76,7 +76,7 @@ def _key(namespace: str, name: str) -> str:
 
 
 def _is_automatic(spec: Object, account: Object) -> bool:
-    """The pod has the say, then its account."""
+    """Returns True if the token is mounted automatically: as the pod says, else its account, else by default."""
     answers = (each.get("automountServiceAccountToken") for each in (spec, account))
     return next((answer for answer in answers if answer is not None), True)
 

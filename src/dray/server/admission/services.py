@@ -54,7 +54,7 @@ def allocate(attributes: Attributes) -> None:
 
 
 def open_range(attributes: Attributes) -> None:
-    """A new range is ready at once, and stays for as long as addresses of it are taken."""
+    """Marks a new Service CIDR as ready, and adds the finalizer that keeps it while its addresses are in use."""
     obj, now = attributes.obj, attributes.context.now()
     if attributes.name == service_ranges.DEFAULT:
         obj["status"] = {"conditions": [service_ranges.ready(now, "Kubernetes default Service CIDR is ready")]}

@@ -18,7 +18,7 @@ _FINALIZERS = {"PersistentVolume": VOLUME_FINALIZER, "PersistentVolumeClaim": CL
 
 
 def choose_class(attributes: Attributes) -> None:
-    """A claim that says nothing of a class has the default one, the newest where there are several; `""` is none."""
+    """Sets the default class of a claim without storageClassName; `""` means no class."""
     spec = attributes.obj["spec"]
     if spec.get("storageClassName") is not None or _OLD_CLASS in annotations_of(attributes.obj):
         return
@@ -36,7 +36,7 @@ def protect(attributes: Attributes) -> None:
 
 
 def check_growth(attributes: Attributes) -> None:
-    """A claim grows only where its class says that volumes can."""
+    """Refuses growth of a claim unless its class allows volume expansion."""
     old = attributes.old
     if attributes.subresource or old is None or _size(attributes.obj) <= _size(old):
         return

@@ -21,14 +21,14 @@ def warn(attributes: Attributes) -> None:
 
 
 def _is_complete(attributes: Attributes) -> bool:
-    """A Service without an address of its own: what it says is in its endpoints, or it is a name."""
+    """Returns True for a Service without a cluster IP: a headless one, or an ExternalName."""
     if attributes.resource.kind != "Service" or attributes.resource.group:
         return False
     return (attributes.obj.get("spec") or {}).get("clusterIP") in (None, "", "None")
 
 
 def warn_of_lending(attributes: Attributes) -> None:
-    """Of a priority level: what it says about its neighbours."""
+    """Warns that lending and borrowing of a priority level have no effect here."""
     limited = mapping(attributes.obj["spec"].get("limited"))
     if limited.get("lendablePercent") or limited.get("borrowingLimitPercent"):
         text = "priority levels do not lend seats here: lendablePercent and borrowingLimitPercent have no effect"
@@ -37,7 +37,7 @@ def warn_of_lending(attributes: Attributes) -> None:
 
 
 def choose_ingress_class(attributes: Attributes) -> None:
-    """An Ingress that names no class has the default one, if there is one."""
+    """Sets the default class of an Ingress without class, if there is one."""
     spec = attributes.obj["spec"]
     if spec.get("ingressClassName") is not None or annotations_of(attributes.obj).get(_OLD_CLASS):
         return
@@ -48,7 +48,7 @@ def choose_ingress_class(attributes: Attributes) -> None:
 
 
 def mark_available(attributes: Attributes) -> None:
-    """What the server itself serves is there from the start; what others serve cannot be reached through it."""
+    """Sets the condition Available of an APIService: true for local ones, false for others, which are not proxied."""
     local = attributes.obj["spec"].get("service") is None
     if attributes.old is not None and local == (attributes.old["spec"].get("service") is None):
         return

@@ -90,9 +90,9 @@ def _pod_problem(context: Object, account: dict[str, int]) -> str:
 
 
 def _problem(place: str, context: Object, account: dict[str, int]) -> str:
-    """Returns what would let a container run as somebody else; empty if nothing does."""
+    """Returns the field that would let a container run as another user; empty if there is none."""
     for member, _ in _MEMBERS:
-        # Without a group in the namespace, the node knows that of the account.
+        # Without a group in the namespace, the node uses the group of the account.
         free = member == "runAsUser" and member not in account
         if not free and context.get(member) not in (None, account.get(member)):
             return f"{place}.{member} is {context[member]}"

@@ -23,7 +23,7 @@ _OVER = "validation failed due to running out of cost budget, no further validat
 
 
 class Declarations:
-    """The variables of a policy, with the types that their expressions come to; raises CompileError.
+    """The variables of a policy and the types of their expressions; raises CompileError.
 
     `schema` has the types that the policy is checked against; without it objects are of any type.
     """
@@ -49,7 +49,7 @@ class Declarations:
 
 
 class Conditions:
-    """matchConditions: all must hold. One that does not hold counts more than one that fails."""
+    """The matchConditions of a policy or webhook: all must be true. A false condition wins over one that fails."""
 
     def __init__(self, given: list[Object], environment: Environment) -> None:
         self._given = [(each["name"], compile_policy(each["expression"], environment, t.BOOL)) for each in given]
@@ -59,7 +59,10 @@ class Conditions:
         return [program for _, program in self._given]
 
     def hold(self, run: Evaluation) -> bool:
-        """Raises EvaluationError where none says no and one cannot be answered."""
+        """Returns True if all conditions are true.
+
+        Raises EvaluationError if none is false and one cannot be evaluated.
+        """
         failed: EvaluationError | None = None
         for name, program in self._given:
             try:
@@ -73,7 +76,7 @@ class Conditions:
 
 
 class Evaluation:
-    """The values that expressions see, and what is left of their budget."""
+    """Evaluates expressions: the values of their variables, and the rest of the cost budget."""
 
     def __init__(self, values: Mapping[str, Value], budget: int = policy.BUDGET) -> None:
         self._values = dict(values)
@@ -83,7 +86,7 @@ class Evaluation:
         self._values["variables"] = _lazy(programs, self)
 
     def value(self, program: Program) -> Value:
-        """Raises EvaluationError, CostLimitExceeded when the budget is spent."""
+        """Evaluates an expression. Raises EvaluationError; CostLimitExceeded if the budget is spent."""
         if self.left <= 0:
             raise CostLimitExceeded(_OVER)
         values = self._values
@@ -101,7 +104,7 @@ class Evaluation:
 
 
 class _Variables:
-    """Each is evaluated when an expression first looks at it, and once."""
+    """Evaluates each variable once, when an expression first reads it."""
 
     FIELDS: ClassVar[dict[str, str]] = {}
     __slots__ = ("_known", "_programs", "_run")
@@ -129,7 +132,7 @@ def _lazy(programs: Mapping[str, Program], run: Evaluation) -> _Variables:
 
 
 def texts(holder: Any) -> Iterator[str]:
-    """All expressions in a spec, wherever they stand."""
+    """Yields all expressions in a spec, at any depth."""
     if isinstance(holder, list):
         for each in holder:
             yield from texts(each)
@@ -142,9 +145,9 @@ def texts(holder: Any) -> Iterator[str]:
 
 
 def loops(programs: Iterable[Program]) -> int:
-    """How deep loops are nested in them, up to two: what has none takes microseconds.
+    """Returns how deep loops are nested in the programs, at most 2; programs without loops take microseconds.
 
-    Very long expressions count as two, since they are compiled when they are first run, and so do long patterns.
+    Very long expressions and long patterns count as two, because they are compiled when they are first run.
     """
     programs = list(programs)
     nodes = [node for program in programs for node in walk(program.root)]

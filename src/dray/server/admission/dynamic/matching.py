@@ -26,7 +26,7 @@ class Target(NamedTuple):
 
 
 class Rule:
-    """One entry of `rules`, `resourceRules` or `excludeResourceRules`."""
+    """An entry of `rules`, `resourceRules` or `excludeResourceRules`."""
 
     def __init__(self, rule: Object) -> None:
         self._operations = frozenset(rule.get("operations") or ())
@@ -61,11 +61,11 @@ def _has(listed: frozenset[str], value: str) -> bool:
 
 
 class Matcher:
-    """`matchConstraints` of a policy, `matchResources` of a binding, or a webhook."""
+    """Matches `matchConstraints` of a policy, `matchResources` of a binding, or a webhook."""
 
     def __init__(self, given: Object, member: str = "resourceRules") -> None:
         rules = given.get(member)
-        # A binding without rules narrows nothing.
+        # A binding without rules matches everything that its policy matches.
         self.rules = [Rule(rule) for rule in rules] if rules else None
         self._excluded = [Rule(rule) for rule in given.get("excludeResourceRules") or ()]
         self._exact = given.get("matchPolicy") == "Exact"
@@ -73,7 +73,7 @@ class Matcher:
         self._objects = _selector(given.get("objectSelector"))
 
     def version(self, target: Target, versions: Iterable[str]) -> str | None:
-        """The version in which the rules want to see an object; None if they do not match at all."""
+        """Returns the version in which the rules want to see an object; None if no rule matches."""
         if self.rules is None or any(rule.matches(target) for rule in self.rules):
             return target.version
         if self._exact:
@@ -84,7 +84,7 @@ class Matcher:
         return None
 
     def selects(self, request: AdmissionRequest, version: str) -> bool:
-        """Whether the object itself is meant, of which the rules match the target."""
+        """Returns True if the selectors match the object; call it only if a rule matches the target."""
         seen = request.target._replace(version=version)
         if self.rules is not None and not any(_names(rule, request) and rule.matches(seen) for rule in self.rules):
             return False
@@ -101,7 +101,7 @@ class Matcher:
     def _selects_object(self, request: AdmissionRequest) -> bool:
         if self._objects is None:
             return True
-        # Options of a connection cannot have labels, so that no selector means them.
+        # Options of a connection cannot have labels, so no selector matches them.
         there = (each for each in (request.object, request.old) if each is not None and "metadata" in each)
         return any(self._objects(labels_of(each)) for each in there)
 

@@ -34,7 +34,7 @@ class AdmissionMetrics:
                 self._rejected[rejected] = self._rejected.get(rejected, 0) + 1
 
     def checked(self, policy: str, binding: str, action: str) -> None:
-        """A validating policy was asked by way of a binding, and this came of it: allow, deny, warn or audit."""
+        """Counts an evaluation of a validating policy for a binding; `action` is allow, deny, warn or audit."""
         key = (policy, binding, action)
         if key in self._checked or len(self._checked) < _MOST_SERIES:
             self._checked[key] = self._checked.get(key, 0) + 1

@@ -28,7 +28,7 @@ Mutator = MutatingPolicy | Webhook
 
 
 def concerns(write: Write, operation: str) -> bool:
-    """Whether anybody may want to change what is written."""
+    """Returns True if a mutating policy or webhook matches the write."""
     dynamic = write.context.dynamic
     return dynamic is not None and bool(dynamic.concerned(write.resource, write.subresource, operation).mutators)
 
@@ -36,13 +36,13 @@ def concerns(write: Write, operation: str) -> bool:
 async def mutate(
     write: Write, operation: str, document: Object, old: Object | None = None, part: PartKind | None = None
 ) -> Object:
-    """The document as they leave it; the very document where nobody changes it."""
+    """Returns the document after all mutations; the same object if nothing changed it."""
     context, resource, dynamic = write.context, write.resource, write.context.dynamic
     assert dynamic is not None
     shape = part or resource
     decoded = shape.decode(document, context.now(), context.gates)
     if isinstance(decoded, Refusal):
-        # It is refused with more to say when it is taken in.
+        # Intake refuses it later, with a complete message.
         return document
     if part is None and resource.namespaced:
         decoded["metadata"].setdefault("namespace", write.place.namespace)
@@ -69,7 +69,7 @@ async def _run(dynamic: DynamicAdmission, request: AdmissionRequest) -> bool:
 
 
 async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, request: AdmissionRequest) -> bool:
-    """Whether it changed the object."""
+    """Applies a mutator. Returns True if it changed the object."""
     shape, worker, now = request.shape(version), request.context.worker, request.context.now()
     gates = request.context.gates
     await request.prepare(version)

@@ -48,7 +48,7 @@ class MutatingPolicy(Policy):
         yield from (program for _, program in self._mutations)
 
     def mutated(self, plan: list[Planned], shape: Resource | PartKind, now: str, gates: FeatureGates) -> Object | None:
-        """The document that comes out of it, None where nothing changes; raises MutationError."""
+        """Returns the mutated document, None if nothing changed; raises MutationError."""
         document: Object | None = None
         for planned in plan:
             try:
@@ -82,7 +82,7 @@ class MutationError(Exception):
 
 
 def _read(document: Any, shape: Resource | PartKind, now: str, gates: FeatureGates) -> Object:
-    """What came out, as the next mutation sees it: an object of the same kind."""
+    """Decodes the result of a mutation for the next one; raises EvaluationError if it is not an object of the kind."""
     if not isinstance(document, dict):
         raise EvaluationError("the patch leaves no object")
     decoded = shape.decode(document, now, gates)
@@ -92,7 +92,7 @@ def _read(document: Any, shape: Resource | PartKind, now: str, gates: FeatureGat
 
 
 def _merged(document: Object, configuration: Object, shape: Resource | PartKind, now: str) -> Object:
-    """Who owns the fields is told later, of the request as a whole."""
+    """Merges the configuration by server-side apply; keeps managedFields, which the whole request sets later."""
     managed = document["metadata"].get("managedFields")
     bare = {**document, "metadata": {key: each for key, each in document["metadata"].items() if key != "managedFields"}}
     applied = {**configuration, "apiVersion": shape.api_version, "kind": shape.kind}

@@ -12,11 +12,11 @@ Params = list[Object | None]
 
 
 class ConfigurationError(Exception):
-    """The policy or its binding cannot be carried out as they are."""
+    """Raised if a policy or binding is configured so that it cannot be evaluated."""
 
 
 async def params_of(spec: Object, binding: Object, request: AdmissionRequest) -> Params:
-    """With which parameters the policy is asked: none, one, or several in turn; raises ConfigurationError."""
+    """Returns the parameter objects of a binding; None stands for no parameters. Raises ConfigurationError."""
     kind, reference = spec.get("paramKind"), mapping(binding.get("paramRef"))
     if kind is None or not reference:
         return [None]

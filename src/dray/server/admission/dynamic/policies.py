@@ -42,7 +42,7 @@ class Violation:
 
 
 class Planned(NamedTuple):
-    """A binding with the values that expressions see, for each object of parameters; or why there are none."""
+    """A binding with the values of expressions for each parameter object; or an error if they cannot be read."""
 
     binding: Binding
     values: list[dict[str, Value]]
@@ -56,7 +56,7 @@ class _Validation(NamedTuple):
 
 
 class Policy:
-    """What validating and mutating policies share; raises CompileError."""
+    """Base of validating and mutating policies; raises CompileError."""
 
     def __init__(self, policy: Object, bindings: list[Object], *, mutation: bool = False) -> None:
         self.name = policy["metadata"]["name"]
@@ -68,7 +68,7 @@ class Policy:
         self.conditions = Conditions(self.spec.get("matchConditions") or [], self.declared.of_conditions())
 
     def selected(self, request: AdmissionRequest, version: str) -> list[Binding]:
-        """The bindings by which the policy applies to the request."""
+        """Returns the bindings by which the policy applies to the request."""
         if not self.matcher.selects(request, version):
             return []
         seen = request.target._replace(version=version)
@@ -76,7 +76,7 @@ class Policy:
         return [each for each in matching if each.matcher.selects(request, version)]
 
     async def plan(self, request: AdmissionRequest, version: str) -> list[Planned]:
-        """Everything that must be read to ask the policy, so that asking can go on elsewhere."""
+        """Reads everything that the policy needs, so that it can be evaluated in a worker."""
         bindings = self.selected(request, version)
         if not bindings:
             return []
@@ -92,7 +92,7 @@ class Policy:
         return planned
 
     def runs(self, planned: Planned) -> Iterator[Evaluation]:
-        """One for each object of parameters for which the match conditions hold; raises EvaluationError."""
+        """Yields an evaluation for each parameter object whose match conditions are true; raises EvaluationError."""
         for values in planned.values:
             if self.conditions.hold(Evaluation(values, language.CONDITIONS_BUDGET)):
                 run = Evaluation(values)
@@ -128,7 +128,7 @@ class ValidatingPolicy(Policy):
                 yield each.said
 
     def violations(self, plan: list[Planned], noted: dict[str, str]) -> list[Violation]:
-        """Audit annotations go into `noted`."""
+        """Returns the violations; adds audit annotations to `noted`."""
         return [found for planned in plan for found in self._of_binding(planned, noted)]
 
     def _of_binding(self, planned: Planned, noted: dict[str, str]) -> Iterator[Violation]:
@@ -172,7 +172,7 @@ class ValidatingPolicy(Policy):
 
 
 def _message(run: Evaluation, said: Program | None) -> str:
-    """What the message expression says, unless that is nothing, too long, or more than a line."""
+    """Returns the text of the message expression; empty if it fails, is too long or has several lines."""
     if said is None:
         return ""
     try:

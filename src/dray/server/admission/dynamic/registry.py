@@ -30,7 +30,7 @@ _POLICIES, _MUTATING = "validatingadmissionpolicies", "mutatingadmissionpolicies
 _WEBHOOKS, _MUTATING_WEBHOOKS = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
 _BINDINGS = {_POLICIES: "validatingadmissionpolicybindings", _MUTATING: "mutatingadmissionpolicybindings"}
 _OWNERS = {bindings: policies for policies, bindings in _BINDINGS.items()}
-# What is made of an object and of its bindings, if its kind has any.
+# Makes the compiled form of an object and its bindings, if its kind has any.
 _MAKERS: dict[str, Callable[[Object, list[Object]], list[Any]]] = {
     _POLICIES: lambda policy, bindings: [ValidatingPolicy(policy, bindings)] if bindings else [],
     _MUTATING: lambda policy, bindings: [MutatingPolicy(policy, bindings)] if bindings else [],
@@ -41,7 +41,7 @@ _PLURALS = (*_MAKERS, *_OWNERS)
 
 
 class Concerned(NamedTuple):
-    """What a write to a target must pass, each with the version in which it wants to see the object."""
+    """The policies and webhooks that match a target, each with the version in which it wants to see the object."""
 
     policies: tuple[tuple[ValidatingPolicy, str], ...] = ()
     webhooks: tuple[tuple[Webhook, str], ...] = ()
@@ -95,7 +95,7 @@ class DynamicAdmission:
 
     def _find(self, target: Target) -> Concerned:
         if target.group == ADMISSION_GROUP:
-            # A policy that refuses its own removal could never be removed.
+            # A policy that refuses its own deletion could never be deleted.
             return NOBODY
         self._compile()
         registry = self._context.registry

@@ -41,7 +41,7 @@ class AdmissionRequest:
         return found if found is not None else self.attributes.resource
 
     def shape(self, version: str) -> Resource | PartKind:
-        """What reads and writes the objects of the request, in a version."""
+        """Returns what decodes and encodes the objects of the request in a version."""
         return self.attributes.part or self.resource(version)
 
     def shown(self, obj: Object | None, version: str) -> Object | None:
@@ -55,7 +55,7 @@ class AdmissionRequest:
         return answer
 
     async def prepare(self, version: str) -> None:
-        """Has the objects converted where others do that; to be called before they are shown."""
+        """Converts the objects by webhook if needed; call it before they are shown."""
         own = self.attributes.resource
         if not self._converts(version):
             return
@@ -73,7 +73,7 @@ class AdmissionRequest:
         return own.converts and version != own.version and self.attributes.part is None
 
     async def replace(self, decoded: Object, version: str) -> None:
-        """Takes the object as somebody left it who saw it in a version."""
+        """Replaces the object by what a mutation made of it in a version."""
         own = self.attributes.resource
         if self._converts(version):
             decoded = (await own.in_version([decoded], own.version))[0]
@@ -81,20 +81,20 @@ class AdmissionRequest:
 
     @property
     def namespace_object(self) -> Object | None:
-        """The namespace that the object is in; None for one that is in none."""
+        """Returns the namespace that the object is in; None for cluster-scoped objects."""
         if self._namespace_object is None and self.namespace and self.target.plural != "namespaces":
             self._namespace_object = self.context.namespace(self.namespace)
         return self._namespace_object
 
     @property
     def own_namespace(self) -> Object | None:
-        """Whose labels a namespaceSelector looks at: for a namespace its own."""
+        """Returns the object whose labels a namespaceSelector matches: the namespace itself if that is written."""
         if self.target.plural == "namespaces" and not self.target.group:
             return self.object or self.old
         return self.namespace_object
 
     def document(self, version: str) -> Object:
-        """As `request` in expressions and in reviews, without the objects."""
+        """Returns `request` of expressions and reviews, without the objects."""
         asked, seen, part = self.attributes.resource, self.resource(version), self.attributes.part
         user = self.attributes.user
         info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
@@ -121,7 +121,7 @@ class AdmissionRequest:
         }
 
     def values(self, version: str) -> dict[str, Value]:
-        """What expressions see, by the names of the variables."""
+        """Returns the values of the expressions' variables by name."""
         return {
             "object": self.shown(self.object, version),
             "oldObject": self.shown(self.old, version),
@@ -132,7 +132,7 @@ class AdmissionRequest:
         }
 
     def resource_check(self) -> ResourceCheck:
-        """Asks about the very resource that is written."""
+        """Returns the authorizer check for the resource that is written."""
         asked = Question(
             group=self.target.group,
             resource=self.target.plural,

@@ -21,7 +21,7 @@ from dray.server.context import Context
 from dray.server.resources import Resource
 
 MOST_KINDS = 10
-# All expressions are checked against each kind: fewer kinds, where there is much to check.
+# Expressions are checked against each kind; a policy with more text is checked against fewer kinds.
 MOST_TEXT = 64 * 1024
 _PLAIN = {"str": t.STRING, "int32": t.INT, "int64": t.INT, "bool": t.BOOL}
 _JSON = {"string": t.STRING, "integer": t.INT, "boolean": t.BOOL}
@@ -29,7 +29,7 @@ _METADATA = "meta_v1.ObjectMeta"
 
 
 class WireObjects(Mapping[str, Fields]):
-    """Fields of the built-in types, and of those that a custom kind has."""
+    """Fields of built-in types and of one custom kind."""
 
     def __init__(self) -> None:
         self.custom: dict[str, Fields] = {}
@@ -119,7 +119,7 @@ def _problems(spec: Object, schema: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 
 def _kinds(context: Context, spec: Object) -> list[Resource]:
-    """The kinds that a policy names; those it means with a `*` are left out."""
+    """Returns the kinds that a policy names; kinds that only match a `*` are left out."""
     found: dict[tuple[str, str], Resource] = {}
     for rule in mapping(spec.get("matchConstraints")).get("resourceRules") or ():
         for group in rule.get("apiGroups") or ():

@@ -24,12 +24,15 @@ _CODES = {
     "Forbidden": HTTPStatus.FORBIDDEN,
     "RequestEntityTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
 }
-# A loop visits a part of the object a few times.
+# How often a loop visits a part of the object.
 _VISITS = 8
 
 
 async def validate(attributes: Attributes) -> bool:
-    """Raises what a policy or a webhook refuses; says whether anybody was asked, so that time has passed."""
+    """Asks all matching policies and webhooks; raises their refusal.
+
+    Returns True if any was asked: time has passed, and earlier checks must be repeated.
+    """
     dynamic, resource = attributes.context.dynamic, attributes.resource
     if dynamic is None:
         return False
@@ -39,7 +42,7 @@ async def validate(attributes: Attributes) -> bool:
     place = (resource.group, resource.version, resource.plural, attributes.subresource, attributes.operation)
     request = AdmissionRequest(attributes, Target(*place, resource.namespaced))
     await _ask_policies(concerned, request, dynamic.metrics)
-    # A deletion has nothing to change; those that might may still refuse it.
+    # A deletion has nothing to mutate; mutating webhooks may still refuse it.
     mutating = concerned.mutators if attributes.operation == DELETE else ()
     asked = [(each, version) for each, version in (*mutating, *concerned.webhooks) if isinstance(each, Webhook)]
     for _, version in asked:
@@ -78,7 +81,7 @@ async def _ask_policies(concerned: Concerned, request: AdmissionRequest, metrics
 
 
 def effort(loops: int, request: AdmissionRequest) -> int:
-    """How much work expressions with so many loops in one another are, in bytes to go through."""
+    """Estimates the work of expressions with nested loops, as a number of bytes to process."""
     if loops != 1:
         return AT_ONCE + 1 if loops else 0
     return _VISITS * len(msgspec.json.encode(request.object or request.old))

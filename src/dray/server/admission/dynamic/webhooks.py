@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 class Webhook:
-    """`matcher`, `name` and `again` are as those of policies; raises CompileError."""
+    """A webhook; `matcher`, `name` and `again` mean the same as in a policy. Raises CompileError."""
 
     def __init__(self, configuration: Object, webhook: Object, *, mutates: bool) -> None:
         self.configuration = configuration["metadata"]["name"]
@@ -66,7 +66,7 @@ class Webhook:
         self._conditions = Conditions(webhook.get("matchConditions") or [], _CONDITIONS)
 
     def concerns(self, request: AdmissionRequest, version: str) -> bool:
-        """Whether it is asked; raises a refusal where a condition fails and the webhook must not be passed over."""
+        """Returns True if the match conditions are true; raises a refusal if one fails and failurePolicy is Fail."""
         if not self.matcher.rules or not self.matcher.selects(request, version):
             return False
         if not self._conditions.programs:
@@ -81,7 +81,7 @@ class Webhook:
     async def ask(
         self, request: AdmissionRequest, version: str, client: WebhookClient, metrics: AdmissionMetrics
     ) -> Any:
-        """The JSON patch it wants, None for none; raises what it refuses, or that it could not be asked."""
+        """Returns the JSON patch of the webhook, or None; raises its refusal, or a failed call."""
         started, error_type = time.perf_counter(), ""
         try:
             response = await self._call(request, version, client)
@@ -112,7 +112,7 @@ class Webhook:
         if self._review == "v1":
             _verify(review, review.response, request.uid, mutates=self.mutates)
         else:
-            # Nothing else was asked of answers before v1.
+            # Before v1, answers need not name the patch type.
             review.response.patchType = "JSONPatch"
         if not self.mutates:
             review.response.patch = None
