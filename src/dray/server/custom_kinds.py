@@ -43,7 +43,7 @@ class CustomKinds:
             self._serve(documents.decode(record.value))
 
     def resume(self) -> None:
-        """Takes up what a server before this one did not finish."""
+        """Continues work that an earlier server did not finish, such as terminating definitions."""
         for record in self._context.store.list(DEFINITIONS).records:
             self.cleanup.note(documents.decode(record.value))
 
@@ -91,7 +91,7 @@ class CustomKinds:
         return WebhookConverter(self._context.webhooks, self._context.worker, webhook, known, self._context.new_uid)
 
     def _reconsider(self, group: str) -> None:
-        """After a definition is gone: others may wait for its names."""
+        """Reconsiders other definitions of a group after one was deleted, because they may get its names."""
         resource = self._context.registry.find(GROUP, "v1", PLURAL)
         assert resource is not None
 
@@ -116,7 +116,7 @@ class CustomKinds:
         task.add_done_callback(self._purges.discard)
 
     def _purge(self, prefix: str) -> None:
-        """Deletes the objects of a kind that is no more; those of a kind that takes its name later are others."""
+        """Deletes the objects of a kind that is gone, so that a later kind of the same name does not have them."""
         records = self._context.store.list(prefix).records
 
         async def purge() -> None:
@@ -131,12 +131,11 @@ class CustomKinds:
 
 
 class CustomCleanup:
-    """Deletes the objects of a kind as if somebody had deleted each, then the definition goes.
+    """Deletes all objects of a kind, and then its definition.
 
-    Whoever deletes a definition only marks it: it gets a finalizer and says that it is terminating, and no object of
-    its kind can be created any more. An object that a finalizer holds keeps the definition, so that its controller can
-    still reach it. In Kubernetes a controller does this; here it is the server's own housekeeping. `pause` is the time
-    between two looks at what is left, in seconds.
+    Deleting a definition only marks it: it gets a finalizer and the condition Terminating, and no object of its kind
+    can be created any more. An object with a finalizer keeps the definition, so that its controller can still reach it.
+    In Kubernetes a controller does this. `pause` is the number of seconds between two looks at the remaining objects.
     """
 
     def __init__(self, context: Context, *, pause: float = 1.0) -> None:
@@ -145,7 +144,7 @@ class CustomCleanup:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def note(self, definition: Object) -> None:
-        """Begins with a definition that is being deleted, unless it is at it already."""
+        """Starts the cleanup of a definition that is being deleted, unless it runs already."""
         metadata = definition["metadata"]
         name = metadata["name"]
         if not metadata.get("deletionTimestamp") or CLEANUP_FINALIZER not in (metadata.get("finalizers") or ()):
@@ -170,13 +169,16 @@ class CustomCleanup:
             await asyncio.sleep(self.pause)
 
     async def _empty(self, definition: Object) -> bool:
-        """Whether no object is left. Each is deleted in the version it is stored in: nobody has to convert it."""
+        """Deletes the objects.
+
+        Returns True if none is left. Each is deleted in its stored version, without conversion.
+        """
         versions = [replace(version, storage=True) for version in definitions.versions(definition)]
         by_version = {version.api_version: CustomResource(version, [version]) for version in versions}
         resource = next(iter(by_version.values()))
         left = 0
         for record in self._context.store.list(resource.key_prefix).records:
-            # A store in memory has nothing to wait for: others get their turn here.
+            # A store in memory never waits: let other tasks run here.
             await asyncio.sleep(0)
             resource = by_version.get(documents.decode(record.value)["apiVersion"], resource)
             namespace, _, name = record.key.removeprefix(resource.key_prefix).rpartition("/")

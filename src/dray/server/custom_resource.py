@@ -28,7 +28,7 @@ from dray.server.selection import Field
 from dray.server.worker import AT_ONCE
 
 Filler = Callable[[Object, str, json_path.Work], Any]
-# How many values the paths of all columns together may look at, for each row.
+# Limit of values that the paths of all columns may visit for each row.
 _ROW_VALUES: Final = 5000
 
 
@@ -47,10 +47,10 @@ class CustomResource(Resource):
         changed: bool = False,
         converter: WebhookConverter | None = None,
     ) -> None:
-        """`changed`: the definition is not as it was made, so that documents may have what it no longer knows."""
+        """`changed`: the definition was updated, so stored documents may have members that it no longer knows."""
         self._served = served
         self._converter, self.converts = converter, converter is not None
-        # Whether its definition is being deleted: then nothing is created any more.
+        # True if the definition is being deleted: then nothing is created any more.
         self.ending = ending
         self.group, self.version, self.plural, self.kind = served.group, served.name, served.plural, served.kind
         self.singular, self.list_kind, self.namespaced = served.singular, served.list_kind, served.namespaced
@@ -60,7 +60,7 @@ class CustomResource(Resource):
             served.subresources,
         )
         self.scale = served.scale
-        # By apiVersion, where each version that can be scaled has its replicas.
+        # The paths of replicas by apiVersion, for versions with a scale subresource.
         self.replica_paths = {
             version.api_version: version.scale["specReplicasPath"].removeprefix(".") if version.scale else None
             for version in versions
@@ -111,7 +111,7 @@ class CustomResource(Resource):
         return objects.prune(document, self._served)
 
     def read(self, value: bytes) -> Object:
-        """With defaults that the definition got after the object was stored, and without what it no longer knows."""
+        """Decodes a stored object, with new defaults and without members that the definition no longer has."""
         obj: Object = documents.decode(value)
         if self.converts and obj["apiVersion"] != self.api_version:
             raise RuntimeError(f"{obj['metadata']['name']} is read in {obj['apiVersion']}, not converted")
@@ -161,7 +161,7 @@ def _field(path: str) -> Field:
 
 
 def columns(version: CustomVersion) -> tuple[Column, ...]:
-    """Its name, and what the definition asks for."""
+    """Returns the columns of a version: the name, and those of the definition."""
     return (NAME, *(_column(definition) for definition in version.columns))
 
 
@@ -175,7 +175,7 @@ def _column(definition: ColumnDefinition) -> Column:
 
 
 def _filler(definition: ColumnDefinition) -> Filler:
-    """Returns what gives the cell of an object; nothing where there is none, or where it takes too much work."""
+    """Returns a function for the cell of an object; it returns None for no value, or if that takes too much work."""
     path = json_path.parse(definition.json_path)
 
     def fill(obj: Object, now: str, work: json_path.Work) -> Any:
@@ -186,7 +186,7 @@ def _filler(definition: ColumnDefinition) -> Filler:
 
 
 def shown(value: Any, kind: str, now: str) -> Any:
-    """A value as its column shows it; nothing where it is of another type."""
+    """Returns a value as its column shows it; None if it has another type."""
     if value is None:
         return None
     if kind == "string":

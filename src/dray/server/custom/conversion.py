@@ -28,7 +28,7 @@ from dray.server.worker import Worker
 SECONDS: Final = 30
 REVIEWS: Final = ("v1", "v1beta1")
 _GROUP: Final = "apiextensions.k8s.io"
-# Objects and bytes in one question, and questions at a time: the answer to a question is bounded too.
+# Limits of objects and bytes in one review, and of reviews at a time: the answer to a review is bounded too.
 _MOST_OBJECTS: Final = 100
 _MOST_BYTES: Final = 1 << 20
 _AT_ONCE: Final = 4
@@ -61,7 +61,7 @@ _read_review = msgspec.json.Decoder(_Review).decode
 
 
 class WebhookConverter:
-    """`webhook` is `spec.conversion.webhook` of the definition; `versions` are all of the kind, by apiVersion."""
+    """Converts by webhook; `webhook` is `spec.conversion.webhook`, `versions` has all versions by apiVersion."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class WebhookConverter:
         self._new_uid = new_uid
 
     async def convert(self, objects: Sequence[Object], api_version: str, size: int = 0) -> list[Object]:
-        """A few objects, of so many bytes, in a version, in their order; raises Unconvertible."""
+        """Converts a few objects of `size` bytes, in their order; raises Unconvertible."""
         wanted = [obj for obj in objects if obj.get("apiVersion") != api_version]
         made = iter(await self._ask(wanted, api_version, size) if wanted else ())
         return [obj if obj.get("apiVersion") == api_version else next(made) for obj in objects]
 
     async def convert_stored(self, values: Sequence[bytes], api_version: str) -> list[bytes]:
-        """Stored documents, of which there may be many; raises Unconvertible."""
+        """Converts stored documents, of which there may be many; raises Unconvertible."""
         groups, converted = list(_groups(values)), list[bytes]()
         for start in range(0, len(groups), _AT_ONCE):
             asked = (self._convert_group(group, api_version) for group in groups[start : start + _AT_ONCE])
@@ -137,7 +137,7 @@ class WebhookConverter:
         return made
 
     def _objects(self, answer: bytes, uid: str) -> list[Any]:
-        """What an answer carries; raises WebhookError."""
+        """Returns the converted objects of a response; raises WebhookError."""
         try:
             review = _read_review(answer)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -158,7 +158,7 @@ class WebhookConverter:
         return response.convertedObjects
 
     def _checked(self, before: Object, after: Any, api_version: str) -> Object:
-        """What came back, with all of the metadata that a conversion has no say in; raises WebhookError."""
+        """Returns a converted object with the metadata that a conversion must not change; raises WebhookError."""
         if not isinstance(after, dict):
             raise WebhookError("it is not an object")
         if after.get("apiVersion") != api_version:
@@ -194,7 +194,7 @@ def _check_texts(member: str, given: Any, former: Any) -> None:
 
 
 def _failed(why: str) -> Unconvertible:
-    # Kubernetes gives these no reason.
+    # Kubernetes gives these errors no reason.
     return Unconvertible(500, "", why)
 
 
@@ -211,7 +211,7 @@ def _groups(values: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 class Pending(Exception):
-    """A conversion that the function that raises it cannot do without."""
+    """Raised by a function that needs a conversion which is not made yet."""
 
     def __init__(self, converter: WebhookConverter, obj: Object, api_version: str) -> None:
         super().__init__(api_version)
@@ -228,7 +228,7 @@ _known: ContextVar[_Known | None] = ContextVar("known conversions", default=None
 
 
 def known(converter: WebhookConverter, obj: Object, api_version: str) -> Object:
-    """The object in a version, in a function that `run` calls; raises Pending, or Unconvertible."""
+    """Returns the object in a version, within a function that `run` calls; raises Pending or Unconvertible."""
     found = (_known.get() or {}).get((documents.encode(obj), api_version))
     if found is None:
         raise Pending(converter, obj, api_version)
@@ -240,7 +240,7 @@ def known(converter: WebhookConverter, obj: Object, api_version: str) -> Object:
 async def run(
     worker: Worker, size: int, work: Callable[_Arguments, _Outcome], *args: _Arguments.args, **named: _Arguments.kwargs
 ) -> _Outcome:
-    """What the work gives, which may be called several times, as the worker does it."""
+    """Runs `work` in the worker, and again after each conversion that it needs; returns its result."""
     conversions: _Known = {}
 
     def attempt() -> _Outcome:

@@ -18,27 +18,27 @@ from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import join
 
 MAX_BYTES: Final = 3 * 1024 * 1024
-# What the server knows of every object, and of every object within another.
+# Members of every object and embedded object, which schemas need not name.
 _IMPLIED = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class TooLarge(Exception):
-    """The defaults take more bytes than any object may have."""
+    """Raised if the defaults make an object larger than any object may be."""
 
 
 def fill(value: Any, schema: Schema) -> None:
-    """Completes a value in place; raises TooLarge."""
+    """Fills in defaults in place; raises TooLarge."""
     _Filling().fill(value, schema)
 
 
 def are_in(schema: Schema) -> bool:
-    """Whether a schema fills in anything."""
+    """Returns True if the schema has defaults."""
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
     return "default" in schema or any(are_in(each) for each in inner if isinstance(each, dict))
 
 
 def complete(obj: Object, schema: Schema) -> None:
-    """Fills in an object, its metadata apart: the schema may speak of that, but has no say in it; raises TooLarge."""
+    """Fills in defaults of an object except in its metadata; raises TooLarge."""
     metadata = obj.pop("metadata", None)
     try:
         fill(obj, schema)
@@ -88,7 +88,7 @@ class _Filling:
 
 
 def prune(value: Any, schema: Schema, *, root: bool = True) -> tuple[Any, list[str]]:
-    """The value without unknown members, and the paths of those; the given value is left as it is."""
+    """Returns a copy of the value without unknown members, and the paths of these members."""
     dropped: list[str] = []
     return _prune(value, schema, "", root, dropped), dropped
 
@@ -122,7 +122,7 @@ def _prune(value: Any, schema: Schema, path: str, whole_object: bool, dropped: l
 
 
 def _prune_metadata(value: Any, path: str, dropped: list[str]) -> Any:
-    """That of an object within an object; that of the object itself is read with its kind."""
+    """Prunes the metadata of an embedded object; the metadata of the object itself is read with its kind."""
     if not isinstance(value, dict):
         return value
     dropped += [join(path, name) for name in value if name not in TYPES["meta_v1.ObjectMeta"]]

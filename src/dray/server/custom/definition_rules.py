@@ -28,7 +28,7 @@ _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
 def check(definition: Object, old: Object | None = None) -> list[FieldError]:
-    """What is wrong with a definition, its metadata aside; it has been defaulted."""
+    """Returns the errors of a definition that was defaulted, without those of its metadata."""
     with patterns.limit(patterns.MOST_IN_DEFINITION):
         return list(_check(definition, old or {}))
 
@@ -64,7 +64,7 @@ def _check_conversion(conversion: Object, old: Object) -> Errors:
         yield errors.required(f"{path}.strategy")
     elif strategy not in ("None", "Webhook"):
         yield errors.not_supported(f"{path}.strategy", strategy, ["None", "Webhook"])
-    # Kubernetes speaks of the members of `webhook` as if they stood one level higher.
+    # Kubernetes reports the members of `webhook` one level higher.
     if strategy != "Webhook":
         if mapping(webhook).get("clientConfig") is not None:
             detail = "should not be set when strategy is not set to Webhook"
@@ -198,7 +198,7 @@ def _check_schemas(versions: list[Any], former: list[Any]) -> Errors:
             yield errors.required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
     given = [(index, schema) for index, schema in enumerate(schemas) if schema is not None]
     if given and len(given) == len(versions) and all(schema == given[0][1] for _, schema in given):
-        # Kubernetes keeps a schema that all versions share in one place, and speaks of it there.
+        # Kubernetes stores a schema that all versions share at the top level, and reports it there.
         yield from _check_schema(given[0][1], "spec.validation.openAPIV3Schema", former)
         return
     for index, schema in given:
@@ -206,7 +206,7 @@ def _check_schemas(versions: list[Any], former: list[Any]) -> Errors:
 
 
 def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
-    """What a schema costs is not asked again where it did not change."""
+    """Checks a schema; estimates the cost of its rules only if it has changed."""
     problems = list(structural.check_shape(schema, path)) or list(structural.check(schema, path))
     yield from problems
     if problems:
@@ -218,7 +218,7 @@ def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
 
 
 def check_update(definition: Object, old: Object) -> list[FieldError]:
-    """The same, and what may not change once a kind is served."""
+    """Checks an update of a definition, including fields that must not change once a kind is served."""
     found = check(definition, old)
     spec, before = mapping(definition.get("spec")), mapping(old.get("spec"))
     conditions = sequence(mapping(old.get("status")).get("conditions"))

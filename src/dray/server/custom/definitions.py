@@ -42,9 +42,9 @@ class CustomVersion:
     schema: Schema = field(repr=False)
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    # Whether the status is written through a subresource of its own.
+    # True if the kind has a status subresource.
     status: bool = False
-    # The paths of replicas, where the kind can be scaled.
+    # The paths of the scale subresource; None if the kind has none.
     scale: Object | None = None
     columns: tuple[ColumnDefinition, ...] = ()
     selectable_fields: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class CustomVersion:
 
 
 def set_defaults(definition: Object) -> None:
-    """Fills in what Kubernetes fills in on creation and update."""
+    """Fills in the defaults of a definition."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -77,7 +77,7 @@ def set_defaults(definition: Object) -> None:
 
 
 def versions(definition: Object) -> tuple[CustomVersion, ...]:
-    """Every version of an accepted definition, served or not."""
+    """Returns all versions of an accepted definition, served or not."""
     spec = definition["spec"]
     accepted = mapping(mapping(definition.get("status")).get("acceptedNames"))
     names = accepted if accepted.get("plural") and accepted.get("kind") else spec["names"]
@@ -107,7 +107,7 @@ def versions(definition: Object) -> tuple[CustomVersion, ...]:
 
 
 def conversion_webhook(definition: Object) -> Object | None:
-    """How an accepted definition has its objects converted; None where only the apiVersion changes."""
+    """Returns the conversion webhook of an accepted definition; None if conversion only changes the apiVersion."""
     given = definition["spec"].get("conversion") or {}
     return given["webhook"] if given.get("strategy") == "Webhook" else None
 
@@ -136,7 +136,7 @@ def _deprecation(group: str, kind: str, version: Object) -> str | None:
 
 
 def accepted_status(definition: Object, others: naming.Taken, now: str) -> Object:
-    """The status of a definition: which of its names are accepted, and where its objects are stored."""
+    """Returns the status of a definition: its accepted names and stored versions."""
     status = dict(definition.get("status") or {})
     stored = list(status.get("storedVersions") or ())
     current = next(version["name"] for version in definition["spec"]["versions"] if version.get("storage"))
@@ -150,7 +150,7 @@ def accepted_status(definition: Object, others: naming.Taken, now: str) -> Objec
 
 
 def terminate(definition: Object, now: str) -> None:
-    """Marks a definition that somebody deletes: it stays until its objects are gone."""
+    """Marks a deleted definition as terminating; it stays until its objects are gone."""
     finalizers = definition["metadata"].setdefault("finalizers", [])
     if CLEANUP_FINALIZER not in finalizers:
         finalizers.append(CLEANUP_FINALIZER)

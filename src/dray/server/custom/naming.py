@@ -16,7 +16,7 @@ NAMES_ACCEPTED = "NamesAccepted"
 
 
 class Taken(NamedTuple):
-    """What the other definitions of a group are called: their resources, and their kinds."""
+    """Names taken by other definitions of a group: resources and kinds."""
 
     resources: frozenset[str]
     kinds: frozenset[str]
@@ -34,7 +34,7 @@ def taken(others: Iterable[Object]) -> Taken:
 
 
 def accept(requested: Object, accepted: Object, others: Taken) -> tuple[Object, str, str]:
-    """The names that a definition has from now on; a reason and a message where not all of them are accepted."""
+    """Returns the accepted names of a definition; with reason and message if some are not accepted."""
     names, reason, message = dict(accepted), "", ""
     for member, conflict, used in (
         ("plural", "PluralConflict", others.resources),
@@ -63,7 +63,7 @@ def is_established(definition: Object) -> bool:
 
 
 def conditions(present: Iterable[Object], reason: str, message: str, now: str) -> list[Object]:
-    """The conditions of a definition, given what came of its names."""
+    """Returns the conditions of a definition after its names were checked."""
     found = {str(each.get("type") or ""): each for each in present}
     if reason:
         _set(found, NAMES_ACCEPTED, "False", reason, message, now)

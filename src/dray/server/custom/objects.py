@@ -23,9 +23,9 @@ from dray.server.custom.schema_check import NEW, NO_FIELD
 from dray.server.patches.json_patch import equal
 
 _META = "meta_v1.ObjectMeta"
-# So many are told of: a list of thousands may have the same error in each item.
+# Limit of reported errors: a list of thousands may have the same error in each item.
 _MOST_ERRORS = 100
-# Rules are asked only of objects that have the shape they count on.
+# Rules are evaluated only if an object has none of these errors.
 _BLOCKING = frozenset({ErrorType.TYPE_INVALID, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
 
 
@@ -48,7 +48,7 @@ def create(document: Object, version: CustomVersion, place: Place) -> Accepted |
 def update(
     document: Object, old: Object, version: CustomVersion, place: Place, subresource: str = ""
 ) -> Accepted | Refusal:
-    """`old` is the stored object, in any version; `subresource` is empty or `status`."""
+    """Checks an update; `old` is the stored object in any version, `subresource` is empty or `status`."""
     obj = decode(document, version)
     if isinstance(obj, Refusal):
         return obj
@@ -66,7 +66,7 @@ def update(
 
 
 def decode(document: Object, version: CustomVersion) -> Object | Refusal:
-    """The document defaulted, or why it is no object of the kind."""
+    """Returns the document with defaults, or a refusal if it is not an object of the kind."""
     refusal = intake.check_identity(document, version.api_version, version.kind)
     if refusal:
         return refusal
@@ -88,7 +88,7 @@ def decode(document: Object, version: CustomVersion) -> Object | Refusal:
 
 
 def prune(document: Object, version: CustomVersion) -> Object:
-    """The document without members the kind does not have."""
+    """Returns the document without unknown members."""
     kept: Object = defaults.prune(document, version.schema)[0]
     return {**kept, "metadata": schema.read(document.get("metadata") or {}, _META)[0]}
 
@@ -117,13 +117,13 @@ def _rules(version: CustomVersion) -> RuleNode:
 
 
 def _visible(obj: Object) -> Object:
-    """The object as rules see it: of its metadata, only what it is called."""
+    """Returns the object as rules see it: with only the names of its metadata."""
     metadata = {name: obj["metadata"][name] for name in ("name", "generateName") if name in obj["metadata"]}
     return {**obj, "metadata": metadata}
 
 
 def _prepared(obj: Object, old: Object, version: CustomVersion) -> Object:
-    """For an update of everything but the status; what is more than metadata counts as a new generation."""
+    """Prepares an update outside of the status; sets a new generation if more than metadata changes."""
     if version.status:
         obj.pop("status", None)
         if "status" in old:

@@ -23,16 +23,16 @@ MOST_IN_ALL: Final = 100_000_000
 _REQUEST: Final = 3 * 1024 * 1024
 _TEXT: Final = Declared(_REQUEST - 2, kind="string")
 _SCALAR: Final = Declared(1, kind="int")
-# Kubernetes counts what a rule does with the key of a map as nothing that grows.
+# Kubernetes counts operations on the key of a map as of constant cost.
 _KEY: Final = Declared(0, kind="string")
-# A name, and one without the letter at least that is added to it.
+# Longest name, and longest generateName: a suffix of at least one letter is added.
 _NAMES: Final = {"name": 253, "generateName": 252}
 _BY_FORMAT: Final = {"duration": 32, "date": 12, "date-time": 39}
 _SHORTEST: Final = {"array": 2, "boolean": 4, "integer": 1, "number": 1, "object": 2, "string": 2}
 
 
 def check_cost(root: RuleNode) -> Iterator[FieldError]:
-    """Rules of a schema that may cost too much, each by itself or all together."""
+    """Yields an error for each rule that may cost too much, alone or together with the others."""
     costs = list(_costs(root, 1))
     for at, cost in costs:
         if cost > MOST:
@@ -53,9 +53,9 @@ def _exceeds(what: str, cost: int, limit: int) -> str:
 
 
 def _costs(node: RuleNode, places: int | None) -> Iterator[tuple[str, int]]:
-    """The cost of each rule of a node and of those below it, with the place where it is written.
+    """Yields the cost of each rule of a node and below it, with the path of the rule.
 
-    `places` is how many values the node may have in an object; None where that is not limited.
+    `places` is how many values the node may have in an object; None if that is not limited.
     """
     schema = node.schema
     own = _declared(schema, is_root=node.is_resource)
@@ -76,7 +76,7 @@ def _costs(node: RuleNode, places: int | None) -> Iterator[tuple[str, int]]:
 
 
 def _declared(schema: Schema, *, is_root: bool = False) -> Declared:
-    """The sizes of what a schema allows."""
+    """Returns the sizes of the values that a schema allows."""
     if schema.get("x-kubernetes-int-or-string"):
         return Declared(_longest(schema), kind="dyn")
     kind = schema.get("type")
@@ -97,7 +97,7 @@ def _declared(schema: Schema, *, is_root: bool = False) -> Declared:
 
 
 def _metadata(schema: Schema) -> Declared:
-    """Of a whole object: its names alone can be spoken of, and the schema may only shorten them."""
+    """Returns the sizes of the metadata: rules can read only the names, which the schema may shorten."""
     given = ((schema.get("properties") or {}).get("metadata") or {}).get("properties") or {}
     lengths = {name: min(most, (given.get(name) or {}).get("maxLength", most)) for name, most in _NAMES.items()}
     fields = {name: Declared(_longest({"maxLength": length}), kind="string") for name, length in lengths.items()}
@@ -106,7 +106,7 @@ def _metadata(schema: Schema) -> Declared:
 
 def _longest(schema: Schema) -> int:
     if schema.get("maxLength") is not None:
-        # A letter may take four bytes.
+        # A character may take four bytes.
         return int(schema["maxLength"]) * (1 if schema.get("format") == "byte" else 4)
     words: list[Any] = schema.get("enum") or []
     if words:
@@ -119,7 +119,7 @@ def _is_text(word: Any) -> bool:
 
 
 def _shortest(schema: Schema) -> int:
-    """The least number of bytes that a value takes in a request."""
+    """Returns the least number of bytes of a value in a request."""
     least = _SHORTEST.get(schema.get("type") or "", 1)
     members = schema.get("properties") or {}
     for name in schema.get("required") or ():

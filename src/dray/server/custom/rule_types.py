@@ -34,7 +34,7 @@ _FORMATS: Final = {"byte": t.BYTES, "date": t.TIMESTAMP, "date-time": t.TIMESTAM
 
 
 def environment(schema: Schema, *, is_root: bool, optional_old: bool = False) -> Environment:
-    """What the rules of one part of a schema may use: `self`, and `oldSelf`, which may be asked to be optional."""
+    """Returns the environment of the rules of a schema: `self`, and `oldSelf`, which may be optional."""
     objects: dict[str, Mapping[str, Type]] = {_META: _META_FIELDS}
     own = _type(schema, SELF, objects, is_resource=is_root) or t.DYN
     old = t.optional_of(own) if optional_old else own
@@ -44,7 +44,7 @@ def environment(schema: Schema, *, is_root: bool, optional_old: bool = False) ->
 def _type(
     schema: Schema, name: str, objects: dict[str, Mapping[str, Type]], *, is_resource: bool = False
 ) -> Type | None:
-    """None for what no expression can name."""
+    """Returns the CEL type of a schema; None if expressions cannot name the value."""
     if schema.get("x-kubernetes-int-or-string"):
         return t.DYN
     kind = schema.get("type") or ""
@@ -77,7 +77,7 @@ def _is_embedded(schema: Schema) -> bool:
 
 
 def is_converted(schema: Schema) -> bool:
-    """Whether some value of the schema is another one in an expression than in JSON."""
+    """Returns True if a value of the schema differs between JSON and CEL, such as a time."""
     if schema.get("type") == "string":
         return schema.get("format") in _FORMATS
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
@@ -85,7 +85,7 @@ def is_converted(schema: Schema) -> bool:
 
 
 def converted(value: Any, schema: Schema) -> Any:
-    """A value as expressions see it. What does not have the form that its format promises stays text."""
+    """Converts a value for expressions. Text that does not match its format stays text."""
     if isinstance(value, dict):
         properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
         return {

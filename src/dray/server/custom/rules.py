@@ -29,14 +29,14 @@ from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import NEW, NO_FIELD, item_key, join, previous_items
 from dray.server.patches.json_patch import equal
 
-# What all rules of one object may cost together.
+# Cost limit of all rules of one object together.
 BUDGET: Final = 10_000_000
 _TRANSITION = re.compile(r"\boldSelf\b")
 _REASONS = {kind.value: kind for kind in (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.DUPLICATE)}
 
 
 class Rule:
-    """One rule. Its expressions are compiled when they are first asked for, and raise `CompileError`."""
+    """A rule; its expressions are compiled on first use, and raise `CompileError`."""
 
     def __init__(self, values: Object, types: Environment) -> None:
         self.values = values
@@ -53,7 +53,7 @@ class Rule:
         return compile_device_expression(self.message or "", env=self._types)
 
     def past(self, old: Any) -> Any:
-        """`oldSelf`."""
+        """Returns the value of `oldSelf`, as an optional value if the rule asks for that."""
         if self.optional_old:
             return NONE if old is NEW else Optional(old)
         return None if old is NEW else old
@@ -73,7 +73,7 @@ class RuleNode:
         self.others = _node(schema.get("additionalProperties"), f"{path}.additionalProperties")
 
     def __bool__(self) -> bool:
-        """Whether it or a node below it has rules."""
+        """Returns True if this node or a node below it has rules."""
         return bool(self.schema.get("x-kubernetes-validations") or self.members or self.items or self.others)
 
     @cached_property
@@ -90,7 +90,7 @@ class RuleNode:
         return rule_types.is_converted(self.schema)
 
     def below(self) -> Iterator[RuleNode]:
-        """The node and those below it."""
+        """Yields the node and all nodes below it."""
         yield self
         for node in (*self.members.values(), self.items, self.others):
             if node is not None:
@@ -98,14 +98,14 @@ class RuleNode:
 
 
 def _node(schema: Any, path: str) -> RuleNode | None:
-    """None where there are no rules."""
+    """Returns the node of a schema; None if it has no rules."""
     if not isinstance(schema, dict):
         return None
     return RuleNode(schema, path, is_root=bool(schema.get("x-kubernetes-embedded-resource"))) or None
 
 
 def check_declared(root: RuleNode) -> Iterator[FieldError]:
-    """Whether the rules of a schema are rules."""
+    """Yields the errors of the rules of a schema."""
     for node in root.below():
         for index, rule in enumerate(node.rules):
             yield from _check_rule(rule, f"{node.path}.x-kubernetes-validations[{index}]")
@@ -140,7 +140,7 @@ def _check_message(rule: Rule, path: str) -> Iterator[FieldError]:
 
 
 class RuleEvaluation:
-    """One object asked against its rules; what they cost is counted."""
+    """Evaluates the rules of a schema for one object, within a cost budget."""
 
     def __init__(self) -> None:
         self.left = BUDGET
@@ -148,7 +148,7 @@ class RuleEvaluation:
     def check(
         self, value: Any, node: RuleNode, path: str = "", old: Any = NEW, *, unchanged: bool = False
     ) -> Iterator[FieldError]:
-        """`unchanged` says of a part of what an update left as it was."""
+        """`unchanged` is True for parts that an update leaves as they were."""
         unchanged = unchanged or (old is not NEW and equal(value, old))
         if node.rules and value is not None:
             yield from self._check_here(value, node, path, old, unchanged=unchanged)
@@ -183,7 +183,7 @@ class RuleEvaluation:
     def _ask(self, rule: Rule, value: Any, schema: Schema, path: str, past: Any) -> Iterator[FieldError]:
         field = path + (rule.values.get("fieldPath") or "")
         field = field.removeprefix(".") or NO_FIELD
-        # The value may be large: Kubernetes shows what it is instead.
+        # The value may be large: like Kubernetes, show its type instead.
         shown = schema.get("type", "")
         name = rule.values.get("message") or rule.text
         try:
@@ -210,7 +210,7 @@ class RuleEvaluation:
         return FieldError(kind, field, detail, value if plain else errors.OMITTED)
 
     def _said(self, rule: Rule, value: Any, past: Any) -> str:
-        """What the rule's expression for its message says: one line of text, or nothing."""
+        """Returns the text of the rule's message expression; empty if it fails or has several lines."""
         if not rule.message:
             return ""
         try:

@@ -22,40 +22,40 @@ from dray.server.patches.json_patch import equal
 
 Errors = Iterator[FieldError]
 
-# Stands for what was there before, where nothing was.
+# Old value of a part that did not exist before.
 NEW: Final = object()
-# Takes some seconds; an object that fits in the store hardly has as many values.
+# Takes some seconds; an object that fits in the store has hardly as many values.
 MAX_WORK: Final = 500_000
-# Instructions of a pattern that are compiled, and that are tried on characters, in the time of a unit of work.
+# Instructions compiled, and instructions matched, per unit of work.
 _COMPILED_BY_UNIT: Final = 16
 _MATCHED_BY_UNIT: Final = 4096
-# The field of an error that concerns no field in particular.
+# Field of an error that concerns no particular field.
 NO_FIELD = "<nil>"
 
 
 class TooMuchWork(Exception):
-    """The schema asks for more work on an object than is done for it."""
+    """Raised if checking an object against a schema takes too much work."""
 
 
 class Work:
-    """How often a value may still be held against a schema."""
+    """A budget of checks of values against schemas."""
 
     __slots__ = ("left", "patterns")
 
     def __init__(self) -> None:
         self.left = MAX_WORK
         self.patterns: set[str] = set()
-        """Patterns whose compilation is charged already."""
+        """Patterns whose compilation was charged already."""
 
     def spend(self, units: int) -> None:
-        """Raises TooMuchWork if there are not so many left."""
+        """Charges the budget; raises TooMuchWork if it is used up."""
         self.left -= units
         if self.left < 0:
             raise TooMuchWork
 
 
 def check(value: Any, schema: Schema, path: str = "", old: Any = NEW, work: Work | None = None) -> Errors:
-    """What is wrong with a value; `old` is what stood there before. May raise TooMuchWork."""
+    """Yields the errors of a value; `old` is the value before. Raises TooMuchWork."""
     if work is None:
         work = Work()
     work.spend(1)
@@ -75,7 +75,7 @@ def check(value: Any, schema: Schema, path: str = "", old: Any = NEW, work: Work
 
 
 def effort(schema: Schema) -> int:
-    """How often a value is held against some part of the schema, at worst."""
+    """Returns how often values are checked against parts of the schema, at worst."""
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
     below = max((effort(part) for part in inner if isinstance(part, dict)), default=1)
     parts = [part for name in ("allOf", "anyOf", "oneOf") for part in schema.get(name) or ()]
@@ -126,7 +126,7 @@ def _check_text(value: str, schema: Schema, path: str, work: Work) -> Errors:
 
 
 def _is_match(pattern: str, value: str, work: Work) -> bool:
-    """Compiling takes work for each instruction, and matching at worst for each instruction at each character."""
+    """Matches a pattern. Charges each instruction for compilation, and at each character for matching."""
     compiled, instructions = None, 0
     try:
         compiled = patterns.compile_pattern(pattern)
@@ -178,14 +178,14 @@ def _check_list(value: list[Any], schema: Schema, path: str, old: Any, work: Wor
 
 
 def item_key(schema: Schema, item: Any) -> str | None:
-    """What tells items of a list by keys apart; in other lists, items have no past."""
+    """Returns the key of an item in a list with keys; None for other lists, whose items have no old value."""
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(item, dict):
         return None
     return errors.render([item.get(key) for key in schema.get("x-kubernetes-list-map-keys") or ()])
 
 
 def previous_items(schema: Schema, old: Any) -> dict[str | None, Any]:
-    """The items that a list by keys held before."""
+    """Returns the old items of a list with keys, by key."""
     if not isinstance(old, list):
         return {}
     keyed = {item_key(schema, item): item for item in old}
@@ -273,7 +273,7 @@ def type_of(value: Any) -> str:
 
 
 def check_unique(value: Any, schema: Schema, path: str = "") -> Iterator[FieldError]:
-    """Of items in sets and keyed lists, and the identity of embedded objects."""
+    """Yields errors of duplicate items in sets and keyed lists, and of the names of embedded objects."""
     if isinstance(value, list):
         yield from _check_items(value, schema, path)
         items = schema.get("items")

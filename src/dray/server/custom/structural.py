@@ -47,7 +47,7 @@ _FILLED = ("required", "x-kubernetes-list-map-keys", "x-kubernetes-validations")
 
 
 def check(schema: Schema, path: str) -> Errors:
-    """What is wrong with the schema of a kind."""
+    """Yields the errors of the schema of a kind."""
     kind = schema.get("type")
     if not kind:
         yield errors.required(f"{path}.type", "must not be empty at the root")
@@ -189,7 +189,7 @@ def _check_keys(items: Schema, keys: list[str], path: str) -> Errors:
 
 
 def _check_junctor(part: Schema, path: str, whole: Schema) -> Errors:
-    """A part of a logical junctor may add rules, but no values and no types."""
+    """Checks a part of allOf, anyOf, oneOf or not: it may add rules, but no properties and no types."""
     int_or_string = whole.get("x-kubernetes-int-or-string") and part.get("type") in ("integer", "string")
     for member in _NOT_IN_JUNCTORS:
         if part.get(member) not in (None, "", False, []) and not (member == "type" and int_or_string):
@@ -232,13 +232,12 @@ def _check_default(schema: Schema, path: str) -> Errors:
 
 
 def check_shape(value: Any, path: str) -> Iterator[FieldError]:
-    """Members that are not of their types, checked before anything looks into them; unknown ones are let pass.
+    """Yields errors of members with wrong types; unknown members are ignored.
 
-    The types of the API leave open what stands below `items` and `additionalProperties`, as both may be more than a
-    schema.
+    The API leaves the types below `items` and `additionalProperties` open, because both may be more than a schema.
     """
     if _depth(value) > _DEEPEST:
-        # All that goes through a schema, and writes it as protobuf, goes down with it.
+        # Everything that processes a schema is recursive.
         yield errors.invalid(path, "", f"must have at most {_DEEPEST} levels of nesting")
     else:
         yield from _check_shape(value, path)

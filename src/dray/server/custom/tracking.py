@@ -27,7 +27,7 @@ _STATUS = ignoring("metadata", "spec")
 
 
 class TrackedCustomKind:
-    """A custom kind in the version of the request; `versions` are all it has."""
+    """A custom kind in the version of the request; `versions` has all its versions."""
 
     def __init__(
         self, current: CustomVersion, versions: Iterable[CustomVersion], converter: WebhookConverter | None = None
@@ -42,10 +42,10 @@ class TrackedCustomKind:
         return self._types.get(api_version)
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        # What has no content is the same in every version.
+        # Objects without content are the same in every version.
         if self._converter is None or obj.get("apiVersion") == api_version or obj.keys() <= _IDENTITY:
             return {**obj, "apiVersion": api_version}
-        # Where all of a member was taken out there is null, which no client would have sent.
+        # Removed members are null here, which no client would have sent.
         given = {name: value for name, value in obj.items() if value is not None}
         return conversion.known(self._converter, given, api_version)
 
@@ -59,7 +59,7 @@ class TrackedCustomKind:
 
 
 def of_schema(schema: Schema, *, whole_object: bool = False) -> FieldType:
-    """The type that a structural schema describes."""
+    """Returns the field type that a structural schema describes."""
     kind = schema.get("type")
     if kind == "array":
         return _list_type(schema)
