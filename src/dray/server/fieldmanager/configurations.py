@@ -21,11 +21,11 @@ _HELD: dict[Item, tuple[type | tuple[type, ...], str]] = {
 
 
 class _Misfit(Exception):
-    """Where a configuration does not fit its type, and how."""
+    """Raised with the path at which a configuration does not fit its type, and the reason."""
 
 
 def check(kind: FieldType, configuration: Object) -> None:
-    """Raises on the first field that does not fit the type."""
+    """Raises an error for the first field that does not fit the type."""
     try:
         _check(kind, configuration, ())
     except _Misfit as misfit:

@@ -17,19 +17,19 @@ from dray.server.fieldmanager import path_elements
 FieldSet = dict[str, Any]
 
 NOTHING: Final[FieldSet] = {}
-# Nothing that is served is deeper; managed fields that clients send are cut off here.
+# No served type is deeper; deeper managed fields from clients are cut off here.
 _MAX_DEPTH: Final = 200
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder(FieldSet).decode
 
 
 def is_member(below: FieldSet | None) -> bool:
-    """Of what a set has at a step, None where it does not have the step."""
+    """Returns True if the set owns the field at a step; `below` is None if it does not have the step."""
     return below is not None and (not below or "." in below)
 
 
 def put(fields: FieldSet, step: str, below: FieldSet, *, member: bool) -> None:
-    """Sets what a new set has at a step; `below` may be that of another set."""
+    """Sets the content of a new set at a step; `below` may be shared with another set."""
     if "." in below:
         below = {inner: deeper for inner, deeper in below.items() if inner != "."}
     if below:
@@ -67,7 +67,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet, *, deep: bool = False) -> FieldSet:
-    """Without the members of the other; what lies below them stays, unless `deep`."""
+    """Returns `left` without the members of `right`; fields below these stay, unless `deep`."""
     found: FieldSet = {}
     for step, ours in left.items():
         theirs = right.get(step)
@@ -79,7 +79,7 @@ def difference(left: FieldSet, right: FieldSet, *, deep: bool = False) -> FieldS
 
 
 def overlap(left: FieldSet, right: FieldSet) -> bool:
-    """Whether they have a field in common."""
+    """Returns True if the sets have a field in common."""
     for step, below in right.items():
         ours = left.get(step)
         if ours is None or step == ".":
@@ -90,7 +90,7 @@ def overlap(left: FieldSet, right: FieldSet) -> bool:
 
 
 def covers(left: FieldSet, right: FieldSet) -> bool:
-    """Whether the first has every field of the second."""
+    """Returns True if `left` has every field of `right`."""
     for step, below in right.items():
         ours = left.get(step)
         if step == ".":
@@ -101,7 +101,7 @@ def covers(left: FieldSet, right: FieldSet) -> bool:
 
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The members of a level before what lies below it."""
+    """Yields the paths of all members; those of a level before those below it."""
     steps = [step for step in path_elements.in_order(fields) if step != "."]
     yield from ((*prefix, step) for step in steps if is_member(fields[step]))
     for step in steps:
@@ -109,7 +109,7 @@ def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 def of_paths(*names: str) -> FieldSet:
-    """The set of fields with these names: `metadata.name`."""
+    """Returns the set of fields with these paths, such as `metadata.name`."""
     return union(*map(_of_path, names))
 
 
@@ -121,16 +121,16 @@ def _of_path(name: str) -> FieldSet:
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """The set as it is written."""
+    """Returns the set in the order in which it is written."""
     text = _encode(fields)
-    # Where no step is a position their order is that of texts: 2 µs for a claim, and 7 step by step.
+    # Without positions the order is that of the texts: 2 µs for a claim instead of 7.
     if b'"i:' not in text:
         return _decode(text)
     return {step: ordered(fields[step]) for step in path_elements.in_order(fields)}
 
 
 def read(document: Any, depth: int = 0) -> FieldSet | None:
-    """The set that a client wrote; None if it is none."""
+    """Reads a set that a client wrote; None if it is not valid."""
     if not isinstance(document, dict) or depth > _MAX_DEPTH:
         return None
     fields: FieldSet = {}

@@ -18,17 +18,17 @@ from dray.server.list_types import versionless
 
 
 class Form(Enum):
-    # Plain values, and lists and objects that are owned as a whole.
+    # Scalars, and lists and objects that are owned as a whole.
     LEAF = auto()
     OBJECT = auto()
     SET = auto()
     KEYED = auto()
-    # Nothing is known: objects are granular, all else is a leaf.
+    # Unknown types: objects are granular, everything else is a leaf.
     DEDUCED = auto()
 
 
 class Item(Enum):
-    """What a leaf may hold, for checking what a client applies."""
+    """The kind of value that a leaf may hold, to check applied configurations."""
 
     ANYTHING = auto()
     LIST = auto()
@@ -40,14 +40,14 @@ class Item(Enum):
 class FieldType:
     form: Form
     holds: Item = Item.ANYTHING
-    # The fields an object has by name, and the type of all others; none if it may have no others.
+    # Types of fields by name, and the type of all other fields; None if there may be none.
     fields: dict[str, FieldType] = field(default_factory=dict)
     others: FieldType | None = None
-    # Of lists: the type of their items.
+    # The type of the items of a list.
     items: FieldType | None = None
     keys: tuple[str, ...] = ()
     key_defaults: dict[str, Any] = field(default_factory=dict)
-    # What the form means for a value: an object, or a list, of which each part has owners of its own.
+    # True for forms whose parts have owners of their own: objects, lists, or either.
     granular_object: bool = field(init=False)
     granular_list: bool = field(init=False)
     granular: bool = field(init=False)
@@ -61,13 +61,13 @@ class FieldType:
         return self.fields.get(name) or self.others
 
     def is_granular(self, value: Any) -> bool:
-        """Whether the parts of a value have owners of their own; empty ones have none, so are owned as a whole."""
+        """Returns True if the parts of the value have owners of their own; an empty value is owned as a whole."""
         if isinstance(value, dict):
             return self.granular_object and bool(value)
         return self.granular_list and isinstance(value, list) and bool(value)
 
     def step(self, item: Any) -> str | None:
-        """The step that leads to an item of this list; nothing if it cannot be told from others."""
+        """Returns the path step of an item of this list; None if the item has no key."""
         if self.form is Form.SET:
             return path_elements.value(item) if not isinstance(item, (dict, list)) else None
         if not isinstance(item, dict):
@@ -91,7 +91,7 @@ _known: dict[str, FieldType] = {}
 
 
 def field_type(type_name: str) -> FieldType:
-    """The type of a wire type: `core_v1.Pod`."""
+    """Returns the field type of a wire type such as `core_v1.Pod`."""
     wire = TYPES.get(type_name)
     if wire is None:
         return ATOMIC if type_name in _UNTYPED else PLAIN
@@ -102,7 +102,7 @@ def _granular(type_name: str, wire: Mapping[str, str]) -> FieldType:
     found = _known.get(type_name)
     if found is not None:
         return found
-    # A type may contain itself, so it is known before its fields are.
+    # A type may contain itself, so it is stored before its fields are made.
     made = _known[type_name] = FieldType(Form.OBJECT)
     for name, mark in wire.items():
         made.fields[name] = _member_type(f"{versionless(type_name)}.{name}", mark.lstrip("!*"))

@@ -18,7 +18,7 @@ MANAGER = "kubectl"
 
 
 def takeable(live: Object, kind: FieldType) -> FieldSet:
-    """The fields of the live object that are as `kubectl` left them."""
+    """Returns the fields of the live object that still have the values that `kubectl` applied."""
     try:
         last = mapping(msgspec.json.decode(str(walk(live, "metadata", "annotations").get(ANNOTATION, ""))))
     except (msgspec.DecodeError, RecursionError):
@@ -30,7 +30,7 @@ def takeable(live: Object, kind: FieldType) -> FieldSet:
 
 
 def follow(obj: Object, applied: Object) -> Object:
-    """The object with the annotation, if it has one, telling what was applied now."""
+    """Returns the object with its last-applied annotation, if any, set to the present configuration."""
     annotations = walk(obj, "metadata", "annotations")
     if ANNOTATION not in annotations:
         return obj

@@ -23,12 +23,12 @@ _ANCIENT = "ancient-changes"
 class Manager(msgspec.Struct, frozen=True, order=True):
     name: str
     operation: str
-    # Empty where the manager applied.
+    # Empty for managers that applied.
     api_version: str = ""
     subresource: str = ""
 
     def __str__(self) -> str:
-        """As a conflict names it."""
+        """Returns the manager as conflict messages name it."""
         text = f'"{self.name}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
@@ -36,12 +36,12 @@ class Manager(msgspec.Struct, frozen=True, order=True):
 
 
 class Owned(msgspec.Struct, frozen=True):
-    """The fields of one manager, in the shape of a version, and when it last took any."""
+    """The fields of one manager in the shape of a version, and when it last took one."""
 
     fields: FieldSet
     api_version: str
     time: str | None = None
-    # The entry it was read from, if nothing has changed since.
+    # The entry it was read from, unless it has changed.
     entry: Object | None = None
 
     def with_fields(self, fields: FieldSet) -> Owned:
@@ -60,7 +60,7 @@ def manager(name: str, operation: str, api_version: str, subresource: str = "") 
 
 
 def read(entries: Any) -> Managers:
-    """What a list of entries says that the server wrote itself."""
+    """Reads managed fields that the server wrote."""
     return {
         manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", "")): Owned(
             entry.get("fieldsV1") or {}, entry["apiVersion"], entry.get("time"), entry
@@ -70,7 +70,7 @@ def read(entries: Any) -> Managers:
 
 
 def decode(entries: Any) -> Managers | None:
-    """What a list of entries says that comes from a client; nothing if any of them says nothing."""
+    """Reads managed fields from a client; returns None if any entry is invalid."""
     managers: Managers = {}
     for entry in entries or []:
         if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
@@ -108,7 +108,7 @@ def _entry(key: Manager, owned: Owned) -> Object:
 
 
 def capped(managers: Managers) -> Managers:
-    """Merges the oldest updaters of each version into one, until there are no more than the limit."""
+    """Merges the oldest updaters of each version until there are no more than the limit."""
     if len(managers) <= MAX_UPDATERS:
         return managers
     updaters = [key for key in managers if key.operation == UPDATE]
@@ -138,7 +138,7 @@ def capped(managers: Managers) -> Managers:
 
 
 class ApplyConflict(ApiError):
-    """409, with each field that another manager owns as a cause."""
+    """A 409 with a cause for each field that another manager owns."""
 
     def __init__(self, conflicts: dict[Manager, FieldSet]) -> None:
         self.conflicts = conflicts
@@ -152,7 +152,7 @@ class ApplyConflict(ApiError):
         super().__init__(409, "Conflict", _message(found), details={"causes": causes})
 
     def without(self, allowed: FieldSet) -> ApplyConflict | None:
-        """What is left of it when some fields may be taken."""
+        """Returns the conflict without fields that may be taken; None if no field is left."""
         left = {key: field_set.difference(fields, allowed) for key, fields in self.conflicts.items()}
         left = {key: fields for key, fields in left.items() if fields}
         return ApplyConflict(left) if left else None

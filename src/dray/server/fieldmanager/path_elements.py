@@ -29,7 +29,7 @@ def keyed(keys: dict[str, Any]) -> str:
 
 
 def keyed_by(name: str, text: str) -> str:
-    """`keyed` for the common list: one key, and that a text."""
+    """Faster `keyed` for the common list: one key with a text value."""
     return _short_key(name, text) if len(text) <= LONGEST else keyed({name: text})
 
 
@@ -43,7 +43,7 @@ def value(item: Any) -> str:
 
 
 def canonical(text: str) -> str | None:
-    """A step as a client may have written it; nothing for what is none."""
+    """Returns the canonical form of a step from a client; None if it is invalid."""
     kind, colon, rest = text.partition(":")
     if not colon or kind not in _KINDS:
         return None
@@ -58,14 +58,14 @@ def canonical(text: str) -> str | None:
 
 
 def in_order(steps: Iterable[str]) -> list[str]:
-    """Members, keys, values, positions; before all of them the dot, for the field itself."""
+    """Sorts steps: the dot for the field itself, members, keys, values, positions."""
     found = sorted(steps)
-    # Only positions stand elsewhere than their letter does.
+    # Only positions sort differently from their first letter.
     return found if not found or found[-1] < "i" else sorted(found, key=lambda step: (step[0] == "i", step))
 
 
 def render(path: tuple[str, ...]) -> str:
-    """`.spec.containers[name="m"].image`: how messages and causes name a field."""
+    """Returns a path as messages and causes show it: `.spec.containers[name="m"].image`."""
     return "".join(_render_step(step) for step in path)
 
 

@@ -19,14 +19,17 @@ _IN_SCALE: Final = field_set.of_paths("spec.replicas")
 
 
 class ScaleManagers:
-    """`path` tells where a version has its replicas: None where it has none, a KeyError where it is not known."""
+    """Maps owners between an object and its Scale; `path` returns the path of the replicas in a version.
+
+    `path` returns None for a version without replicas, and raises KeyError for an unknown version.
+    """
 
     def __init__(self, entries: Any, api_version: str, path: Callable[[str], str | None]) -> None:
         self._parent = managers.read(entries)
         self._api_version, self._path = api_version, path
 
     def _replicas(self, owned: Owned) -> FieldSet | None:
-        """The replicas among the fields of a manager, if it has them; raises KeyError."""
+        """Returns the replicas of a manager's fields, None if it does not own them; raises KeyError."""
         path = self._path(owned.api_version)
         found = field_set.of_paths(path) if path is not None else None
         return found if found is not None and field_set.covers(owned.fields, found) else None
@@ -44,7 +47,7 @@ class ScaleManagers:
         return managers.encode(known)
 
     def of_parent(self, scale_entries: Any) -> list[Object]:
-        """The owners of the object's fields, given those of its Scale after a write."""
+        """Returns the object's managed fields, given those of its Scale after a write."""
         left = {_who(key): key for key, owned in managers.read(scale_entries).items() if _has_replicas(owned)}
         after: Managers = {}
         for key, owned in self._parent.items():

@@ -19,12 +19,12 @@ from dray.server.status import bad_request
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _MAX_MANAGER = 128
-# Owned by its parts, never as a whole.
+# The metadata as a whole has no owner, only its parts.
 _METADATA = field_set.of_paths("metadata")
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Who sent a request: what it says, or what its client is called."""
+    """Returns the field manager of a request: its parameter, or the name of the client program."""
     if field_manager:
         return field_manager
     shown = "".join(letter for letter in user_agent.partition("/")[0] if letter.isprintable())
@@ -41,7 +41,7 @@ def apply(
     force: bool = False,
     subresource: str = "",
 ) -> Object:
-    """The live object (none: a new one) with the configuration applied, managed fields included."""
+    """Applies a configuration to the live object (None for a new one); sets the managed fields."""
     _check(applied, kind)
     before = _without_managed(kind.convert(live, kind.api_version) if live is not None else kind.blank())
     known = managers.read(_managed(live)) if live is not None else {}
@@ -83,9 +83,9 @@ def _check(applied: Object, kind: TrackedKind) -> None:
 def track_update(
     old: Object | None, new: Object, manager: str, *, kind: TrackedKind, now: str, subresource: str = ""
 ) -> list[Object]:
-    """The managed fields of `new`; `old` is none where it was created.
+    """Returns the managed fields of `new`; `old` is None for a new object.
 
-    Only what changed is taken. An object that nobody tracks so far stays untracked until something is applied to it.
+    Only changed fields are taken. An object without managed fields gets none until something is applied to it.
     """
     stored = _managed(old) if old is not None else []
     known = None if subresource else _given(_managed(new), stored)
@@ -100,7 +100,7 @@ def track_update(
 
 
 def _given(given: list[Any], stored: list[Any]) -> Managers | None:
-    """What a client made of the managed fields; None if it leaves them out, which does not lose them."""
+    """Returns the managed fields that a client set; None if it left them out, which keeps the stored ones."""
     if not given or given == stored:
         return None
     return {} if given == [{}] else managers.decode(given) or None

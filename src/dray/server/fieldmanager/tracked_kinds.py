@@ -19,7 +19,7 @@ from dray.server.status import ApiError
 
 
 class Unconvertible(ApiError):
-    """An object cannot be had in another version: whoever converts it fails."""
+    """Raised if an object cannot be converted to another version."""
 
 
 class TrackedKind(Protocol):
@@ -30,32 +30,31 @@ class TrackedKind(Protocol):
     def kind(self) -> str: ...
 
     def field_type(self, api_version: str) -> FieldType | None:
-        """The type of objects in a version; nothing if it is served no more."""
+        """Returns the type of objects in a version; None if the version is no longer served."""
         ...
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        """An object, in whatever version it says it has, as it is written in another one.
+        """Converts an object from its version to another one.
 
-        One that has the version already is taken to be written: without empty members, in canonical form. Raises
-        Unconvertible.
+        An object in that version already must be in canonical form, without empty members. Raises Unconvertible.
         """
         ...
 
     def ignored(self, subresource: str) -> FieldSet:
-        """The fields that a request to the (sub)resource cannot set, and those that have no owner."""
+        """Returns fields that a request to the (sub)resource cannot set, and fields without an owner."""
         ...
 
     def blank(self) -> Object:
-        """What an object is before anybody gave it a field; not to be changed."""
+        """Returns the object before any field is set; it must not be changed."""
         ...
 
 
-# Fields that the server sets, or that say which object it is: they have no owner.
+# Fields that the server sets or that identify the object: they have no owner.
 _SERVER_METADATA = (
     "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()
 )
 _UNOWNED = ("apiVersion", "kind", *(f"metadata.{name}" for name in _SERVER_METADATA))
-# Of these kinds the status subresource resets more than the spec.
+# Kinds whose status subresource resets more than the spec.
 _STATUS_RESETS: dict[str, tuple[str, ...]] = {
     "Pod": ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
     "CustomResourceDefinition": ("spec", "metadata"),
@@ -71,7 +70,7 @@ _STATUS_RESETS: dict[str, tuple[str, ...]] = {
 
 
 def ignoring(*reset: str) -> FieldSet:
-    """The fields without an owner, and those that a request resets."""
+    """Returns the fields without an owner, and those that a request resets."""
     return field_set.of_paths(*_UNOWNED, *reset)
 
 

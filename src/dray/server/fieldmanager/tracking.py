@@ -12,12 +12,12 @@ from dray.server.fieldmanager import server_side
 from dray.server.parameters import WriteOptions
 from dray.server.resources import Resource
 
-# Clients are few and say the same in every request.
+# There are few clients, and each sends the same value in every request.
 manager_name = lru_cache(maxsize=256)(server_side.manager_name)
 
 
 def track_create(resource: Resource, obj: Object, sent: Object, options: WriteOptions, now: str) -> None:
-    """`sent` is the object as the client meant it."""
+    """Records the owner of the fields of a new object; `sent` is the object before admission changed it."""
     manager = manager_name(options.field_manager, options.user_agent)
     put_entries(obj, server_side.track_update(None, sent, manager, kind=resource.tracked, now=now))
 
@@ -25,7 +25,7 @@ def track_create(resource: Resource, obj: Object, sent: Object, options: WriteOp
 def track_update(
     resource: Resource, old: Object, obj: Object, options: WriteOptions, now: str, subresource: str
 ) -> None:
-    """Notes the owner of what an update changes; to be called before admission has changed the object."""
+    """Records the owner of the fields that an update changes. Call it before admission changes the object."""
     manager = manager_name(options.field_manager, options.user_agent)
     before, after = resource.tracked_form(old), resource.tracked_form(obj)
     put_entries(
@@ -34,7 +34,7 @@ def track_update(
 
 
 class Applied:
-    """For an object that comes out of apply, which notes the owners itself: kept apart until the rest is accepted."""
+    """Keeps the managed fields of an applied object apart until the write is accepted."""
 
     def __init__(self) -> None:
         self._entries: list[Object] = []
@@ -56,7 +56,7 @@ def put_entries(obj: Object, entries: list[Object]) -> None:
 
 
 def settle_times(old: Object, obj: Object) -> Object:
-    """The object as before, if nothing but the times of its owners changed: then there is nothing to write."""
+    """Returns `obj`, or `old` if nothing but times in the managed fields changed: then nothing is written."""
     before, after = old["metadata"], obj["metadata"]
     if {**before, "managedFields": None} != {**after, "managedFields": None} or before.keys() != after.keys():
         return obj

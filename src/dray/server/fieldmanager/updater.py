@@ -31,7 +31,7 @@ class Updater(msgspec.Struct, frozen=True):
         return found
 
     def taken(self, live: Object, new: Object, managers: Managers, who: Manager) -> tuple[FieldSet, Managers]:
-        """The fields an update takes, and the managers without what it took from others or removed."""
+        """Returns the fields that an update takes, and the other managers without fields that it took or removed."""
         rest, compared = self._dispossess(live, new, managers, who)
         return compared.changed, rest
 
@@ -43,7 +43,7 @@ class Updater(msgspec.Struct, frozen=True):
         named = Owned(owned(kind, applied), self.version, last.time if last is not None else None)
         new = merged(kind, live, applied)
         if last is not None and last.fields:
-            # Also with what has no owner: that it names the object keeps the metadata that the server wrote.
+            # Fields without an owner count as named here: they keep the metadata that the server wrote.
             new = self._prune(new, {**managers, who: named}, last)
         managers = {**managers, who: named.with_fields(difference(named.fields, self.ignored, deep=True))}
         managers, _ = self._dispossess(live, new, managers, who, force=force)
@@ -78,7 +78,7 @@ class Updater(msgspec.Struct, frozen=True):
         return rest, compared
 
     def _compare_in(self, api_version: str, live: Object, new: Object, *, unknown_is_nothing: bool) -> Comparison:
-        """An update is not refused because somebody else's version cannot be told: they keep what they have."""
+        """Compares objects in a manager's version; with `unknown_is_nothing`, unconvertible ones count as unchanged."""
         try:
             before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)
         except Unconvertible:
@@ -88,7 +88,7 @@ class Updater(msgspec.Struct, frozen=True):
         return compare(self.type_in(api_version), before, after, self.ignored)
 
     def _prune(self, new: Object, managers: Managers, last: Owned) -> Object:
-        """Without what was applied the last time, and now by nobody."""
+        """Removes fields that the manager applied the last time and that no manager names now."""
         kind = self.kind.field_type(last.api_version)
         if kind is None:
             return new

@@ -35,7 +35,7 @@ def _item(kind: FieldType) -> FieldType:
 
 
 def _indexed(kind: FieldType, items: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Items with the steps that lead to them; those without a key of their own go by their position."""
+    """Yields the items of a list with their path steps; items without a key have their position."""
     for index, item in enumerate(items):
         yield kind.step(item) or f"i:{index}", item
 
@@ -48,7 +48,7 @@ def _grouped(kind: FieldType, items: Any) -> dict[str, list[Any]]:
 
 
 def owned(kind: FieldType, document: Any) -> FieldSet:
-    """The fields that a configuration names, and so lays claim to."""
+    """Returns the fields that a configuration names, and so owns."""
     fields: FieldSet = {}
     if is_object(kind, document):
         for name, value in document.items():
@@ -79,7 +79,7 @@ class Comparison(msgspec.Struct):
 
 
 def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> Comparison:
-    """What stands between two documents of a type, neither of them a leaf; ignored fields aside."""
+    """Compares two documents that are not leaves; leaves out ignored fields."""
     found = Comparison()
     if is_object(kind, old) or is_object(kind, new):
         before: dict[str, Any] = old if isinstance(old, dict) else {}
@@ -130,7 +130,7 @@ def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: An
 
 
 def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: FieldSet) -> None:
-    """Everything below a step that only one side has, and the step itself."""
+    """Adds the step and everything below it, for a step that only one document has."""
     below = fields[step] = {}
     if not (kind.granular and kind.is_granular(value)):
         return
@@ -162,7 +162,7 @@ def _note(found: Comparison, step: str, old: Any, new: Any) -> None:
 
 
 def removed(kind: FieldType, document: Any, gone: FieldSet) -> Any:
-    """The document without the fields of a set; null where nothing is left of an object or list."""
+    """Returns the document without the fields of a set; None if nothing is left of an object or list."""
     if is_object(kind, document):
         kept = ((name, value, gone.get(path_elements.member(name))) for name, value in document.items())
         return {
@@ -179,7 +179,7 @@ def removed(kind: FieldType, document: Any, gone: FieldSet) -> Any:
 
 
 def named_fields(kind: FieldType, fields: FieldSet) -> FieldSet:
-    """The set with all fields on the way to its members, as far as they are named by the type."""
+    """Returns the set with the fields on the path to its members, as far as the type names them."""
     found: FieldSet = {}
     for step, below in fields.items():
         if step != ".":
@@ -190,10 +190,10 @@ def named_fields(kind: FieldType, fields: FieldSet) -> FieldSet:
 
 
 def merged(kind: FieldType, live: Any, applied: Any) -> Any:
-    """Both documents together: the second wins where both have a leaf, `ABSENT` where neither has anything.
+    """Merges two documents: `applied` wins where both have a leaf; `ABSENT` if neither has a value.
 
-    What only one of them has is taken as it is, not copied. Lists by keys keep the order of the first as far as the
-    second does not contradict it.
+    Values of only one document are shared, not copied. Lists by keys keep the order of `live`, unless `applied`
+    contradicts it.
     """
     if applied is ABSENT or live is ABSENT:
         return live if applied is ABSENT else applied
@@ -205,7 +205,7 @@ def merged(kind: FieldType, live: Any, applied: Any) -> Any:
 
 
 def _granular(kind: FieldType, live: Any, applied: Any) -> bool:
-    """Whether both are of the same granular shape, where null fits every shape."""
+    """Returns True if both have the same granular shape; null fits every shape."""
     if is_object(kind, live):
         return applied is None or is_object(kind, applied)
     if is_list(kind, live):
@@ -228,7 +228,7 @@ def _merged_lists(kind: FieldType, live: Any, applied: Any) -> Any:
     second = _with_steps(kind, applied)
     of_first: dict[str, Any] = {}
     for step, item in first:
-        # Of an item that the live list holds twice, neither is merged with.
+        # An item that the live list has twice is not merged.
         of_first[step] = ABSENT if step in of_first else item
     of_second = dict(second)
     return _Weaver(kind, of_first, of_second).weave(first, [step for step, _ in second])
@@ -241,7 +241,7 @@ def _with_steps(kind: FieldType, items: Any) -> list[tuple[str, Any]]:
 
 
 class _Weaver:
-    """Goes through both lists at once; items that both have come in the order of the second."""
+    """Merges two lists; common items come in the order of the second list."""
 
     def __init__(self, kind: FieldType, first: dict[str, Any], second: dict[str, Any]) -> None:
         self.items = kind.items or ATOMIC
@@ -265,7 +265,7 @@ class _Weaver:
                     left += 1
                     continue
                 if right < len(second) and step != second[right] and following not in (None, step):
-                    # Both have it, and the second wants another one first.
+                    # Both lists have the item, but the second list has another one first.
                     left += 1
                     continue
             if right < len(second):

@@ -24,7 +24,7 @@ _INDEX = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
 def json_patch(document: dict[str, Any], patch: Any) -> Any:
-    """The patched document; the given one is left as it is. The outcome may be of any JSON type."""
+    """Returns the patched document, which may be any JSON value; the argument is not changed."""
     operations = _decode(patch)
     state = _State(deepcopy(document))
     for operation in operations:
@@ -52,14 +52,14 @@ def _decode(patch: Any) -> list[dict[str, Any]]:
 
 
 class _State:
-    """The document under work, and how much of it was copied so far."""
+    """The document being patched, and the amount that was copied so far."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.copied = 0
 
     def place(self, operation: dict[str, Any], member: str = "path") -> tuple[Any, str]:
-        """The container a pointer leads to, and the last step within it."""
+        """Returns the container that a pointer leads to, and the last step in it."""
         pointer = operation.get(member, "")
         steps = pointer.split("/")
         if len(steps) < 2 or steps[0]:
@@ -89,7 +89,7 @@ def _index(container: list[Any], step: str, *, adding: bool = False) -> int:
 
 
 def _get(container: Any, step: str) -> Any:
-    """What stands at a step; nothing where there is none, so that the caller's own check speaks."""
+    """Returns the value at a step; None if there is none, so that the caller can raise its own error."""
     if isinstance(container, dict):
         return container.get(step)
     if isinstance(container, list):
@@ -122,7 +122,7 @@ def _delete(container: Any, step: str) -> None:
 def _value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
         raise does_not_apply(f"{operation['op']} operation has no value")
-    # Two operations may name one value, and a later one may change it in place.
+    # Copied: two operations may share a value, and a later one may change it in place.
     return deepcopy(operation["value"])
 
 
@@ -175,7 +175,7 @@ def _test(state: _State, operation: dict[str, Any]) -> None:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1."""
+    """Compares JSON values; unlike in Python, true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

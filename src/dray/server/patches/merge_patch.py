@@ -11,7 +11,7 @@ from dray.server.status import bad_request
 
 
 def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The patched document; the given one is left as it is."""
+    """Returns the patched document; the argument is not changed."""
     if not isinstance(patch, dict):
         raise bad_request("a merge patch must be a JSON object")
     return _merge(document, patch)
@@ -31,7 +31,7 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy in which no object has a null member."""
+    """Returns a copy in which no object has a null member."""
     if isinstance(value, dict):
         return {
             name: without_nulls(item) if isinstance(item, (dict, list)) else item

@@ -29,14 +29,14 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def strategic_merge(document: Object, patch: Any, type_name: str) -> Object:
-    """The patched document; neither argument is changed. `type_name` is the schema of the kind's version."""
+    """Returns the patched document; the arguments are not changed. `type_name` is the schema of the kind's version."""
     if not isinstance(patch, dict):
         raise bad_request("a strategic merge patch must be a JSON object")
     return _merge_object(document, patch, type_name)
 
 
 def _merge_object(original: Object, patch: Object, type_name: str) -> Object:
-    """Copies what it changes; all else is shared with the arguments."""
+    """Merges an object; unchanged parts are shared with the arguments."""
     original, patch = dict(original), dict(patch)
     if _PATCH in patch:
         return _directed(patch)
@@ -85,7 +85,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
 
 
 def _merge_ordered(original: Object, patch: Object, directive: str, type_name: str) -> None:
-    """Merges one list together with its order, and takes both out of the patch."""
+    """Merges a list with its order directive, and removes both from the patch."""
     order = patch.pop(directive)
     key = directive.removeprefix(_SET_ORDER)
     present, changes = original.get(key), patch.get(key)
@@ -133,7 +133,7 @@ def _merge_list(original: list[Any], patch: list[Any], rule: MergeRule) -> list[
 
 
 def _carry_out_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Both lists once the items of the patch that carry directives have had their effect."""
+    """Applies the directives of the patch's items; returns the remaining items of both lists."""
     plain, replace, deleted = [], False, set()
     for item in patch:
         directive = item.get(_PATCH)
@@ -174,7 +174,7 @@ def _deduplicated(values: list[Any]) -> list[Any]:
 
 
 def _without_directives(value: Any) -> Any:
-    """What the patch brings in anew: with directives carried out against nothing, and without nulls."""
+    """Returns a new value of the patch without nulls and directives."""
     if isinstance(value, dict):
         if value.get(_PATCH) == "delete":
             return {}
@@ -190,7 +190,7 @@ def _is_directive(key: str) -> bool:
 
 
 def identity(item: Any, key: str) -> bytes:
-    """What tells an item from its neighbours: its merge key, or the whole of it. May be compared and hashed."""
+    """Returns the identity of an item, which can be hashed: its merge key, or the whole item."""
     return _encode(item.get(key) if key and isinstance(item, dict) else item)
 
 
@@ -202,9 +202,9 @@ def _places(items: list[Any], key: str) -> dict[bytes, int]:
 
 
 def _arrange(merged: list[Any], patched: list[Any], live: list[Any], key: str) -> list[Any]:
-    """`merged` in order: `patched` gives that of its items, `live` that of the others.
+    """Sorts `merged`: patched items as in `patched`, the others as in `live`.
 
-    The two are woven together: another item goes in front of a patched one where the live list had it so, else behind.
+    Another item goes before a patched one if it did so in the live list, else after it.
     """
     named, present = _places(patched, key), _places(live, key)
     known = [(identity(item, key), item) for item in merged]
@@ -229,7 +229,7 @@ def _weave(left: list[tuple[bytes, Any]], right: list[tuple[bytes, Any]], presen
 
 
 def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
-    """Every item that the patch changes must stand in the order it gives, and in that order."""
+    """Raises an error unless the order names every changed item, in the same order."""
     places = _places(order, key)
     at = -1
     for item in changes:
