@@ -41,7 +41,7 @@ class FlowControl:
         self._context = context
         self._schemas: list[Schema] = []
         self._levels: dict[str, Level] = {}
-        # What was classified since the last change.
+        # Classified flows since the last change.
         self._known: dict[Flow, tuple[Schema, Level] | None] = {}
         self._task: asyncio.Task[None] | None = None
         self._changed = True
@@ -55,8 +55,7 @@ class FlowControl:
         await end_tasks([self._task] if self._task is not None else [])
 
     def classify(self, flow: Flow) -> tuple[Schema, Level] | None:
-        """None for what takes no seat, before the server has started, and where what every server must have is
-        missing."""
+        """Returns schema and level of a request; None if it needs no seat, or before the mandatory objects exist."""
         if flow.is_lasting:
             return None
         if flow.size > _LONGEST_KNOWN:
@@ -105,7 +104,7 @@ class FlowControl:
         name, wanted = document["metadata"]["name"], spec_of(document)
         resource = self._context.registry.of_kind(document["apiVersion"], document["kind"])
         assert resource is not None
-        # What cannot be written now is tried again with the next change.
+        # A failed write is repeated with the next change.
         with suppress(status.ApiError):
             await bootstrap.create(self._context, document)
             record = self._context.store.get(resource.key("", name))
@@ -114,7 +113,7 @@ class FlowControl:
             await updates.modify(self._context, resource, Place(name=name), lambda obj: obj.update(spec=wanted))
 
     async def _tell(self, obj: Object) -> None:
-        """Keeps the condition of a schema true."""
+        """Updates the condition `Dangling` of a schema."""
         schema = Schema(obj)
         there = schema.level in self._levels
         text = f'This FlowSchema references the PriorityLevelConfiguration object named "{schema.level}"'
@@ -135,7 +134,7 @@ class FlowControl:
 
         resource = self._context.registry.find(FLOW_CONTROL_GROUP, "v1", "flowschemas")
         assert resource is not None
-        # One that is gone needs no condition.
+        # A deleted schema needs no condition.
         with suppress(status.ApiError):
             await updates.modify(self._context, resource, Place(name=schema.name), change)
 

@@ -22,7 +22,7 @@ class Level:
         self.uid = ""
         self.shares = 0
         self.limit: int | None = None
-        """How many at once; None for as many as come."""
+        """Limit of concurrent requests; None for no limit."""
         self.executing = 0
         self.rejected = 0
         self.dispatched = 0
@@ -49,7 +49,7 @@ class Level:
             self._serve()
 
     async def enter(self, flow: str) -> None:
-        """Waits for a turn; raises a 429 where there is none. Who entered must `leave`."""
+        """Waits for a seat; raises a 429 if the queue is full. Call `leave` after it."""
         if self.limit is None or (self.executing < self.limit and not self._waiting):
             self.executing += 1
             self.dispatched += 1
@@ -83,7 +83,7 @@ class Level:
         while self._waiting and (self.limit is None or self.executing < self.limit):
             flow, queue = next(iter(self._waiting.items()))
             turn = queue.popleft()
-            # It comes last now.
+            # The flow moves to the end of the order.
             del self._waiting[flow]
             if queue:
                 self._waiting[flow] = queue

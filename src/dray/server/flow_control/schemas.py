@@ -12,13 +12,13 @@ from dray.server.requests import Request
 
 _ANY = "*"
 _ACCOUNT = "system:serviceaccount:"
-# Subresources whose answer is that of a pod or a node, in its own time.
+# Subresources whose duration depends on a pod or a node.
 _LASTING = frozenset(("attach", "exec", "log", "portforward", "proxy"))
 _ON_ONE = {"PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 
 
 class Flow(NamedTuple):
-    """A request as far as it matters here; `resource` has its subresource, and is empty for other paths."""
+    """Properties of a request that schemas match; `resource` includes the subresource, and may be empty."""
 
     user: str
     groups: tuple[str, ...]
@@ -30,7 +30,7 @@ class Flow(NamedTuple):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether somebody else than the server decides how long it takes."""
+        """Returns True for streams, whose duration the client, pod or node decides."""
         return self.resource.rpartition("/")[2] in _LASTING and "/" in self.resource
 
     @property
@@ -73,7 +73,7 @@ class Schema:
         )
 
     def distinguished(self, flow: Flow) -> str:
-        """What is served in turn with others of the schema."""
+        """Returns the flow that a request belongs to, such as one per user; flows of a level are served in turn."""
         who = {"ByUser": flow.user, "ByNamespace": flow.namespace}.get(str(self._by), "")
         return f"{self.name}/{who}"
 

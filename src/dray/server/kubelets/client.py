@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DIAL_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 60.0
-"""Until an answer begins; how long it lasts is another matter."""
+"""Timeout in seconds for the beginning of an answer; the rest may take longer."""
 CHUNK: Final = 64 * 1024
 _CERTIFICATE_SECONDS: Final = CLIENT_LIFETIME.total_seconds() / 3
 _LONGEST_REFUSAL: Final = 64 * 1024
@@ -35,7 +35,7 @@ _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
 
 class Unreachable(Exception):
-    """The node did not answer; the text says why."""
+    """Raised if the node did not answer; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class KubeletAnswer:
     chunks: AsyncGenerator[bytes, None]
 
     async def read(self, most: int) -> bytes:
-        """All of it; raises Unreachable where it is more than that."""
+        """Reads the whole answer; raises Unreachable if it is longer than `most` bytes."""
         found = bytearray()
         try:
             async for chunk in self.chunks:
@@ -57,7 +57,7 @@ class KubeletAnswer:
         return bytes(found)
 
     async def text(self) -> str:
-        """For answers that say what is wrong."""
+        """Returns the text of an error answer."""
         try:
             return (await self.read(_LONGEST_REFUSAL)).decode(errors="replace").strip()
         except Unreachable as error:
@@ -65,7 +65,7 @@ class KubeletAnswer:
 
 
 class KubeletClient:
-    """Shows a certificate of `clients`, and trusts nodes with one of `serving`, or of `clients` from earlier times."""
+    """Shows a certificate of `clients`; trusts nodes by `serving`, and by `clients` for older certificates."""
 
     def __init__(self, clients: Authority, serving: Authority) -> None:
         self._clients = clients
@@ -76,7 +76,7 @@ class KubeletClient:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """Made when it is first needed, and anew long before its certificate ends."""
+        """Returns the TLS context; it is made on first use, and again long before its certificate expires."""
         now = time.monotonic()
         if self._context is None or now - self._made > _CERTIFICATE_SECONDS:
             trusted = self._serving.certificate + self._clients.certificate
@@ -95,7 +95,7 @@ class KubeletClient:
         content_type: str = "",
         seconds: float | None = None,
     ) -> KubeletAnswer:
-        """`seconds` limits the whole answer; without it, it may last. Raises Unreachable."""
+        """Sends a request; `seconds` limits the whole answer. Raises Unreachable."""
         session = await self.session()
         import aiohttp
 
@@ -120,7 +120,7 @@ class KubeletClient:
     async def websocket(
         self, endpoint: Endpoint, path: str, query: str, protocol: str
     ) -> aiohttp.ClientWebSocketResponse | None:
-        """None where the node does not want it. Raises Unreachable."""
+        """Opens a WebSocket to the node; returns None if the node refuses it. Raises Unreachable."""
         session = await self.session()
         import aiohttp
 
@@ -148,7 +148,7 @@ class KubeletClient:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 trust_env=False,
-                # A node or a pod may send little that unfolds to more than fits in memory.
+                # A small compressed answer could unpack to more than fits in memory.
                 auto_decompress=False,
                 headers={"Accept-Encoding": "identity"},
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -159,12 +159,12 @@ class KubeletClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
-            # Connections with TLS are closed in the turns that follow.
+            # TLS connections are closed in the following turns of the event loop.
             await asyncio.sleep(0)
 
 
 class Body(AsyncGenerator[bytes, None]):
-    """What is left of an answer. Closing it lets go of the connection, also if nothing was read of it."""
+    """The rest of an answer. Closing it releases the connection, even if nothing was read."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
@@ -175,7 +175,7 @@ class Body(AsyncGenerator[bytes, None]):
         try:
             chunk = await self._answer.content.read(CHUNK)
         except (aiohttp.ClientError, OSError, TimeoutError):
-            # The node is gone in the middle of it: what has come is all there is.
+            # The node failed in the middle of the answer: return what has arrived.
             chunk = b""
         except BaseException:
             self._answer.close()
@@ -192,7 +192,7 @@ class Body(AsyncGenerator[bytes, None]):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`node` is also the name that the agent's certificate must carry."""
+    """Address of a node's API; the agent's certificate must carry the name `node`."""
 
     node: str
     host: str
@@ -215,7 +215,10 @@ def why(error: Exception, endpoint: Endpoint) -> str:
 
 
 def endpoint_of(context: Context, name: str) -> Endpoint:
-    """Raises a 404 for a node that is not there, a 501 for one that has no API: simulated nodes, for example."""
+    """Returns the endpoint of a node.
+
+    Raises a 404 for an unknown node, a 501 for one without API such as a simulated node.
+    """
     record = context.store.get(_NODES + name)
     if record is None:
         raise status.not_found("", "nodes", name)

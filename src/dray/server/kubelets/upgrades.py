@@ -44,7 +44,7 @@ def wants_upgrade(headers: Mapping[str, str]) -> bool:
 
 
 async def upgrade(client: KubeletClient, endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> Upgrade:
-    """`target` is the path and query for the node. Raises ApiError."""
+    """Upgrades a connection to the node; `target` is path and query for the node. Raises ApiError."""
     try:
         async with asyncio.timeout(DIAL_SECONDS):
             reader, writer = await asyncio.open_connection(
@@ -72,7 +72,7 @@ async def upgrade(client: KubeletClient, endpoint: Endpoint, target: str, header
 
 
 def refusal(code: int, text: str) -> status.ApiError:
-    """What the node has against it."""
+    """Returns the node's refusal as an error for the client."""
     reason = _REASONS.get(code, "InternalError")
     text = text.strip() or f"the node answered with {code}"
     return status.ApiError(code if code in _REASONS else 500, reason, text)
@@ -80,7 +80,7 @@ def refusal(code: int, text: str) -> status.ApiError:
 
 def _head(endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> bytes:
     lines = [f"GET {target} HTTP/1.1", f"Host: {endpoint.place}", "Connection: Upgrade"]
-    # uvicorn gives no header with a line break in its value.
+    # uvicorn passes no header with a line break in its value.
     lines += [f"{name}: {headers[name]}" for name in _HANDED_ON if name in headers]
     return "\r\n".join((*lines, "", "")).encode("latin-1", "replace")
 
@@ -101,7 +101,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 class _RawSide:
-    """A node whose bytes are those of the client."""
+    """A node connection that exchanges the same bytes as the client's."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -129,10 +129,10 @@ def wants_spdy(headers: Mapping[str, str]) -> bool:
 async def upgrade_to_spdy(
     client: KubeletClient, endpoint: Endpoint, target: str, headers: Mapping[str, str]
 ) -> Upgrade:
-    """For older clients: between server and node the bytes of SPDY travel in a WebSocket. Raises ApiError.
+    """Upgrades a connection to SPDY for older clients. Raises ApiError.
 
-    The node speaks SPDY in its messages, as new clients use it for port-forward. The server agrees on the version of
-    the streams' protocol, and copies.
+    Between server and node the SPDY bytes travel in the messages of a WebSocket, as new clients use it for
+    port-forward. The server negotiates the version of the stream protocol, and copies.
     """
     offered = [each.strip() for each in headers.get(VERSIONS, "").split(",")]
     version = next((each for each in offered if each in _SPOKEN), None)
@@ -145,7 +145,7 @@ async def upgrade_to_spdy(
     try:
         socket = await client.websocket(endpoint, path, query, f"SPDY/3.1+{version}")
         if socket is None:
-            # Asked once more without an upgrade, the node says in words what it has against it.
+            # Asked again without an upgrade, the node answers with its error message.
             answer = await client.request(endpoint, path, query, seconds=10)
             raise refusal(answer.code, await answer.text())
     except Unreachable as error:

@@ -33,12 +33,12 @@ _LIST_META: Final = schemas.component("meta_v1.ListMeta")
 
 
 def name(resource: Resource, kind: str) -> str:
-    """`example.com/v1 Widget` → `com.example.v1.Widget`."""
+    """Returns the schema name: `example.com/v1 Widget` → `com.example.v1.Widget`."""
     return ".".join((*reversed(resource.group.split(".")), resource.version, kind))
 
 
 def schema(resource: Resource) -> Object:
-    """In version 3."""
+    """Returns the schema of a kind for OpenAPI version 3."""
     found = _published(resource.custom_schema or {})
     found["type"] = "object"
     found["properties"] = {**found.get("properties", {}), **_identity(), "metadata": _metadata(_OBJECT_META)}
@@ -46,7 +46,7 @@ def schema(resource: Resource) -> Object:
 
 
 def schema_v2(resource: Resource) -> Object:
-    """In version 2; references are still those of version 3."""
+    """Returns the schema of a kind for version 2; its references are still those of version 3."""
     given = resource.custom_schema or {}
     if given.get("x-kubernetes-preserve-unknown-fields"):
         return {"type": "object", **_marks(resource, resource.kind)}
@@ -75,7 +75,7 @@ def list_schema(resource: Resource, one: str) -> Object:
 
 
 def _identity() -> Object:
-    """The two members that every object has, described as for any other kind."""
+    """Returns the schemas of apiVersion and kind."""
     told = describe("core_v1.Pod").fields
     return {
         member: {"type": "string", **({"description": told[member]} if member in told else {})}
@@ -99,7 +99,7 @@ def _marks(resource: Resource, kind: str) -> Object:
 
 
 def _published(given: Object, *, embedded: bool = True) -> Object:
-    """A schema without what says nothing: flags that are not set, empty lists and maps."""
+    """Returns a copy of a schema without unset flags, empty lists and empty maps."""
     found: Object = {}
     for member, value in given.items():
         if member in _FLAGS:
@@ -123,7 +123,7 @@ def _published(given: Object, *, embedded: bool = True) -> Object:
 
 
 def _unfold(found: Object) -> None:
-    """Says that a value is a number or a string, where the definition only has Kubernetes' mark for it."""
+    """Describes an int-or-string as alternatives, if the schema has only Kubernetes' mark."""
     alternatives = found.get("anyOf")
     first = (found.get("allOf") or [{}])[0].get("anyOf")
     if _INT_OR_STRING in (_types(alternatives), _types(first)):
@@ -139,7 +139,7 @@ def _types(alternatives: Any) -> list[Object]:
 
 
 def _embed(found: Object) -> None:
-    """What is a whole object within another has the members of one."""
+    """Adds the members of an object to the schema of an embedded object."""
     properties = {**_identity(), "metadata": _metadata(_OBJECT_META)}
     found["properties"] = {**found.get("properties", {}), **properties}
     required = list(found.get("required", ()))
@@ -147,7 +147,7 @@ def _embed(found: Object) -> None:
 
 
 def _reduced(given: Object) -> Object:
-    """What version 2 can say of a schema."""
+    """Returns the part of a schema that version 2 can express."""
     found = {member: value for member, value in given.items() if member not in _JUNCTORS and member != "default"}
     kept = found.get("x-kubernetes-preserve-unknown-fields", False)
     nullable = found.pop("nullable", False)
@@ -169,7 +169,7 @@ def _reduced(given: Object) -> Object:
 
 
 def _let_null(found: Object) -> None:
-    """A member that may be null need not be there."""
+    """Makes members that may be null optional."""
     required = found.get("required")
     if not required:
         return

@@ -27,10 +27,10 @@ class Description(NamedTuple):
 
 
 def describe(type_name: str) -> Description:
-    """Of `resource_v1.DeviceRequest`: its text, the fields a client must give, and the text of each field.
+    """Returns the descriptions of a type such as `resource_v1.DeviceRequest`: its text, required fields, and fields.
 
-    They are read from the sources of lightkube-models, a module when it is first asked for: only `/openapi/v3` shows
-    them, and importing the models would need an HTTP client. Without the package there are none.
+    They are read from the sources of lightkube-models, a module on first use: only `/openapi/v3` shows them, and
+    importing the models would need an HTTP client. Without the package they are empty.
     """
     module, _, name = type_name.partition(".")
     return _module(module).get(name, Description())

@@ -21,7 +21,7 @@ INFO: Object = {"title": "dray", "version": f"v{RELEASE[0]}.{RELEASE[1]}.0"}
 
 
 def make(served: Served) -> Object:
-    """The document of what is served of one group version."""
+    """Returns the document of a group version."""
     group, version = served[0].group, served[0].version
     components = schemas.components(_types(served), group, version)
     paths: Object = {f"{place(group, version)}/": resources_operation(group, version)}
@@ -40,7 +40,7 @@ def make(served: Served) -> Object:
 
 
 def names(item: Resource | Review) -> tuple[str, str]:
-    """Of the schema of a kind and of its list."""
+    """Returns the names of the schemas of a kind and of its list."""
     if isinstance(item, Resource) and item.custom_schema is not None:
         return custom.name(item, item.kind), custom.name(item, item.list_kind)
     one = schemas.component(type_of(f"{item.group}/{item.version}".lstrip("/"), item.kind) or "")

@@ -34,7 +34,7 @@ Members = Mapping[str, tuple[int, str]]
 
 
 def _members(text: str) -> Members:
-    """`swagger=1 info=2Info` → members; a type that is not written is a string."""
+    """Parses `swagger=1 info=2Info` into members; a member without type is a string."""
     found = {}
     for part in text.split():
         name, _, rest = part.partition("=")

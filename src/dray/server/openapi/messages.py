@@ -21,13 +21,13 @@ Write = Callable[[Any], bytes]
 
 
 class UnknownMember(Exception):
-    """A document has a member that the messages do not have."""
+    """Raised if a document has a member that the messages do not have."""
 
 
 class Messages:
-    """Writes the messages of one version of OpenAPI.
+    """Encodes the messages of one OpenAPI version.
 
-    Each is compiled to a function on first use. Schemas nest deeply, so that few calls lead from one to the next.
+    Each message is compiled to a function on first use. Schemas nest deeply, so the functions avoid intermediate calls.
     """
 
     def __init__(self, table: Mapping[str, Members]) -> None:
@@ -54,11 +54,11 @@ class Messages:
         }
 
     def write(self, kind: str, document: Any) -> bytes:
-        """Raises `UnknownMember` for what the message cannot hold."""
+        """Encodes a document; raises `UnknownMember`."""
         return self._writer(kind)(document)
 
     def named(self, number: int, kind: str, name: str, value: Any) -> bytes:
-        """A field of a message that stands for a map: a name and what it names."""
+        """Encodes an entry of a map as a message with a name and a value."""
         return _named(number, name, self._writer(kind)(value))
 
     def _writer(self, kind: str) -> Write:
@@ -70,7 +70,7 @@ class Messages:
 
     def _message(self, kind: str) -> Write:
         members = self._table[kind]
-        # A schema contains schemas: fields are compiled when they are first written.
+        # Schemas contain schemas: fields are compiled when they are first written.
         fields: dict[str, Write] = {}
 
         def write_message(document: Object) -> bytes:
@@ -142,7 +142,7 @@ class Messages:
         return write_either
 
     def _parameter(self) -> Write:
-        """A parameter of version 2: of the body, or of the query or path, wrapped in what says which."""
+        """Returns the encoder of a version 2 parameter: of the body, the query or the path, each in its wrapper."""
         body, query, path = map(self._writer, ("BodyParameter", "QueryParameter", "PathParameter"))
 
         def write_parameter(value: Object) -> bytes:
@@ -170,7 +170,7 @@ def _any(value: Any) -> bytes:
 
 
 def _default(value: Any) -> bytes:
-    """A default that is an object or a list has no message in version 3; that there is one is all that is left."""
+    """Encodes a default. Version 3 has no message for objects and lists, which are encoded as empty."""
     if isinstance(value, bool):
         return tag(2, VARINT) + varint(int(value))
     if isinstance(value, (int, float)):

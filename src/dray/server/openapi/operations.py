@@ -56,7 +56,7 @@ def place(group: str, version: str) -> str:
 
 
 class Operations:
-    """Of one resource; `one` and `many` are the names of its schema and its list's."""
+    """The operations of one resource; `one` and `many` are the schema names of the kind and its list."""
 
     def __init__(self, resource: Resource | Review, one: str, many: str) -> None:
         self._resource = resource
@@ -198,13 +198,13 @@ class Operations:
 
 
 def _group(group: str) -> str:
-    """`rbac.authorization.k8s.io` → `RbacAuthorization`."""
+    """Returns the group for operation names: `rbac.authorization.k8s.io` → `RbacAuthorization`."""
     parts = group.removesuffix(".k8s.io").replace("-", ".").split(".")
     return "".join(part[:1].upper() + part[1:] for part in parts) or "Core"
 
 
 def resources_operation(group: str, version: str) -> Object:
-    """What discovery has for a group version."""
+    """Returns the discovery operation of a group version."""
     content = {kind: {"schema": schemas.reference(RESOURCE_LIST)} for kind in (JSON, PROTOBUF, YAML)}
     name = f"get{_group(group)}{version.capitalize()}APIResources"
     responses = {"200": {"description": "OK", "content": content}, "401": {"description": "Unauthorized"}}

@@ -23,7 +23,7 @@ _DEFINITIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 PATCH: Final = f"{_META}.Patch"
-# Types that are no objects in JSON: what they are instead.
+# Types that are not JSON objects, with their schemas.
 _SPECIAL: Final[dict[str, tuple[str, Object]]] = {
     "quantity": (QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "intstr": (INT_OR_STRING, {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
@@ -46,7 +46,7 @@ _PLAIN: Final[dict[str, Object]] = {
     "float": {"type": "number", "format": "double"},
 }
 _ZEROS: Final = {"str": "", "int32": 0, "int64": 0, "bool": False, "float": 0}
-# What stands for a field that is left out, where that is not a zero.
+# Defaults of optional fields that are not a zero value.
 _DEFAULTS: Final[dict[str, Any]] = {
     "core.AzureDiskVolumeSource.cachingMode": "ReadWrite",
     "core.AzureDiskVolumeSource.fsType": "ext4",
@@ -96,7 +96,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 def component(type_name: str) -> str:
-    """`resource_v1.DeviceRequest` → `io.k8s.api.resource.v1.DeviceRequest`."""
+    """Returns the schema name: `resource_v1.DeviceRequest` → `io.k8s.api.resource.v1.DeviceRequest`."""
     if type_name in _SPECIAL:
         return _SPECIAL[type_name][0]
     module, _, name = type_name.partition(".")
@@ -109,7 +109,7 @@ def reference(name: str) -> Object:
 
 
 def components(roots: Iterable[str], group: str, version: str) -> dict[str, Object]:
-    """The schemas of the types and of everything they contain, as the document of a group version has them."""
+    """Returns the schemas of the types and of everything they contain, for the document of a group version."""
     found: dict[str, Object] = {}
     waiting = list(roots)
     while waiting:
@@ -129,7 +129,7 @@ def components(roots: Iterable[str], group: str, version: str) -> dict[str, Obje
 
 
 def _identity(type_name: str, group: str, version: str) -> Object:
-    """Of which kind the objects of a type are; options are of every group."""
+    """Returns the group, version and kind of a type; options belong to every group."""
     module, _, kind = type_name.partition(".")
     if not any(each.name == "kind" and each.numbers == (0,) for each in fields(type_name)):
         return {}
@@ -155,7 +155,7 @@ def _schema(type_name: str) -> Object:
 
 
 def _wire(owner: str, member: Field) -> str:
-    """The type of a member; the one that JSON does not tell from others is that of owned fields."""
+    """Returns the type of a member; FieldsV1 has a special type, because JSON does not show it."""
     if owner == "meta_v1.ManagedFieldsEntry" and member.name == "fieldsV1":
         return "fields"
     outer = member.type[: -len("strings")]
@@ -186,7 +186,7 @@ def _value(wire: str) -> Object:
 
 
 def _extensions(owner: str, name: str, wire: str) -> Object:
-    """How a value is merged: for clients that make patches."""
+    """Returns the extensions that tell clients how a value is merged."""
     path = f"{versionless(owner)}.{name}"
     found: Object = {}
     rule = list_types.merge_rule(owner, name)

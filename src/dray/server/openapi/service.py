@@ -27,7 +27,7 @@ from dray.server.resource_registry import ResourceRegistry
 from dray.server.reviews import REVIEWS
 from dray.server.worker import AT_ONCE, Worker
 
-# The second name is what clients ask for that were made when the first was not yet valid.
+# Older clients ask for this media type with the second name.
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v{}.v1.0+protobuf"
 _OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v{}@v1.0+protobuf"
 _SMALLEST_COMPRESSED: Final = 1400
@@ -35,7 +35,7 @@ _KEPT_FOR: Final = timedelta(days=365)
 
 
 class Document:
-    """One document in its forms; those but the first are made when they are asked for."""
+    """A document in its forms; other forms than JSON are made on first use."""
 
     def __init__(self, text: bytes, in_protobuf: Callable[[bytes], bytes]) -> None:
         self.etag = hashlib.sha512(text).hexdigest().upper()
@@ -55,7 +55,7 @@ class Document:
 
 
 class _GroupVersion:
-    """What is made of what is served of a group version."""
+    """The cached documents of a group version."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -84,7 +84,7 @@ class OpenApiService:
                 protobuf = _wants_protobuf(request, 2)
                 return await self._respond(request, await self._whole(), 2, protobuf=protobuf)
             case ["v3"]:
-                # The index is JSON whoever asks, as in Kubernetes.
+                # The index is always JSON, as in Kubernetes.
                 await self._prepare()
                 assert self._index is not None
                 return await self._respond(request, self._index, 3, protobuf=False)
@@ -131,7 +131,7 @@ class OpenApiService:
         return found  # type: ignore[return-value]
 
     async def _prepare(self) -> None:
-        """Makes what is served now and was not made yet."""
+        """Makes the documents of group versions that changed."""
         async with self._making:
             changes = self._registry.changes
             if changes == self._changes:
@@ -175,7 +175,7 @@ def _http_date(moment: datetime) -> str:
 
 
 def _wants_protobuf(request: Request, version: int) -> bool:
-    """Raises a 406 for a client that takes neither of the two forms."""
+    """Returns True if the client prefers protobuf; raises a 406 if it accepts neither form."""
     names = (_PROTOBUF.format(version), _OLD_PROTOBUF.format(version))
     accept = request.headers.get("accept", "")
     for kind, _ in negotiation.clauses(accept or "*/*"):

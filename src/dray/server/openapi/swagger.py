@@ -27,14 +27,14 @@ _KINDS: Final = "x-kubernetes-group-version-kind"
 
 
 class Part(NamedTuple):
-    """What a group version gives to the document."""
+    """The part of the document that comes from one group version."""
 
     paths: Object
     definitions: Object
 
 
 def part(document: Object, served: Served) -> Part:
-    """Of the document of version 3 of what is served of a group version."""
+    """Converts the version 3 document of a group version."""
     found = dict(document["components"]["schemas"])
     for item in served:
         if isinstance(item, Resource) and item.custom_schema is not None:
@@ -44,11 +44,11 @@ def part(document: Object, served: Served) -> Part:
 
 
 class Pieces(NamedTuple):
-    """A part in JSON and in protobuf: by name, what is joined to the whole."""
+    """A part encoded as JSON and as protobuf, by name."""
 
     paths: Mapping[str, tuple[bytes, bytes]]
     definitions: Mapping[str, tuple[bytes, bytes]]
-    # The one definition that names the group versions in which it is used.
+    # The definition of DeleteOptions, which names all group versions that use it.
     options: Object
 
 
@@ -73,12 +73,12 @@ def _json(name: str, value: Any) -> bytes:
 
 
 def whole(parts: Sequence[Pieces]) -> tuple[bytes, bytes]:
-    """The document in JSON and in protobuf."""
+    """Returns the document as JSON and as protobuf."""
     paths: dict[str, tuple[bytes, bytes]] = {}
     definitions: dict[str, tuple[bytes, bytes]] = {}
     for each in (pieces(_options(parts)), *parts):
         paths |= each.paths
-        # Those that several have are the same in all.
+        # Definitions that several parts have are equal.
         definitions = {**each.definitions, **definitions}
     head: Object = {"swagger": "2.0", "info": INFO}
     text = b"%s,%s,%s}" % (
@@ -118,7 +118,7 @@ def _schema(schema: Any) -> Any:
 
 
 def _within(name: str, value: Any) -> Any:
-    """The value of a member of a schema: those called `properties` are schemas by name."""
+    """Converts the value of a member of a schema; `properties` has schemas by name."""
     if name == "properties":
         return {each: _schema(schema) for each, schema in value.items()}
     return _schema(value) if name in ("items", "additionalProperties", "allOf") else value
@@ -156,7 +156,7 @@ def _kinds(response: Object) -> list[str]:
 
 
 def _parameter(parameter: Object) -> Object:
-    """A parameter in the path or the query, whose type stands in it and not in a schema."""
+    """Converts a path or query parameter, whose type is not in a schema."""
     return {**{name: value for name, value in parameter.items() if name != "schema"}, **parameter["schema"]}
 
 

@@ -58,14 +58,14 @@ _SCALE: Choices = {
 
 
 def find(resource: Resource, subresource: str) -> Choices | None:
-    """How a subresource is answered by method; None for one that is a part of the object."""
+    """Returns how a subresource is answered, by method; None for a part of the object such as status."""
     if subresource == "scale":
         return _SCALE
     return _SPECIAL.get((resource.group, resource.plural, subresource))
 
 
 def part_verbs(resource: Resource, subresource: str) -> list[str]:
-    """What discovery says can be done with a subresource."""
+    """Returns the verbs of a subresource for discovery."""
     special = find(resource, subresource)
     return ["get", "patch", "update"] if special is None else sorted({verb for verb, _ in special.values()})
 

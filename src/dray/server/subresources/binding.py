@@ -19,7 +19,7 @@ _MERGED: Final = {"annotations": metadata_rules.annotations, "labels": metadata_
 
 
 async def create_named(call: Call) -> Answer:
-    """Of the pod that the binding names."""
+    """Creates a binding of the pod that its metadata names."""
     pods = call.context.registry.find("", "v1", "pods")
     assert pods is not None
     binding = mapping(await bodies.read(call.context, call.request))
@@ -37,7 +37,7 @@ async def create(call: Call) -> Answer:
     metadata, target = mapping(binding.get("metadata")), mapping(binding.get("target"))
     if text(metadata.get("name")) not in ("", call.path.name):
         raise status.bad_request("name in URL does not match name in Binding object")
-    # They become those of the pod, which could not be written any more with such that it may not have.
+    # Annotations and labels of the binding are added to the pod, so they must be valid there.
     problems = [
         each for member, check in _MERGED.items() for each in check(_texts(metadata, member), f"metadata.{member}")
     ]

@@ -15,7 +15,7 @@ from dray.server.resources import key_prefix
 
 _BUDGETS = key_prefix("policy", "poddisruptionbudgets")
 _DONE = ("Succeeded", "Failed")
-# So many evictions may be waiting for the controller to see their pods go.
+# Limit of evictions of a budget that wait for the controller to see their pods go.
 _MOST_PENDING = 2000
 
 
@@ -33,13 +33,13 @@ async def create(call: Call) -> Answer:
         await _use_budget(call, pod, dry_run=dry_run)
     if not dry_run and not pod["metadata"].get("deletionTimestamp"):
         await updates.modify(call.context, call.resource, call.place, lambda now: _mark(now, call), dry_run=False)
-    # Who may have something against it was asked about the eviction.
+    # Policies and webhooks were called for the eviction already.
     await deletion.delete(call.context, call.resource, call.place, wanted, call.request, admitted=True)
     return document(status.success(code=201), 201)
 
 
 def _mark(pod: Object, call: Call) -> None:
-    """Who replaces the pod may want to know that it did not fail by itself."""
+    """Adds the condition DisruptionTarget, which shows that the pod did not fail by itself."""
     mark = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -80,7 +80,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _spares_unhealthy(budget: Object) -> bool:
-    """Whether a pod that is not ready may go without counting: always if the budget says so, else if it is met."""
+    """Returns True if an unready pod may be evicted: always if the budget says so, else if the budget is met."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     state = budget["status"]
@@ -104,7 +104,7 @@ def _take_one(budget: Object, pod: Object, call: Call) -> None:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise status.forbidden("policy", "poddisruptionbudget", name, why, [cause])
     if not state["disruptionsAllowed"]:
-        # No time after which it would be otherwise: clients that are told one try again by themselves.
+        # The time is unknown: clients that get a time retry by themselves.
         raise _not_now(_why_none(name, state), retry_after=0)
     state["disruptionsAllowed"] -= 1
     state["disruptedPods"] = {**pending, pod["metadata"]["name"]: call.context.now()}

@@ -27,7 +27,7 @@ _FLAGS = ("follow", "previous", "timestamps")
 _LEAST = {"tailLines": 0, "sinceSeconds": 1, "limitBytes": 1}
 _STREAMS = ("All", "Stdout", "Stderr")
 _EPHEMERAL = "ephemeralContainers"
-# What the server calls them, and what a kubelet does.
+# Names of streams in the API, and in a kubelet's.
 _STREAM_NAMES = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 _MOST_ARGUMENTS = 10_000
 _MOST_BYTES = 1 << 20
@@ -49,14 +49,14 @@ async def log(call: Call) -> Answer:
 
 
 async def refusal(answer: KubeletAnswer) -> status.ApiError:
-    """What the agent said, as the server says it."""
+    """Returns the agent's refusal as an error of the server."""
     reason = {400: "BadRequest", 404: "NotFound", 403: "Forbidden"}.get(answer.code, "InternalError")
     code = answer.code if reason != "InternalError" else 500
     return status.ApiError(code, reason, await answer.text() or f"the node answered with {answer.code}")
 
 
 def _options(call: Call) -> dict[str, str]:
-    """The query for the agent; raises a 400 or a 422."""
+    """Returns the query for the agent; raises a 400 or a 422."""
     asked = call.query
     problems: list[FieldError] = []
     made = {each: "true" for each in _FLAGS if parameters.boolean(asked, each)}
@@ -97,7 +97,7 @@ def _take_since(asked: Mapping[str, str], made: dict[str, str], problems: list[F
 
 
 def container_of(call: Call, pod: Object, wanted: str) -> str:
-    """The one that was asked for, or the only one; raises a 400."""
+    """Returns the container that was asked for, or the only one; raises a 400."""
     spec, name = pod["spec"], call.path.name
     if wanted:
         if wanted not in (*_names(spec, "initContainers"), *_names(spec, "containers"), *_names(spec, _EPHEMERAL)):
@@ -148,7 +148,7 @@ async def port_forward(call: Call) -> Answer:
 
 
 async def _admitted(call: Call, options: Object, part: PartKind) -> Object:
-    """The options of a connection as admission leaves them."""
+    """Returns the options of a connection after admission."""
     if call.request.method in ("GET", "HEAD"):
         call.authorize_create()
     return await parts.admit(call.write(WriteOptions(), "connect"), parts.CONNECT, options, part)
@@ -176,7 +176,7 @@ def _command(options: Object) -> list[tuple[str, str]]:
 
 
 def _streams(call: Call) -> Object:
-    """What the client wants of its command, or of the one that runs."""
+    """Returns the streams and the container that the client requests."""
     found: Object = {each: True for each in _STREAM_NAMES if parameters.boolean(call.query, each)}
     return {**found, **({"container": call.query["container"]} if call.query.get("container") else {})}
 
@@ -198,7 +198,7 @@ def _pairs(call: Call) -> list[tuple[str, str]]:
 async def proxy(call: Call) -> Answer:
     given = {"path": f"/{call.path.rest}"} if call.path.rest else {}
     options = await parts.admit(call.write(WriteOptions(), "connect"), parts.CONNECT, given, NODE_PROXY_OPTIONS)
-    # `node:port` is the node too; it has no other port that the server speaks to.
+    # `node:port` means the node too; the server uses no other port of it.
     node, _, port = call.path.name.partition(":")
     path = str(options.get("path") or "").removeprefix("/")
     endpoint = endpoint_of(call.context, node)

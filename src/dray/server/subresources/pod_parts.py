@@ -75,7 +75,7 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
 
 
 async def _mutated(write: Write, pod: Object, make: Callable[[Object], Any]) -> Callable[[Object], Any]:
-    """Gives what others make of it; a pod that changes meanwhile is a conflict."""
+    """Returns a function that gives the mutated pod; raises a conflict if the pod changes meanwhile."""
     sent = make(write.resource.answer(pod))
     mutated = await mutating.mutate(write, UPDATE, sent, pod) if isinstance(sent, dict) else sent
     return lambda document: mutated
@@ -130,7 +130,7 @@ def _take_resources(spec: Object, wanted: Object) -> list[FieldError]:
 
 
 def _fixed(resources: Object) -> list[tuple[str, str, str]]:
-    """What a resize may not touch."""
+    """Returns the amounts that a resize must not change."""
     return sorted(
         (member, name, amount)
         for member in ("requests", "limits")

@@ -48,7 +48,7 @@ class Target:
 
 
 def parse(text: str) -> Target | None:
-    """`[scheme:]name[:port]`."""
+    """Parses `[scheme:]name[:port]`; returns None if it is invalid."""
     match text.split(":"):
         case [name]:
             found = Target("http", name, "")
@@ -76,7 +76,7 @@ async def service(call: Call) -> Answer:
     wanted = _service_port(target, found)
     try:
         if spec_of(found).get("type") == "ExternalName":
-            # As in Kubernetes: otherwise its writer would reach whatever the server reaches.
+            # As in Kubernetes: otherwise a user could reach every address that the server reaches.
             raise NoAddress(f'no endpoints available for service "{target.name}"')
         address, port = webhook_services.resolve(call.context, call.path.namespace, target.name, wanted)
     except NoAddress as error:
@@ -129,7 +129,7 @@ async def _pass(call: Call, target: Target, kind: PartKind, address: str, port: 
     host = _proxyable(address)
     path = quote(str(options.get("path") or "/"))
     answer = await _request(call, f"{target.scheme}://{host}:{port}{path}")
-    # What cannot be written as it was is not sent on.
+    # Headers that are not ASCII are dropped.
     plain = {name: value for name in _PASSED if (value := answer.headers.get(name, "")) and value.isascii()}
     content_type = plain.pop("content-type", "text/plain; charset=utf-8")
     encoding = plain.get("content-encoding", "")
@@ -150,7 +150,7 @@ def _proxyable(address: str) -> str:
 
 
 def _passed_on(given: Mapping[str, str]) -> dict[str, str]:
-    """Neither credentials nor what concerns the connection to the client alone, which that may name."""
+    """Returns the headers to pass on, without credentials and headers of the connection."""
     own = _OWN | {each.strip().lower() for each in given.get("connection", "").split(",")}
     return {name: value for name, value in given.items() if name not in own and not name.startswith("impersonate-")}
 

@@ -35,7 +35,7 @@ _PATCHES: Final[dict[str, Callable[[Object, Any], Any]]] = {
     STRATEGIC_MERGE: lambda scale, given: strategic_merge(scale, given, SCALE.schema),
 }
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-# Where the built-in kinds have what a Scale says.
+# Paths of the members of a Scale in built-in kinds.
 _BUILT_IN: Final = {
     "specReplicasPath": ".spec.replicas",
     "statusReplicasPath": ".status.replicas",
@@ -78,7 +78,7 @@ async def _write(call: Call, scaling: _Scaling, verb: str) -> Answer:
 
 
 class _Scaling:
-    """One write of a scale: what becomes of the object, and who owns its replicas then."""
+    """A write of a Scale: changes the object and the owners of its replicas."""
 
     kind: PartKind = SCALE
 
@@ -140,7 +140,10 @@ def _replicas(scale: Object, name: str) -> int:
 
 
 def replica_paths(resource: Resource) -> Callable[[str], str | None]:
-    """Where the replicas are in a version; None where it cannot be scaled, a KeyError where it is not known."""
+    """Returns a function from a version to the path of its replicas.
+
+    The function returns None if the version has no scale, and raises KeyError for an unknown version.
+    """
     if isinstance(resource, CustomResource):
         return lambda api_version: resource.replica_paths[api_version]
 
