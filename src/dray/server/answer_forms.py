@@ -23,14 +23,14 @@ from dray.server.worker import AT_ONCE, Worker
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
-# Programs with a person in front of them, and what Kubernetes reads as true.
+# Interactive programs, and values that Kubernetes reads as true.
 _BY_HAND = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _frames: Cache[bytes, bytes] = Cache(1024, 8 << 20)
 
 
 async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
-    """Raises an `ApiError` if there is too much to do at once."""
+    """Returns the answer in the form that the client accepts; raises ApiError if the server is overloaded."""
     media = negotiation.media(request.headers.get("accept", ""))
     if not isinstance(answer, Response) or answer.content_type != JSON or answer.final:
         return answer
@@ -66,13 +66,16 @@ _read_event = msgspec.json.Decoder(_Event).decode
 
 
 def as_protobuf(body: bytes) -> bytes | None:
-    """A document of JSON in an envelope; nothing if it has no message."""
+    """Encodes a JSON document as protobuf; returns None if its kind has no message.
+
+    Raises a 406 if it cannot be encoded.
+    """
     members = _members(body) if body.startswith(b"{") else {}
     if "kind" not in members:
         return None
     items = members.pop("items", None)
     document = {name: documents.decode(value) for name, value in members.items()}
-    # The one kind that says what it is and not of which version.
+    # APIGroup and the like have a kind without an apiVersion.
     document.setdefault("apiVersion", "v1")
     try:
         if items is None:
@@ -85,7 +88,7 @@ def as_protobuf(body: bytes) -> bytes | None:
 
 
 async def events(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The events of a watch as frames."""
+    """Encodes the events of a watch as protobuf frames."""
     try:
         async for some in lines:
             yield b"".join(map(_frame, some.splitlines()))

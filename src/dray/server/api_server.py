@@ -30,9 +30,9 @@ from dray.store.interface import NotDurable
 from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
-# What is done at the start, under the names that kube-apiserver has for it.
+# Start hooks by part, under kube-apiserver's names.
 _HOOKS = {
-    # Whatever the server keeps in memory of the store was read when its parts were made.
+    # State that the server keeps of the store was read when its parts were made.
     "made": (
         "start-apiserver-admission-initializer",
         "generic-apiserver-start-informers",
@@ -66,7 +66,7 @@ class ApiServer:
     def __init__(
         self, context: Context, *, retention: Retention | None = None, provided: Sequence[Object] = ()
     ) -> None:
-        """`provided` are definitions of custom kinds that are served while nobody has defined them."""
+        """`provided` are definitions of custom kinds that are served unless the store has a definition of the kind."""
         self.context = context
         self.metrics = Metrics(lambda: context.store.revision)
         self._nonresource = NonresourcePaths(context, self.metrics)
@@ -90,7 +90,7 @@ class ApiServer:
         return {"autoregister-completion": f"missing APIService: {missing}" if missing else ""}
 
     async def start(self) -> None:
-        """To be called once, before the first request, in the loop that will serve."""
+        """Starts the server. Call it once, in the event loop that will serve, before the first request."""
         health = self.context.health
         health.finish(*_HOOKS["made"])
         await bootstrap(self.context)
@@ -130,7 +130,7 @@ class ApiServer:
         return answer
 
     async def written(self, request: Request, answer: Answer) -> Answer:
-        """The answer in the form that the client wants."""
+        """Returns the answer in the form that the client accepts."""
         try:
             return await answer_forms.written(self.context.worker, request, answer)
         except status.ApiError as error:
@@ -146,7 +146,7 @@ class ApiServer:
         except status.ApiError as error:
             return refused(error)
         except NotDurable as error:
-            # The store has put it into the log, once for all requests.
+            # The store has logged the failure, once for all requests.
             return refused(status.not_stored(error))
         except RecursionError:
             return refused(status.bad_request("the document is nested too deeply"))
@@ -156,7 +156,7 @@ class ApiServer:
 
 
 def _check_timeout(request: Request, subresource: str) -> None:
-    """Requests that last as long as the client wants have no timeout."""
+    """Checks the parameter `timeout`, except for watches and streams, which last as long as the client wants."""
     query = parameters.parse(request.query)
     if subresource not in _LASTING and not parameters.boolean(query, "watch"):
         parameters.check_timeout(query)

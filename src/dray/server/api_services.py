@@ -42,13 +42,13 @@ class ApiServices:
         await end_tasks([self._task] if self._task is not None else [])
 
     def unregistered(self) -> list[str]:
-        """Those that are still missing after the start; one that somebody deletes later is made again."""
+        """Returns the APIServices that are missing since the start; later deletions do not count."""
         missing = [] if self._registered else self._missing()
         self._registered = not missing
         return missing
 
     def _missing(self) -> list[str]:
-        """The versions that are served and have no APIService."""
+        """Returns the served versions that have no APIService."""
         return [each[0] for each in self._served() if self._context.store.get(_SERVICES + each[0]) is None]
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
@@ -63,7 +63,7 @@ class ApiServices:
     async def _keep(self) -> None:
         while self._changed:
             self._changed = False
-            # The registry, which observes the same, has its turn first.
+            # Let the registry, which observes the same write, update first.
             await asyncio.sleep(0)
             await self._settle()
 
@@ -86,7 +86,7 @@ class ApiServices:
         self._context.notify(resource, key, None)
 
     def _served(self) -> Iterator[tuple[str, str, str, int, bool]]:
-        """Name, group, version, which of the group's versions, and whether the server has it from the start."""
+        """Yields name, group, version, position of the version in its group, and True for built-in groups."""
         registry = self._context.registry
         for group in discovery.group_names(registry):
             if group == resource_metrics.GROUP:

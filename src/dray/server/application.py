@@ -29,19 +29,19 @@ from dray.server.worker import AT_ONCE
 @dataclass(frozen=True, slots=True)
 class Limits:
     body_bytes: int = 3 * 1024 * 1024
-    # How long a client may take to send a body.
+    # Timeout for the body of a request.
     body_seconds: float = 60.0
     open_watches: int = 10_000
     # Lists and the like that are being sent.
     long_answers: int = 200
-    # Logs that are read, commands that are executed, ports that are forwarded.
+    # Logs, exec and port-forward.
     node_streams: int = 2000
-    # How long a client may leave what was sent to it unread.
+    # Timeout for a client that does not read.
     stalled_seconds: float = 60.0
 
 
 class Mounted(Protocol):
-    """An ASGI application under a path of its own. It checks who may use it by itself."""
+    """An ASGI application mounted under a path; it authenticates and authorizes by itself."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -49,7 +49,7 @@ class Mounted(Protocol):
 
 
 class _Gone(Exception):
-    """The client left before it had asked."""
+    """Raised if the client left before it had sent its request."""
 
 
 _LONGEST_NAME = 200
@@ -80,12 +80,12 @@ class Application:
             mounted.end_streams()
 
     def mount(self, prefix: str, mounted: Mounted) -> None:
-        """Hands requests for the prefix and what is below it to another application."""
+        """Passes requests for the prefix and everything below it to another application."""
         self._mounted[prefix] = mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            # The path of `OPTIONS *` has no slash.
+            # `OPTIONS *` has a path without a slash.
             mounted = self._mounted.get("/" + scope["path"].removeprefix("/").partition("/")[0])
             await (mounted or self._http)(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -110,7 +110,7 @@ class Application:
         received = self._now()
         request = Request(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
         if (task := asyncio.current_task()) is not None:
-            # For whoever asks what holds the event loop.
+            # Shows up in reports about a blocked event loop.
             task.set_name(f"{request.method} {request.path[:_LONGEST_NAME]}")
         caller: Caller | None = None
         try:
@@ -145,7 +145,7 @@ class Application:
         else:
             streams = self._node_streams if answer.from_node else self._streams
             if answer.from_node:
-                # Somebody may look at one page of a log for long; no more of it is read meanwhile.
+                # A client may read a page of a log for long; the log is not read further meanwhile.
                 be_patient(scope)
         headers = [_content_type(answer.content_type), *_encoded(request.told), *warning_headers(request.warnings)]
         if answer.encoding:
@@ -153,7 +153,7 @@ class Application:
         await streams.run(answer, headers, receive, send, abort_of(scope))
 
     async def _in_turn(self, request: Request) -> Answer:
-        """The answer, once the priority level of the request has room for it."""
+        """Returns the answer; waits for a seat of the request's priority level."""
         flow = flow_of(request)
         found = self.server.flow_control.classify(flow)
         if found is None:
@@ -174,7 +174,7 @@ class Application:
             await self._tunnels.run(upgrade, take())
 
     async def answer(self, request: Request) -> Response | Stream:
-        """The answer to a caller in the process, whom the request names as its user."""
+        """Answers a caller in this process; the request names its user."""
         received = self._now()
         if len(request.body) > self.limits.body_bytes:
             answer: Answer = refused(status.too_large(self.limits.body_bytes))
@@ -211,13 +211,13 @@ class Application:
             except status.ApiError as error:
                 answer = refused(error)
         if compression.applies(request, answer):
-            # It is sent as it is where there is no time for that.
+            # Sent uncompressed if the worker is overloaded.
             with suppress(status.ApiError):
                 worker = self.server.context.worker
                 answer.body = await worker.run(len(answer.body), compression.compressed, answer.body)
                 answer.headers |= compression.HEADERS
         body = answer.body
-        # What was not modified has no body and says nothing of one.
+        # A 304 has no body and no content type.
         headers: Headers = [] if answer.code == 304 else [_content_type(answer.content_type), _length(body)]
         if answer.headers or request.told:
             headers += _encoded({**request.told, **answer.headers})
@@ -265,7 +265,7 @@ def _length(body: bytes) -> tuple[bytes, bytes]:
 
 
 def _all_versions(scope: Scope) -> str:
-    """The one header that clients repeat, for each version that they speak."""
+    """Joins the values of the header that clients repeat for each protocol version that they support."""
     return ", ".join(value.decode("latin-1") for name, value in scope["headers"] if name == VERSIONS.encode())
 
 
@@ -275,5 +275,5 @@ def _source(scope: Scope) -> str:
 
 
 def _in_pieces(scope: Scope, request: Request) -> bool:
-    """Whether an answer can be sent piece by piece."""
+    """Returns True if the answer can be sent in pieces."""
     return request.method != "HEAD" and scope.get("http_version") != "1.0"

@@ -20,7 +20,7 @@ AUTHENTICATED = "system:authenticated"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a request comes from, as authentication found out."""
+    """The authenticated user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -30,14 +30,14 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`reason` says why; it is shown to whoever was refused."""
+    """The decision of an authorizer; `reason` is shown to a user that is refused."""
 
     allowed: bool
     reason: str = ""
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What somebody wants to do: a verb on a resource, or on a `path` that names none."""
+    """A requested access: a verb on a resource, or on a `path` that names no resource."""
 
     verb: str
     group: str = ""
@@ -50,7 +50,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Authorizer(Protocol):
-    """Decides without waiting: what it needs to know it keeps at hand."""
+    """Decides without waiting; keeps everything that it needs in memory."""
 
     def authorize(self, user: User, access: Access) -> Decision: ...
 
@@ -60,7 +60,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 def forbidden(user: User, access: Access, reason: str = "") -> status.ApiError:
-    """A 403 for what an authorizer has turned down."""
+    """Returns a 403 for an access that an authorizer has denied."""
     if access.path:
         text = f'forbidden: User "{user.name}" cannot {access.verb} path "{access.path}"'
         return status.ApiError(403, "Forbidden", f"{text}: {reason}" if reason else text)

@@ -19,17 +19,17 @@ from dray.yaml import documents
 from dray.yaml.text import ManifestError
 
 APPLY_YAML = "application/apply-patch+yaml"
-# Clients of Kubernetes that prefer CBOR for apply do not turn to YAML when it is refused.
+# Kubernetes clients that prefer CBOR for apply do not retry with YAML when it is refused.
 _APPLY_CBOR = "application/apply-patch+cbor"
 APPLIED = (APPLY_YAML, _APPLY_CBOR)
-# A byte of YAML, protobuf or CBOR takes as long as so many of JSON.
+# A byte of YAML, protobuf or CBOR takes as long to decode as this many bytes of JSON.
 _EFFORT = 8
-# A document, and what it gives more than once.
+# A document, and its duplicate fields.
 _Found = tuple[Object, list[str]]
 
 
 async def read(context: Context, request: Request, *, strict: bool = False) -> Object:
-    """The document of a request; what it gives more than once is refused, or becomes a warning."""
+    """Returns the document of a request; duplicate fields are refused, or become a warning."""
     document = await read_object(context, request)
     if request.repeated and strict:
         raise status.bad_request(f"strict decoding error: {field_validation.told(request.repeated)}")
@@ -38,7 +38,7 @@ async def read(context: Context, request: Request, *, strict: bool = False) -> O
 
 
 async def read_object(context: Context, request: Request) -> Object:
-    """The document of a request; `request.repeated` tells afterwards what it gives more than once."""
+    """Returns the document of a request; `request.repeated` lists its duplicate fields afterwards."""
     document, request.repeated = await context.worker.run(_effort(request), _read, request)
     return document
 
@@ -97,7 +97,7 @@ def read_json(body: bytes) -> _Found:
 
 
 async def read_applied(context: Context, request: Request) -> Object:
-    """The configuration that an apply patch is: YAML or CBOR."""
+    """Returns the configuration of an apply patch, which is YAML or CBOR."""
     read = read_yaml if _media(request) == APPLY_YAML else _read_cbor
     document, request.repeated = await context.worker.run(_effort(request), read, request.body)
     return document
@@ -108,12 +108,12 @@ def _read_cbor(body: bytes) -> _Found:
 
 
 def read_yaml(body: bytes) -> _Found:
-    """A YAML document; JSON, which most clients send as YAML, takes the short way."""
+    """Decodes a YAML document; JSON, which most clients send as YAML, is decoded faster."""
     if _is_json(body):
         return read_json(body)
     try:
         document, duplicates = documents.first(body)
-        # Through JSON, so that nothing but JSON's types goes further, and no part is the same object as another.
+        # Re-encoded as JSON, so that only JSON types remain and no two parts are the same object.
         plain = msgspec.json.decode(msgspec.json.encode(document))
     except (ManifestError, msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise status.bad_request(f"the body is not YAML: {str(error).removeprefix(':')}") from error

@@ -23,7 +23,7 @@ _BY = WriteOptions(field_manager="dray-apiserver")
 
 
 async def bootstrap(context: Context) -> None:
-    """Creates what is missing; what somebody changed on purpose stays."""
+    """Creates missing bootstrap objects; keeps changes that users made to existing ones."""
     for name in NAMESPACES:
         await create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     context.health.finish("start-system-namespaces-controller")
@@ -52,12 +52,12 @@ async def bootstrap(context: Context) -> None:
 
 
 async def _publish_root(context: Context) -> None:
-    """Pods wait for it also where they cannot use it: over plain HTTP it is that of no authority for long."""
+    """Publishes the cluster's root certificate. Over plain HTTP it is created once, because pods wait for it."""
     data = {KEY: context.security.node_authority.certificate.decode()}
     place = (root_certificate.NAMESPACE, root_certificate.NAME)
     if context.security.authority is not None:
         await publish(context, *place, data)
-        # Where programs that serve an API of their own look up who signs the certificates of clients.
+        # Aggregated API servers read here which authority signs the certificates of clients.
         clients = {"client-ca-file": data[KEY], **_front_proxy()}
         await publish(context, SYSTEM_NAMESPACE, "extension-apiserver-authentication", clients)
     else:
@@ -83,7 +83,7 @@ def _front_proxy() -> dict[str, str]:
 
 
 async def create(context: Context, document: Object) -> None:
-    """Unless it is there."""
+    """Creates the object unless it exists."""
     resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     metadata = document["metadata"]
@@ -97,7 +97,7 @@ def _config_map(namespace: str, name: str, data: dict[str, str]) -> Object:
 
 
 async def publish(context: Context, namespace: str, name: str, data: dict[str, str]) -> None:
-    """As a ConfigMap, which may hold more."""
+    """Writes the data into a ConfigMap; its other keys stay."""
     await create(context, _config_map(namespace, name, data))
     resource = context.registry.of_kind("v1", "ConfigMap")
     assert resource is not None

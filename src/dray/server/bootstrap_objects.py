@@ -30,7 +30,7 @@ _BY_USER, _BY_NAMESPACE = "ByUser", "ByNamespace"
 
 
 MANDATORY = ("exempt", "catch-all")
-"""Without them administrators would wait behind others, or a request be of no level."""
+"""Levels that every server must have: `exempt` for administrators, `catch-all` for everything else."""
 
 
 def mandatory_flow_control() -> list[Object]:

@@ -21,7 +21,7 @@ from dray.server.resources import Resource
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A write as it was asked for. With what is there, the `size` of what the client sent tells how much work it is."""
+    """A requested write; `size` is the number of bytes that the client sent, to estimate the work."""
 
     context: Context
     resource: Resource
@@ -32,14 +32,14 @@ class Write(msgspec.Struct, frozen=True):
     subresource: str = ""
     verb: str = "update"
     size: int = 0
-    # What the body gives more than once.
+    # Duplicate fields of the body.
     repeated: Sequence[str] = ()
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
     def attributes(
         self, operation: str, obj: Object, old: Object | None = None, part: PartKind | None = None
     ) -> Attributes:
-        """The write as admission sees it; where it is about a `part`, with objects of that kind."""
+        """Returns the write as admission sees it; for a `part` the objects are of its kind."""
         told = (self.subresource, self.verb, self.warnings, self.annotations, self.options.dry_run)
         place = self.place if part is not None else None
         return Attributes(operation, self.context, self.resource, self.user, obj, old, *told, part, place)
@@ -58,9 +58,9 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> Accepted:
-        """How the client wants the answer; raises a 406."""
+        """Returns the form in which the client accepts the answer; raises a 406."""
         accept = self.request.headers.get("accept", "")
-        # Kinds whose type is known have messages in protobuf.
+        # Kinds with known types have protobuf messages.
         return negotiation.accepted(accept) if self.resource.strategic else negotiation.accepted_of_custom(accept)
 
     @property
@@ -68,7 +68,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.accepted.form
 
     def authorize_create(self) -> None:
-        """For a request that asks for another verb and would make an object: that needs the right to create too."""
+        """Authorizes a request with another verb, such as patch, to create a missing object."""
         path = self.path
         access = Access("create", path.group, path.plural, path.subresource, path.namespace, path.name)
         self.context.security.authorize(self.request.user, access)
@@ -80,7 +80,7 @@ class Call(msgspec.Struct, frozen=True):
         return Write(self.context, self.resource, self.place, options, *told)
 
     async def stored(self) -> Object:
-        """The object that the path names, in hub form; raises a 404."""
+        """Returns the object that the path names, in hub form; raises a 404."""
         return self.resource.read(await reads.seen(self.context, self.resource, self.place))
 
     @property

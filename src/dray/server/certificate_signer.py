@@ -48,7 +48,7 @@ PREFIX: Final = key_prefix(CERTIFICATES_GROUP, "certificatesigningrequests")
 LIFETIME: Final = timedelta(days=365)
 _SHORTEST: Final = timedelta(minutes=10)
 _RETRY_SECONDS: Final = 30.0
-# The reason that approvers give which no person told to approve: ours, and that of kube-controller-manager.
+# Reason of automatic approvals, here and in kube-controller-manager.
 AUTOMATIC: Final = "AutoApproved"
 _PURPOSES: Final = {CLIENT: CLIENT_PURPOSE, KUBELET_CLIENT: CLIENT_PURPOSE, KUBELET_SERVING: SERVER_PURPOSE}
 
@@ -57,13 +57,13 @@ class CertificateSigner:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._names = NodeNames(context)
-        # Of two requests for one name, the second is decided when the first is recorded.
+        # Of two requests for one name, the second is decided after the first is recorded.
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         context.observe(PREFIX, self._observe)
 
     def start(self) -> None:
-        """Takes up what was approved while no server ran."""
+        """Signs requests that were approved while no server ran."""
         self._names.start()
         for record in self._context.store.list(PREFIX).records:
             self._consider(documents.decode(record.value))
@@ -83,7 +83,7 @@ class CertificateSigner:
             task.add_done_callback(self._tasks.discard)
 
     async def _settle(self, name: str) -> None:
-        """Tries again where something else is in the way: a full disk, or a webhook that does not answer."""
+        """Signs a request; retries on other failures, such as a full disk or a webhook that does not answer."""
         while True:
             try:
                 await self._decide(Place(name=name))
@@ -104,7 +104,7 @@ class CertificateSigner:
                 await updates.modify(self._context, resource, place, lambda found: _conclude(found, outcome))
 
     async def _outcome(self, obj: Object) -> Object:
-        """The status with a certificate, or with the reason why there will be none."""
+        """Returns the status with a certificate, or with the reason why the request is refused for good."""
         try:
             request = certificate_requests.read(obj)
             certificate_requests.check(obj, request)
@@ -137,7 +137,10 @@ class CertificateSigner:
                 raise RequestError(f"{address} is not an address of one machine")
 
     async def _record(self, obj: Object, request: Request) -> None:
-        """Raises RequestError where another machine has the name. What a person approved is not refused."""
+        """Records the name for the key.
+
+        Raises RequestError if another machine has it, except for approvals by a person and renewals by the node.
+        """
         spec, approval = spec_of(obj), condition_of(obj, APPROVED, "True") or {}
         automatic = approval.get("reason") == AUTOMATIC and spec.get("username") != request.common_name
         if automatic and (why := self._names.refusal(request.node, request.key_hash)):
@@ -161,7 +164,7 @@ class CertificateSigner:
 
 
 def _is_on_server_machine(spec: Object, request: Request) -> bool:
-    """Whether an administrator let a node have the host name of this machine, by the kind of token it joined with."""
+    """Returns True if the request may have this machine's host name: by its join token, or as a renewal."""
     if request.node != socket.gethostname().lower():
         return False
     return SERVER_MACHINE in strings(spec.get("groups")) or spec.get("username") == request.common_name

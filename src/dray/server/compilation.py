@@ -21,16 +21,16 @@ _MANY_PATTERNS: Final = 100
 
 
 def in_expressions(document: Object) -> bool:
-    """Whether a CEL expression in the document may compile a pattern.
+    """Returns True if a CEL expression in the document may compile a pattern.
 
-    Escapes in string literals hide what a pattern has in it, but a call cannot be hidden.
+    Escapes in string literals can hide the pattern, but not the call.
     """
     text = msgspec.json.encode(document)
     return any(name in text for name in _CALLS_IN_JSON)
 
 
 def in_schema(schema: Object) -> bool:
-    """Whether checking an object of a custom kind may compile long programs, or very many."""
+    """Returns True if checking a custom object may compile very long or very many patterns."""
     patterns = list(_texts(schema, "pattern"))
     if len(patterns) > _MANY_PATTERNS or any(map(_EXPANDING.search, patterns)):
         return True

@@ -47,7 +47,7 @@ def _document(call: Call, name: str, problem: str) -> bytes:
 
 
 def _statuses(context: Context) -> dict[str, str]:
-    """By component what is wrong with it; empty where nothing is."""
+    """Returns the problem of each component by name; empty for a healthy one."""
     parts = dict(context.health.problems())
     store = parts.pop("etcd", "")
     plane = parts.pop(_OF_SERVER, None)

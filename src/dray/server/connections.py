@@ -20,33 +20,33 @@ from dray.client.log_throttling import ThrottledLog
 _log = logging.getLogger("dray.server")
 
 HEAD_SECONDS: Final = 30.0
-"""How long the head of a request may take."""
+"""Timeout in seconds for the head of a request."""
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long a client may take to agree on TLS."""
+"""Timeout in seconds for the TLS handshake."""
 STALLED_SECONDS: Final = 60.0
-"""How long a client may leave unread what was sent to it."""
+"""Timeout in seconds for a client that does not read."""
 MAX_UNREAD: Final = 256 << 20
-"""Bytes that may wait for clients to read them, of all connections together."""
+"""Limit of unsent bytes of all connections together."""
 _INTERVAL: Final = 2.0
-# Descriptors for files, and for whatever else the process has open.
+# File descriptors for files, and for everything else that the process opens.
 _RESERVED: Final = 64
 _MOST_DESCRIPTORS: Final = 65_536
 
 
 class Connection(Protocol):
     head_since: float
-    """Since when a head is on its way; 0 if none is."""
+    """Start time of a partly received head; 0 if there is none."""
     busy: bool
-    """Whether a request is being answered."""
+    """True while a request is being answered."""
     paused_since: float
-    """Since when the client does not read; 0 if it does."""
+    """Time since which the client does not read; 0 if it reads."""
     unread: int
 
     def abort(self) -> None: ...
 
 
 def most_connections() -> int:
-    """As many as the process may have: the limit on its descriptors is raised as far as that is permitted."""
+    """Returns the limit of connections, after raising the limit of file descriptors as far as permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -63,10 +63,10 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most = most
         self._strangers: dict[Connection, None] = {}
-        """In the order in which they came."""
+        """Unauthenticated connections, oldest first."""
         self._known: dict[Connection, None] = {}
         self._paused: dict[Connection, int] = {}
-        """Unsent bytes of clients that have stopped reading, in the order in which they stopped."""
+        """Unsent bytes of clients that have stopped reading, longest stopped first."""
         self._unread = 0
         self._tight = False
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +83,7 @@ class Connections:
             self._look_later()
 
     def recognised(self, connection: Connection) -> None:
-        """The client has said who it is."""
+        """Records that the client has authenticated."""
         if connection in self._strangers:
             del self._strangers[connection]
             self._known[connection] = None
@@ -127,7 +127,7 @@ class Connections:
         chosen.abort()
 
     def look(self, now: float) -> None:
-        """Ends what has taken too long."""
+        """Closes connections whose timeouts have passed."""
         for connection in [*self._strangers, *self._known]:
             if connection.head_since and now - connection.head_since > HEAD_SECONDS:
                 connection.abort()

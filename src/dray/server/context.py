@@ -60,32 +60,32 @@ class Context:
     gates: FeatureGates = ALL_GATES
     security: Security = field(default=None)  # type: ignore[assignment] # made from the store if not given
     expressions: ExpressionChecker = field(default_factory=Expressions)
-    # What the addresses of Services are taken from.
+    # The range of the cluster IPs of Services.
     service_range: str = DEFAULT_RANGE
     clock: Callable[[], datetime] = _utc_now
     new_uid: Callable[[], str] = _new_uid
     new_suffix: Callable[[], str] = _new_suffix
     disabled_plugins: frozenset[str] = frozenset()
-    """Admission plug-ins that do nothing, by Kubernetes' names for them."""
+    """Names of disabled admission plug-ins, as Kubernetes has them."""
     opaque_configs: OpaqueConfigs | None = None
-    """How the opaque configuration of claims is checked; None for not at all."""
+    """Checks the opaque configuration of claims; None for no check."""
     require_queue: bool = False
-    """Whether pods and Jobs of all namespaces must name a queue."""
+    """True if pods and Jobs of all namespaces must name a queue."""
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)
     webhooks: WebhookClient = field(init=False)
     health: Health = field(default_factory=Health)
-    # Policies and webhooks; a context that serves nobody has none.
+    # Policies and webhooks; None in a context that serves no requests.
     dynamic: DynamicAdmission | None = None
-    # For what only the agent of a node can answer; made when it is first needed.
+    # Client for requests that only the agent of a node can answer; made when it is first needed.
     _kubelets: KubeletClient | None = None
 
-    # By the prefix of the keys they want to know of.
+    # Observers by the key prefix that they watch.
     _observers: dict[str, list[Observer]] = field(default_factory=dict)
-    # By whether the namespace permits admin access.
+    # By True if the namespace permits admin access.
     _rules: dict[bool, Rules] = field(default_factory=dict)
-    # By name, with the bytes they were read from. The creation of a pod reads its namespace three times.
+    # By name, with the decoded bytes. The creation of a pod reads its namespace three times.
     _namespaces: Cache[str, tuple[bytes, Object]] = field(default_factory=lambda: Cache(256, 4 << 20))
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Context:
             self.observe(prefix, self.usage.observe)
 
     def _reading(self) -> dict[str, str]:
-        """The store by the name that clients know."""
+        """Reads the store for the health check `etcd`; returns the problem, or an empty text."""
         try:
             self.store.get(_NAMESPACES + "default")
         except StoreError as error:
@@ -111,7 +111,7 @@ class Context:
         return {"etcd": ""}
 
     def observe(self, prefix: str, observer: Observer) -> None:
-        """From now on it is called with every object of a kind that was created, updated or deleted (None)."""
+        """Calls the observer for every write of a kind: with the object, or None after its deletion."""
         self._observers.setdefault(prefix, []).append(observer)
 
     @property
@@ -133,7 +133,7 @@ class Context:
         return self.security.authorizer
 
     def now(self) -> str:
-        """The time as objects carry it."""
+        """Returns the present time in the format of objects."""
         return timestamp(self.clock())
 
     def namespace(self, name: str) -> Object | None:
@@ -163,6 +163,6 @@ class Context:
         return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
 
     def notify(self, resource: Resource, key: str, obj: Object | None) -> None:
-        """To be called after every write with the object as it is stored, and after every deletion with None."""
+        """Calls the observers. Call it after every write with the stored object, after a deletion with None."""
         for observer in self._observers.get(resource.key_prefix, ()):
             observer(resource, key, obj)

@@ -16,7 +16,10 @@ _TRIES = 8
 
 
 async def create(write: Write, document: Object, *, applied: bool = False) -> bytes:
-    """The document as it is stored, or as it would be; one that was `applied` says already who owns its fields."""
+    """Creates an object. Returns the stored document, or for a dry run the one that would be stored.
+
+    With `applied`, the document has its managedFields already.
+    """
     context, resource, place, options = write.context, write.resource, write.place, write.options
     now = context.now()
     rules = context.rules(place.namespace)

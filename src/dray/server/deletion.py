@@ -38,7 +38,7 @@ class DeleteOptions:
 
 
 def delete_options(body: Object, query: Mapping[str, str]) -> DeleteOptions:
-    """From the body if there is one; parameters of the query fill in what it leaves out."""
+    """Reads the options from the body; query parameters fill in missing ones."""
     grace = body.get("gracePeriodSeconds", parameters.whole_number(query, "gracePeriodSeconds"))
     policy = body.get("propagationPolicy", query.get("propagationPolicy")) or ""
     orphan = body.get("orphanDependents", parameters.boolean(query, "orphanDependents"))
@@ -74,9 +74,10 @@ async def delete(
     *,
     admitted: bool = False,
 ) -> tuple[bytes, bool]:
-    """The document as it is or was, and whether it is gone. Without a request the server itself wants it.
+    """Deletes an object. Returns its last document, and True if it is gone.
 
-    Policies and webhooks are not asked about what was `admitted` before.
+    Without a request the server itself deletes. Policies and webhooks are not called for an object that was `admitted`
+    before.
     """
     user = request.user if request is not None else ADMIN
     for _ in range(_TRIES):
@@ -127,14 +128,14 @@ async def _delete(
         return value, False
     if options.dry_run:
         return record.value, True
-    # Watchers see the object as it was stored, with the revision of its end.
+    # Watchers see the object as it was stored, with the revision of its deletion.
     stored = documents.decode(record.value)
     last = documents.Encoder(stored, stored["kind"], stored["apiVersion"])
     last.most = sys.maxsize
     try:
         gone = await context.store.delete(record.key, expect=record.revision, encode=last)
     except StoreError:
-        # Whoever asked meanwhile did not see the object.
+        # A concurrent quota request did not see the object.
         context.usage.expect(resource, record.key)
         raise
     context.notify(resource, record.key, None)
@@ -142,14 +143,14 @@ async def _delete(
 
 
 def _keeping_pods(controller: Object, options: DeleteOptions) -> DeleteOptions:
-    """Of a ReplicationController the pods stay, as before there was a garbage collector, unless somebody says not."""
+    """Orphans the pods of a ReplicationController by default, as in Kubernetes."""
     if options.policy or set(_HOLDING) & set(controller["metadata"].get("finalizers") or ()):
         return options
     return replace(options, policy="Orphan")
 
 
 def _settle_dependents(obj: Object, options: DeleteOptions) -> None:
-    """A policy is kept as a finalizer, for the garbage collector to carry out."""
+    """Stores the propagation policy as a finalizer, which the garbage collector carries out."""
     finalizers = [f for f in obj["metadata"].get("finalizers") or [] if not options.policy or f not in _HOLDING]
     if options.policy in _FINALIZER:
         finalizers.append(_FINALIZER[options.policy])
@@ -175,7 +176,7 @@ def _mark(context: Context, obj: Object, options: DeleteOptions, grace: int = 0)
 
 
 def _shorten(obj: Object, options: DeleteOptions, grace: int) -> None:
-    """An object that is on its way out can only be asked to leave earlier."""
+    """Shortens the grace period of an object that is being deleted; it cannot be extended."""
     metadata = obj["metadata"]
     left = metadata.get("deletionGracePeriodSeconds")
     if left is None:
@@ -199,7 +200,7 @@ def _mark_pod(context: Context, pod: Object, options: DeleteOptions) -> None:
 
 
 def _mark_namespace(context: Context, namespace: Object, options: DeleteOptions) -> None:
-    """A namespace goes once it is empty; until then it only says that it will."""
+    """Marks a namespace as terminating; it is deleted once it is empty."""
     namespace["metadata"].setdefault("deletionTimestamp", context.now())
     namespace["status"]["phase"] = "Terminating"
 
@@ -219,7 +220,7 @@ def deleted_status(resource: Resource, value: bytes) -> Object:
 
 
 def read_options_body(document: Object) -> Object:
-    """The members of a DeleteOptions body; a body of another kind is refused."""
+    """Returns the members of a DeleteOptions body; refuses other kinds."""
     kind = document.get("kind")
     if kind not in (None, "", "DeleteOptions"):
         raise status.bad_request(f"the body of a deletion is DeleteOptions, not {kind}")

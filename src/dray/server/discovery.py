@@ -16,7 +16,7 @@ from dray.server.reviews import REVIEWS, Review
 from dray.server.subresources import part_verbs
 
 _NOT_STORED = (*REVIEWS, *METRICS)
-# (kind, api version) that a client posts to a subresource, where it is not the kind itself.
+# (kind, apiVersion) that clients post to a subresource, if it is not the kind itself.
 _PART_KINDS = {
     "binding": ("Binding", ""),
     "eviction": ("Eviction", "policy/v1"),
@@ -113,7 +113,7 @@ def _hash(resource: Resource) -> str:
 
 
 def part_type(resource: Resource, part: str) -> str | None:
-    """The wire type of what a client gets or sends at a subresource, where that is not the object itself.
+    """Returns the wire type of a subresource; None if it is the object itself.
 
     Options are sent in the query, not as an object.
     """
@@ -141,7 +141,7 @@ def _part(resource: Resource, part: str) -> Object:
 
 
 def aggregated(registry: ResourceRegistry, *, core: bool) -> Object:
-    """Every group with its versions and their resources; `core` for the group without a name, as asked at /api."""
+    """Returns all groups with their versions and resources; `core` for the core group, as served at /api."""
     groups = [""] if core else [group for group in group_names(registry) if group]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -161,7 +161,7 @@ def aggregated(registry: ResourceRegistry, *, core: bool) -> Object:
 
 
 def _removed_version() -> Object:
-    """kubectl reads this form alone; in the other one groups have exactly the versions of Kubernetes."""
+    """Returns a removed version, for kubectl, which reads only this form; the plain form has Kubernetes' versions."""
     resources = [_aggregated_resource(item) for item in removed_versions.KINDS]
     return {"version": removed_versions.VERSION, "resources": resources, "freshness": "Current"}
 

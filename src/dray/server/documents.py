@@ -14,14 +14,14 @@ from dray.api.objects import Object
 from dray.server import status
 
 MAX_BYTES: Final = 1536 * 1024
-"""Of a stored object, as etcd has it by default for what Kubernetes stores there."""
+"""Size limit of a stored object, as etcd has it by default."""
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
 
 def opening(kind: str, api_version: str) -> bytes:
-    """How every stored document of a kind begins; its metadata follows."""
+    """Returns the first bytes of every stored document of a kind; its metadata follows."""
     return encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
 
 
@@ -31,7 +31,7 @@ def ordered(obj: Object, kind: str, api_version: str) -> Object:
 
 
 class Encoder:
-    """Makes the bytes of an object once its revision is known; refuses those of an object that is too large."""
+    """Encodes an object once its revision is known; refuses an object that is too large."""
 
     __slots__ = ("document", "most")
 
@@ -49,7 +49,7 @@ class Encoder:
 
 
 class Metadata(msgspec.Struct):
-    """The part of a document that selectors and owners are looked up in, read without the rest."""
+    """The part of a document that selectors and owner lookups need, decoded alone."""
 
     name: str = ""
     namespace: str = ""

@@ -19,11 +19,11 @@ Attempt = Callable[[Object], Accepted | Refusal]
 
 
 class Undecodable(status.ApiError):
-    """The document is not an object of its kind."""
+    """Raised for a document that is not an object of its kind."""
 
 
 def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusal:
-    """What intake makes of the document; a document with nothing worse than unknown members gets a second try."""
+    """Decodes the document; unknown and duplicate fields are refused, warned about or dropped, as requested."""
     resource, options, repeated = write.resource, write.options, write.repeated
     verdict = attempt(document)
     if not (repeated or isinstance(verdict, Refusal)):
@@ -49,7 +49,7 @@ def _worded(problems: Sequence[FieldError], repeated: Sequence[str], resource: R
 
 
 def told(repeated: Sequence[str]) -> str:
-    """What is given more than once, in one text: of YAML line by line, of JSON by its path."""
+    """Returns the message about duplicate fields: for YAML line by line, for JSON by path."""
     if _of_yaml(repeated):
         return "\n  ".join(("yaml: unmarshal errors:", *repeated))
     return ", ".join(repeated)
@@ -60,9 +60,9 @@ def _of_yaml(repeated: Sequence[str]) -> bool:
 
 
 def _in_order(said: list[str], resource: Resource, document: Object) -> list[str]:
-    """Unknown and repeated members in the order of the document.
+    """Returns the messages about unknown and duplicate fields in the order of the document.
 
-    Those of a custom kind stay as they are, repeated ones first: their bodies are read before their schema is asked.
+    For custom kinds duplicate fields come first: their bodies are decoded before their schema is known.
     """
     if resource.custom_schema is not None or len(said) < 2:
         return said
@@ -81,7 +81,7 @@ def _describe(error: FieldError) -> str:
 
 
 def accepted(verdict: Accepted | Refusal, resource: Resource, document: Object) -> Accepted:
-    """The verdict, or the refusal as an answer."""
+    """Returns an accepted verdict; raises a refusal as an error."""
     if not isinstance(verdict, Refusal):
         return verdict
     if verdict.errors and all(error.type.structural for error in verdict.errors):

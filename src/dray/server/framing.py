@@ -30,6 +30,6 @@ def problem(version: str, headers: Headers) -> str:
 
 
 def body_only(headers: Headers) -> bytes:
-    """The head of a request whose body is delimited as by these headers."""
+    """Returns the head of a request whose body is delimited by these headers."""
     kept = [name + b": " + value for name, value in headers if name in (b"content-length", b"transfer-encoding")]
     return b"\r\n".join([b"POST / HTTP/1.1", b"host: -", *kept, b"", b""])
