@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 Problems = Callable[[], Mapping[str, str]]
-"""By name of the check, what is wrong; empty where nothing is."""
+"""Returns the problem of each check by name; empty for a healthy one."""
 _HOOK: Final = "poststarthook/"
 _PENDING: Final = "not finished"
 _ENDPOINTS: Final = ("healthz", "livez", "readyz")
@@ -29,11 +29,11 @@ class Health:
         self._counts: Counter[tuple[str, str, str]] = Counter()
 
     def watch(self, problems: Problems) -> None:
-        """Checks of `/readyz`; one of the same name counts there instead of that of `watch_life`."""
+        """Adds checks of `/readyz`; a check of the same name replaces that of `watch_life` there."""
         self._ready.append(problems)
 
     def watch_life(self, problems: Problems) -> None:
-        """Checks of all three."""
+        """Adds checks of all three endpoints."""
         self._alive.append(problems)
 
     def watch_optional(self, problems: Problems) -> None:
@@ -52,7 +52,7 @@ class Health:
         return {**found, **self._hooks}
 
     def samples(self) -> Iterator[tuple[str, str, str, int]]:
-        """Endpoint, check, how it is, and how often it was found so; looks once more."""
+        """Yields endpoint, check, state, and how often that state was found; runs the checks once more."""
         for check in _ENDPOINTS:
             for name, problem in self.problems(check).items():
                 self._counts[check, name, "error" if problem else "success"] += 1
@@ -60,7 +60,7 @@ class Health:
             yield check, name, found, count
 
     def report(self, check: str, *, only: str = "", without: frozenset[str] = frozenset()) -> tuple[bool, str] | None:
-        """Whether all is well, and a line for each check; of one check alone, if it is named and there."""
+        """Returns whether all checks are good, with a line for each check; None if `only` names an unknown check."""
         found = self.problems(check)
         if only:
             found = {only: found[only]} if only in found else {}
@@ -83,7 +83,7 @@ def _line(name: str, problem: str) -> str:
 
 
 def _log_trouble() -> str:
-    """Whether what was logged can be written out."""
+    """Returns why log messages cannot be written; empty if they can."""
     try:
         for handler in logging.getLogger().handlers:
             handler.flush()

@@ -19,9 +19,9 @@ BOUNDS: Final = (
     *(3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
 SCHEMA: Final = 3
-# Shorter ones are counted together: nobody tells them apart, and each bucket is kept for every series.
+# Shorter durations are counted together: each bucket costs memory in every series.
 ZERO_THRESHOLD: Final = 2.0**-14
-# Of the buckets between one power of two and the next, as fractions that `frexp` gives.
+# Bucket bounds between one power of two and the next, as fractions that `frexp` returns.
 _FRACTIONS: Final = tuple(0.5 * 2 ** (step / 2**SCHEMA) for step in range(2**SCHEMA))
 
 
@@ -49,11 +49,11 @@ class Histogram:
         return sum(self._counts)
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Each bound with how many were not longer; the last has all."""
+        """Returns each bound with the number of durations up to it; the last has all."""
         return list(zip((*BOUNDS, math.inf), accumulate(self._counts), strict=True))
 
     def spans(self) -> Iterator[tuple[int, list[int]]]:
-        """Native buckets that follow each other: the first one's index, and how many are in each of them."""
+        """Yields runs of adjacent native buckets: the index of the first, and the counts of all."""
         start, counts = 0, list[int]()
         for bucket in sorted(self._native):
             if counts and bucket != start + len(counts):
@@ -67,7 +67,7 @@ class Histogram:
 
 
 class HistogramFamily(HistogramMetricFamily):
-    """One that also knows the native buckets of its series, by the values of their labels."""
+    """A histogram with native buckets for each series, by label values."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
         super().__init__(name, documentation, labels=labels)

@@ -15,16 +15,16 @@ _loaded = False
 
 
 async def load_http_client() -> None:
-    """After it `import aiohttp` takes no time. To be awaited before one that the event loop executes."""
+    """Imports aiohttp in a thread. Await it before the first `import aiohttp` in the event loop."""
     global _loaded
     if not _loaded:
-        # Whoever comes meanwhile waits in a thread too: `sys.modules` has the module before it is whole.
+        # Concurrent callers wait in a thread too, because `sys.modules` has the module before it is complete.
         await asyncio.to_thread(importlib.import_module, "aiohttp")
         _loaded = True
 
 
 def told(error: Exception) -> str:
-    """What went wrong, without the objects of this process that the text of an error may name."""
+    """Returns the message of an error, without objects of this process that its text may name."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -33,7 +33,7 @@ def told(error: Exception) -> str:
         if isinstance(error.os_error, ssl.SSLError):
             return f"tls: {error.os_error.reason or error.os_error}"
         number = error.os_error.errno
-        # A name that cannot be resolved has a negative number, and a text of its own.
+        # A name that cannot be resolved has a negative number and its own text.
         why = os.strerror(number) if number is not None and number > 0 else str(error.os_error.strerror)
         return f"dial tcp {error.host}:{error.port}: connect: {why.lower()}"
     return str(error) or type(error).__name__

@@ -34,7 +34,7 @@ _MALFORMED = "Invalid HTTP request received:"
 
 
 class Corked:
-    """A transport that sends at the end of the turn what was written in it."""
+    """A transport that sends everything written in one turn of the event loop at once."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -62,7 +62,7 @@ class Corked:
 
 
 class TakenConnection:
-    """A client's connection after an upgrade: bytes, read as they are wanted."""
+    """A client's connection after an upgrade: raw bytes, read on demand."""
 
     def __init__(self, transport: asyncio.Transport, reader: asyncio.StreamReader, drain: Drain) -> None:
         self._transport = transport
@@ -70,18 +70,21 @@ class TakenConnection:
         self.drain = drain
 
     def write(self, data: bytes) -> None:
-        """Raises ConnectionResetError where the client has left. While nothing is read, nothing else notices that."""
+        """Writes bytes; raises ConnectionResetError if the client has left.
+
+        While nothing is read, nothing else notices that the client has left.
+        """
         if self._transport.is_closing():
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
 
     def close(self) -> None:
-        """What was written goes out first."""
+        """Closes the connection after everything written was sent."""
         self._transport.close()
 
 
 class LimitedProtocol(PeerProtocol):
-    """One of `connections`, whose fields those look at."""
+    """A connection with limits; `connections` reads its fields."""
 
     head_since = 0.0
     busy = False
@@ -137,7 +140,7 @@ class LimitedProtocol(PeerProtocol):
         return self._get_upgrade() in _TUNNELLED
 
     def _read_on(self, rest: bytes) -> None:
-        """After the head of a request whose upgrade is ignored: a new parser reads its body and what follows."""
+        """Starts a new parser for the body, after the head of a request whose upgrade is ignored."""
         self.parser = httptools.HttpRequestParser(_ReadingOn(self))
         self.parser.feed_data(framing.body_only(self.headers))
         self._feed(rest)
@@ -150,13 +153,13 @@ class LimitedProtocol(PeerProtocol):
             self.transport.abort()
 
     def _may_answer(self) -> bool:
-        """Whether an answer sent now is taken for that of the request that is being read, and not of one before it."""
+        """Returns True if an answer sent now belongs to the request that is being read, not to an earlier one."""
         if self.cycle is None or self.cycle.response_complete:
             return True
         return not (self._in_head or self.pipeline or self.cycle.response_started)
 
     def _take(self) -> TakenConnection:
-        """The connection is the caller's from now on; uvicorn has nothing more to send on it."""
+        """Hands the connection to the caller; uvicorn sends nothing more on it."""
         self._taken = asyncio.StreamReader(limit=_CHUNK, loop=self.loop)
         self._taken.set_transport(self._uncorked)
         self._taken.feed_data(self._early)
@@ -187,7 +190,7 @@ class LimitedProtocol(PeerProtocol):
             if not self.head_since:
                 self.head_since = self.loop.time()
             self._head_bytes += len(data)
-            # The last piece may be the beginning of the body: it does not count.
+            # The last piece may hold the beginning of the body, so it does not count.
             if self._head_bytes - len(data) > MAX_HEAD_BYTES:
                 self.transport.abort()
                 return
@@ -226,33 +229,33 @@ class LimitedProtocol(PeerProtocol):
 
 
 def abort_of(scope: Mapping[str, Any]) -> Callable[[], None]:
-    """How the connection of an ASGI scope is cut; nothing for one that has none."""
+    """Returns a function that cuts the connection of an ASGI scope; it does nothing without a connection."""
     abort = (scope.get("state") or {}).get(ABORT_KEY)
     return abort if callable(abort) else lambda: None
 
 
 def take_of(scope: Mapping[str, Any]) -> Callable[[], TakenConnection] | None:
-    """How the connection of an ASGI scope is taken over; None for one that has none."""
+    """Returns a function that takes over the connection of an ASGI scope; None without a connection."""
     take = (scope.get("state") or {}).get(TAKE_KEY)
     return take if callable(take) else None
 
 
 def be_patient(scope: Mapping[str, Any]) -> None:
-    """The client of an ASGI scope may take its time to read the answer: one of which little is ready at once."""
+    """Allows the client of an ASGI scope to read slowly, for answers that become ready bit by bit."""
     patience = (scope.get("state") or {}).get(PATIENCE_KEY)
     if patience is not None:
         patience()
 
 
 def recognise(scope: Mapping[str, Any]) -> None:
-    """The client of an ASGI scope has said who it is; nothing for one that has no connection."""
+    """Records that the client of an ASGI scope has authenticated."""
     known = (scope.get("state") or {}).get(KNOWN_KEY)
     if known is not None:
         known()
 
 
 class _ReadingOn:
-    """Callbacks of a parser that reads on after an ignored upgrade. The protocol knows the first head already."""
+    """Parser callbacks after an ignored upgrade; the protocol knows the head already."""
 
     def __init__(self, protocol: LimitedProtocol) -> None:
         self._protocol = protocol

@@ -39,11 +39,11 @@ class InProcessTransport:
         return InProcessStream(asked, await self._application.answer(asked))
 
     async def close(self) -> None:
-        """Streams are closed by those who read them."""
+        """Does nothing: the readers of streams close them."""
 
 
 class InProcessStream:
-    """`body` is the whole answer, where it is not one that comes in chunks."""
+    """An answer; `body` is the whole answer, unless it comes in chunks."""
 
     def __init__(self, request: Request, answer: Response | Stream) -> None:
         self._title = f"{request.method} {request.path}"
@@ -79,7 +79,7 @@ class InProcessStream:
             await self._chunks.aclose()
 
 
-# A client asks with the same few options over and over.
+# A client repeats the same few options.
 @lru_cache(maxsize=256)
 def _query_string(query: tuple[tuple[str, str], ...]) -> str:
     return urlencode(query)

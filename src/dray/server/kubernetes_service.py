@@ -57,7 +57,7 @@ def _service(context: Context, port: int) -> Object:
 
 
 async def _put(context: Context, document: Object, members: tuple[str, ...]) -> None:
-    """As it is now: the address may be another one than last time."""
+    """Creates the object, or updates these members, because the address may have changed."""
     await bootstrap.create(context, document)
     resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None

@@ -15,7 +15,7 @@ from typing import Any
 
 from dray.api.wire_types import TYPES
 
-# What stands for a key that an item leaves out.
+# Defaults of keys that an item leaves out.
 KEY_DEFAULTS: dict[str, dict[str, Any]] = {
     "core.Container.ports": {"protocol": "TCP"},
     "core.EphemeralContainer.ports": {"protocol": "TCP"},
@@ -56,7 +56,7 @@ ATOMIC_MAPS = frozenset(
         "node.Scheduling.nodeSelector",
     }
 )
-# Objects of an atomic type that are owned member by member all the same, and maps that say they are.
+# Granular objects of an atomic type, and maps that are declared granular.
 GRANULAR_OBJECTS = frozenset(
     {"core.PersistentVolumeClaimStatus.allocatedResourceStatuses", "core.PersistentVolumeSpec.claimRef"}
 )
@@ -69,7 +69,7 @@ _ATOMIC_TYPES = frozenset(
         "admissionregistration.ParamKind",
         "admissionregistration.ParamRef",
         "admissionregistration.Variable",
-        # Of this version alone.
+        # Only this version.
         "autoscaling_v1.CrossVersionObjectReference",
         "core.ConfigMapKeySelector",
         "core.EndpointAddress",
@@ -95,7 +95,7 @@ _ATOMIC_TYPES = frozenset(
         "rbac.Subject",
     }
 )
-# Lists with keys that a strategic merge patch replaces all the same.
+# Lists with keys that a strategic merge patch replaces.
 REPLACED_LISTS = frozenset(
     {
         "core.ResourceRequirements.claims",
@@ -115,7 +115,7 @@ REPLACED_LISTS = frozenset(
     }
 )
 REPLACED_OBJECTS = frozenset({"policy.PodDisruptionBudgetSpec.selector"})
-# Of which a client's patch names the members that stay (`$retainKeys`): one of several that exclude each other.
+# Objects of mutually exclusive members: clients' patches name the members to keep (`$retainKeys`).
 RETAIN_KEYS = frozenset(
     {
         "apps.DeploymentSpec.strategy",
@@ -127,7 +127,7 @@ RETAIN_KEYS = frozenset(
         "scheduling.PodGroupTemplate.resourceClaims",
     }
 )
-# In place of the type of something the schema knows nothing about.
+# Type of fields that the schema does not describe.
 UNTYPED = "any"
 
 
@@ -231,7 +231,7 @@ KEYED: dict[str, tuple[str, ...]] = {
 }
 
 
-# The key by which a strategic merge patch matches items: of several, the first. Plain values match themselves.
+# The key by which a strategic merge patch matches items: the first of several. Plain values match themselves.
 MERGE_KEYS: dict[str, str] = {
     **{field: keys[0] for field, keys in KEYED.items() if field not in REPLACED_LISTS},
     "core.PodStatus.hostIPs": "ip",
@@ -242,19 +242,19 @@ MERGE_KEYS: dict[str, str] = {
 
 
 def versionless(type_name: str) -> str:
-    """`core_v1.PodSpec` → `core.PodSpec`."""
+    """Removes the version: `core_v1.PodSpec` → `core.PodSpec`."""
     module, _, name = type_name.partition(".")
     return f"{module.partition('_')[0]}.{name}"
 
 
 def is_atomic(type_name: str) -> bool:
-    """Whether objects of a type are owned as a whole."""
+    """Returns True if objects of the type are owned as a whole."""
     return versionless(type_name) in _ATOMIC_TYPES or type_name in _ATOMIC_TYPES
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """`key` is empty for lists of plain values and for objects; `replace` holds for the value as a whole."""
+    """How a field is merged; `key` is empty for plain values and objects, `replace` is about the whole value."""
 
     type_name: str
     replace: bool
@@ -265,10 +265,10 @@ _UNKNOWN = MergeRule(UNTYPED, replace=False)
 
 
 def merge_rule(type_name: str, field: str) -> MergeRule:
-    """How `field` of an object of the type is merged, and the type of its value or of its items."""
+    """Returns how `field` of the type is merged, with the type of its value or items."""
     if type_name.startswith("{}"):
         return MergeRule(type_name[2:], replace=False)
-    # Only what the types have is remembered: a patch may name any other field.
+    # Caches known fields only: a patch may name any other field.
     return _known(type_name, field) if field in TYPES.get(type_name, ()) else _UNKNOWN
 
 

@@ -13,12 +13,12 @@ WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
 class ListenError(ValueError):
-    """The server cannot, or must not, listen on an address."""
+    """Raised if the server cannot, or must not, listen on an address."""
 
 
 def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio switches Nagle's algorithm off for every connection: 40 ms an answer.
+    # With an explicit protocol, asyncio switches Nagle's algorithm off for every connection: 40 ms an answer.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def own_address(towards: str = "192.0.2.1") -> str:
-    """That of this machine on the way to another, or to anywhere; nothing is sent to find it out."""
+    """Returns the address of this machine on the route to another; sends nothing."""
     with socket.socket(socket.AF_INET6 if ":" in towards else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((towards, 9))
@@ -41,7 +41,7 @@ def own_address(towards: str = "192.0.2.1") -> str:
 
 
 def why_not(host: str, port: int, error: OSError | OverflowError) -> str:
-    """What a failure to bind means to whoever chose the address."""
+    """Returns a message for a failure to bind, with a way out."""
     place = f"{f'[{host}]' if ':' in host else host}:{port}"
     if not 0 <= port <= _LAST_PORT:
         return f"cannot listen on {place}: a port is a number from 0 to {_LAST_PORT}"

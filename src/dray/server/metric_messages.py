@@ -19,7 +19,7 @@ from dray.server.histograms import SCHEMA, ZERO_THRESHOLD, Histogram, HistogramF
 CONTENT_TYPE: Final = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 _COUNTER, _GAUGE, _SUMMARY, _UNTYPED, _HISTOGRAM = range(5)
 _TYPES: Final = {"counter": _COUNTER, "gauge": _GAUGE, "summary": _SUMMARY, "histogram": _HISTOGRAM}
-# The field of Metric that has the value, by type.
+# The field of Metric that holds the value, by type.
 _VALUE: Final = {_COUNTER: 3, _GAUGE: 2, _UNTYPED: 5}
 _Labels = tuple[tuple[str, str], ...]
 
@@ -52,7 +52,7 @@ def _family(family: Metric) -> bytes:
 
 
 def _grouped(family: Metric, own: str) -> Iterator[tuple[_Labels, list[Sample]]]:
-    """The samples of each series, whose labels are all but the one that tells its samples apart."""
+    """Yields the samples of each series; the label `own` is left out of its labels."""
     found: dict[_Labels, list[Sample]] = {}
     for sample in family.samples:
         labels = tuple((name, value) for name, value in sample.labels.items() if name != own)
@@ -116,7 +116,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _signed(field: int, value: int) -> bytes:
-    """Zigzag, which is short for small numbers of either sign."""
+    """Encodes a number as zigzag, which is short for small numbers of either sign."""
     return _number(field, value << 1 if value >= 0 else (-value << 1) - 1)
 
 

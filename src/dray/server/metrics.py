@@ -18,7 +18,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_SERIES = 4096
 _METHODS = {"GET": "GET", "HEAD": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PATCH", "DELETE": "DELETE"}
 _CONNECTED = frozenset({"attach", "exec", "log", "portforward", "proxy"})
-# They end when somebody wants them to: how long that took says nothing of the server.
+# Requests that last as long as the client wants: their duration says nothing about the server.
 _LASTING = frozenset({"CONNECT", "WATCH"})
 
 
@@ -34,7 +34,7 @@ class RequestLabels(NamedTuple):
 
 
 def request_labels(request: Request, path: ResourcePath | None) -> RequestLabels:
-    """Those of kube-apiserver; for a path that leads nowhere, and all that are no resources, the verb alone."""
+    """Returns the labels of kube-apiserver; for paths that name no resource, only the verb."""
     verb = _METHODS.get(request.method, "other")
     if path is None:
         return RequestLabels(verb)
@@ -59,12 +59,12 @@ class _Series:
 
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}
-        """How many were answered with each."""
+        """Number of answers by status code."""
         self.durations = Histogram()
 
 
 class Metrics:
-    """Counting is a dictionary entry; the families are made when somebody looks."""
+    """Counts requests in dictionaries; metric families are made when they are read."""
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self._revision = revision
@@ -72,13 +72,13 @@ class Metrics:
         self._open_watches: Callable[[], int] = lambda: 0
         self._dropped_audit_events: Callable[[], int] = lambda: 0
         self.registry = CollectorRegistry(auto_describe=False)
-        """Others may have their metrics served along."""
+        """Other metrics may be registered here."""
         self.registry.register(self)
 
     def count(self, labels: RequestLabels, code: int, seconds: float) -> None:
         series = self._requests.get(labels)
         if series is None:
-            # Clients may name what is not there: the names of all others are left out.
+            # Clients may name anything: further names are left out.
             if len(self._requests) >= _MOST_SERIES:
                 labels = RequestLabels(labels.verb)
             series = self._requests.setdefault(labels, _Series())
@@ -112,7 +112,7 @@ class Metrics:
 
 
 def exposed(registry: CollectorRegistry, accept: str) -> Response:
-    """Text, unless the client would rather have protobuf."""
+    """Returns the metrics as text, or as protobuf if the client prefers that."""
     for media, parameters in negotiation.clauses(accept):
         if media == "text/plain":
             break
@@ -122,7 +122,7 @@ def exposed(registry: CollectorRegistry, accept: str) -> Response:
 
 
 def health_metrics(health: Health) -> CollectorRegistry:
-    """Each check as a gauge, and how often it was found well or not."""
+    """Returns a gauge for each health check, and counters of its results."""
     now = GaugeMetricFamily("kubernetes_healthcheck", "Whether a check is well.", labels=["name", "type"])
     counts = CounterMetricFamily("kubernetes_healthchecks", "Results of checks.", labels=["name", "type", "status"])
     for check, name, found, count in health.samples():

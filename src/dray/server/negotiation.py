@@ -12,15 +12,15 @@ from dray.server import status
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-# Read and not written: clients that send it take JSON as well.
+# Decoded but never encoded: clients that send CBOR also accept JSON.
 CBOR = "application/cbor"
-# In the order in which they are offered to a client that takes any.
+# In the order of preference for a client that accepts any.
 MEDIA_TYPES = (JSON, YAML, PROTOBUF)
 PROTOBUF_WATCH = f"{PROTOBUF};stream=watch"
 
 
 class Form(Enum):
-    """How an object is shown: whole, as rows of a table, or its metadata alone."""
+    """How an object is shown: whole, as rows of a table, or only its metadata."""
 
     OBJECT = "Object"
     TABLE = "Table"
@@ -28,7 +28,7 @@ class Form(Enum):
 
 
 class Accepted(NamedTuple):
-    """What the client gets."""
+    """The media type and form of an answer."""
 
     media: str = JSON
     form: Form = Form.OBJECT
@@ -43,7 +43,7 @@ _PLAIN = Accepted()
 
 
 def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header with their parameters, those that the client prefers first."""
+    """Returns the media types of an Accept header with their parameters, in the client's order of preference."""
     found = []
     for clause in accept.split(","):
         kind, *parameters = (part.strip() for part in clause.split(";"))
@@ -67,13 +67,13 @@ def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
 
 @remember(256)
 def accepted(accept: str) -> Accepted:
-    """What a client gets of a built-in kind: the first it asks for that is spoken here; raises a 406."""
+    """Returns the first accepted form that is available for a built-in kind; raises a 406."""
     return _accepted(accept, custom=False)
 
 
 @remember(256)
 def accepted_of_custom(accept: str) -> Accepted:
-    """The same for a custom kind, whose objects have no message in protobuf; their metadata has."""
+    """Returns the accepted form for a custom kind, whose objects have no protobuf message; raises a 406."""
     return _accepted(accept, custom=True)
 
 
@@ -87,7 +87,7 @@ def _accepted(accept: str, *, custom: bool) -> Accepted:
 
 
 def _offers(accept: str) -> Iterator[Accepted]:
-    """What is spoken here of what the client asks for, in its order."""
+    """Yields the available answers that the client accepts, in its order."""
     for kind, parameters in clauses(accept):
         for media in MEDIA_TYPES:
             if kind in (media, "application/*", "*/*") and (form := _form(media, parameters)) is not None:
@@ -95,7 +95,7 @@ def _offers(accept: str) -> Iterator[Accepted]:
 
 
 def _form(media: str, parameters: dict[str, str]) -> Form | None:
-    """What a clause asks for; nothing if that is not spoken. Version v1 and v1beta1 of a form read the same."""
+    """Returns the form that a clause asks for; None if unknown. Versions v1 and v1beta1 of a form are equal."""
     if parameters.get("stream", "") not in ("", "watch") or (media == YAML and parameters.get("stream")):
         return None
     if not parameters.keys() & {"as", "g", "v"}:
@@ -116,26 +116,26 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def check_object(accept: str) -> None:
-    """Raises a 406 for a client that takes what has no columns only as a table."""
+    """Raises a 406 if the client accepts only a table, for objects without columns."""
     if accept and all(each.form is Form.TABLE for each in _offers(accept)):
         raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 
 def check_plain(accept: str) -> None:
-    """Raises a 406 for a client that does not take what is shown in no other form than its own."""
+    """Raises a 406 if the client does not accept the plain form, for documents with no other form."""
     if accept and not any(each.form is Form.OBJECT for each in _offers(accept)):
         raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 
 def check_stream(media: str) -> None:
-    """Raises a 406 for what a watch cannot be written in."""
+    """Raises a 406 for a media type that a watch cannot use."""
     if media == YAML:
         raise status.not_acceptable(f"{JSON};stream=watch, {PROTOBUF_WATCH}")
 
 
 @remember(256)
 def media(accept: str) -> str:
-    """What answers and refusals are written in; JSON for a client that accepts nothing that is spoken here."""
+    """Returns the media type of answers and errors; JSON if the client accepts nothing that is available."""
     try:
         return _accepted(accept, custom=False).media
     except status.ApiError:
@@ -144,9 +144,9 @@ def media(accept: str) -> str:
 
 @remember(64)
 def aggregated_discovery(accept: str) -> str:
-    """The media type in which the client takes aggregated discovery, empty if it wants the plain one.
+    """Returns the media type of aggregated discovery; empty if the client wants plain discovery.
 
-    A clause that names it counts wherever it stands: plain discovery is what is left for others.
+    A clause that names it wins at any position, because plain discovery is the fallback.
     """
     for kind, parameters in clauses(accept) if accept else ():
         wanted = (parameters.get("g"), parameters.get("v"), parameters.get("as"))

@@ -52,7 +52,7 @@ class NonresourcePaths:
             case ["openapi", *rest]:
                 return await self._open_api.answer(request, rest)
             case ["version"]:
-                # JSON whoever asks, as in Kubernetes.
+                # Always JSON, as in Kubernetes.
                 return Response(200, msgspec.json.format(msgspec.json.encode(version()), indent=2), final=True)
             case [("healthz" | "livez" | "readyz") as check, *names]:
                 return self._health(request, check, "/".join(names))
@@ -67,7 +67,7 @@ class NonresourcePaths:
         return Response(404, b"404 page not found\n", _TEXT)
 
     def _backup(self) -> Response:
-        """The whole store, secrets included: RBAC gives this path to cluster administrators alone."""
+        """Returns a backup of the store with all Secrets: RBAC grants this path to cluster administrators only."""
         try:
             return Response(200, self._context.store.snapshot(), "application/vnd.sqlite3", final=True)
         except StoreError as error:
@@ -104,7 +104,7 @@ class NonresourcePaths:
 
 
 def _aggregated(request: Request, found: Object, media: str) -> Response:
-    """Discovery at once, which a client that has it already need not read again."""
+    """Returns aggregated discovery; a 304 if the client has the present version."""
     answer = document(found)
     etag = f'"{hashlib.sha512(answer.body).hexdigest().upper()}"'
     answer.headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}

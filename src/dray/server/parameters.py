@@ -19,7 +19,7 @@ _DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)
 _WITHOUT_UNIT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 
 EMPTY: Mapping[str, str] = {}
-# In a selector: each is asked of every object, in a list and in every event of a watch.
+# Limit of requirements in a selector: each is checked for every object, in lists and in watch events.
 MAX_REQUIREMENTS = 1000
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 _MANAGER_LENGTH = 128
@@ -27,7 +27,7 @@ _MANAGER_LENGTH = 128
 
 @remember(2048, longest=1024)
 def parse(query: str) -> Mapping[str, str]:
-    """The parameters by name; of one that is given twice the first counts."""
+    """Parses the query; of duplicate parameters the first is used."""
     if not query:
         return EMPTY
     found: dict[str, str] = {}
@@ -40,7 +40,7 @@ def parse(query: str) -> Mapping[str, str]:
 
 
 def boolean(parameters: Mapping[str, str], name: str) -> bool | None:
-    """As Kubernetes converts query parameters: anything but `0` and `false` means true."""
+    """Returns a flag as Kubernetes reads it: anything but `0` and `false` is true; None if it is missing."""
     value = parameters.get(name)
     return None if value is None else value != "0" and value.lower() != "false"
 
@@ -57,7 +57,7 @@ def whole_number(parameters: Mapping[str, str], name: str) -> int | None:
 
 
 def check_timeout(parameters: Mapping[str, str]) -> None:
-    """`timeout`, a duration, is for requests that are not watches; none of them takes that long here."""
+    """Refuses an invalid `timeout`, which other requests than watches may have; no request takes that long here."""
     value = parameters.get("timeout")
     if not value or _DURATION.fullmatch(value) is not None:
         return
@@ -73,9 +73,9 @@ def _quoted(value: str) -> str:
 
 class WriteOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
-    # Ignore, Warn or Strict: what happens to members that the kind does not have.
+    # Ignore, Warn or Strict: how unknown fields are treated.
     field_validation: str = "Warn"
-    # Who is to own the fields; empty where the client did not say.
+    # The owner of the fields; empty if the client did not say.
     field_manager: str = ""
     user_agent: str = ""
     force: bool | None = None
@@ -86,7 +86,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 def write_options(request: Request, query: Mapping[str, str], kind: str) -> WriteOptions:
-    """`kind` is CreateOptions, UpdateOptions or PatchOptions: what a refusal calls them."""
+    """Reads the options of a write; `kind` (CreateOptions, UpdateOptions or PatchOptions) is used in errors."""
     agent = request.headers.get("user-agent", "")
     if not query:
         return WriteOptions(user_agent=agent)

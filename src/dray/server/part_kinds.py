@@ -19,7 +19,7 @@ from dray.server.fieldmanager.tracked_kinds import ignoring
 
 
 class PartKind:
-    """With the surface of a resource that mutating admission uses; `tracked` is itself, of one version."""
+    """A kind that only a subresource takes, with the methods of a resource that mutating admission needs."""
 
     def __init__(self, group: str, version: str, kind: str, type_name: str) -> None:
         self.group, self.version, self.kind, self.schema = group, version, kind, type_name
@@ -27,7 +27,7 @@ class PartKind:
         self.identity = {"kind": kind, "apiVersion": self.api_version}
 
     def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
-        """The document without members the kind does not have, or why it is no object of the kind."""
+        """Returns the document without unknown members, or a refusal if it is not an object of the kind."""
         if document.get("kind") not in (None, "", self.kind):
             return intake.bad_request(f"the body is a {document.get('kind')}, not a {self.kind}")
         read, problems = schema.read({**document, **self.identity}, self.schema)

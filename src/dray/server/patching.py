@@ -20,7 +20,7 @@ from dray.server.requests import Request
 from dray.server.resources import Resource
 from dray.server.status import does_not_apply, invalid_outcome
 
-# From the document, as the client sees it, to the patched one.
+# Patches a document in the client's version.
 Change = Callable[[Object], Object]
 
 JSON_PATCH = "application/json-patch+json"
@@ -29,7 +29,7 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
 
 async def patch(call: Call) -> tuple[bytes, bool]:
-    """The document as it is stored, and whether the patch created it."""
+    """Patches an object. Returns the stored document, and True if the patch created it."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
     if media in bodies.APPLIED:
         return await apply(call)
@@ -45,7 +45,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
 
 
 def change_of(call: Call) -> Change:
-    """What the patch of a call does to a document."""
+    """Returns the function that applies the patch of a call to a document."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
     change = _change(call.resource, media, call.request)
     return lambda document: _patched(change, document)
@@ -76,7 +76,7 @@ def _patched(change: Callable[[Object], Any], document: Object) -> Object:
 
 
 async def apply(call: Call) -> tuple[bytes, bool]:
-    """The document as it is stored, and whether it was created."""
+    """Applies a configuration. Returns the stored document, and True if it was created."""
     options = write_options(call.request, call.query, "PatchOptions")
     require_manager(options)
     applied = await bodies.read_applied(call.context, call.request)

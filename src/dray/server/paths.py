@@ -20,7 +20,7 @@ class ResourcePath:
     plural: str
     name: str = ""
     subresource: str = ""
-    # Anything after the subresource, as in `proxy/some/path`.
+    # The path after the subresource, as in `proxy/some/path`.
     rest: str = ""
 
 
@@ -28,13 +28,13 @@ _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
 def segments(path: str) -> list[str]:
-    """The parts of a path, which is decoded already; a slash at the end does not count."""
+    """Returns the parts of a decoded path; a trailing slash is ignored."""
     return path.strip("/").split("/")
 
 
 @remember(4096, longest=1024)
 def parse(path: str) -> ResourcePath | None:
-    """The resource a path names, or None where it names something else."""
+    """Returns the resource that a path names; None for other paths."""
     parts = segments(path)
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]

@@ -32,9 +32,9 @@ _CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
 _QUOTAS = key_prefix("", "resourcequotas")
 OBSERVED = (*_RESOURCES, _CLASSES, _QUOTAS)
 Read = Callable[[str, str], Object | None]
-"""The object of a resource by its name."""
+"""Returns an object of a resource by name."""
 Entry = tuple[str, str]
-"""A resource, as `plural.group`, and the name of an object."""
+"""A resource as `plural.group`, and the name of an object."""
 
 
 def qualified(resource: Resource) -> str:
@@ -50,15 +50,15 @@ class QuotaUsage:
         if resource.key_prefix != _QUOTAS:
             self.expect(resource, key)
         elif obj is None:
-            # It may have been the last; if not, the usage is made anew when somebody asks.
+            # Other quotas of the namespace rebuild the usage on the next request.
             self.forget(key.removeprefix(_QUOTAS).partition("/")[0])
 
     def expect(self, resource: Resource, key: str) -> None:
-        """A write is under way: whoever asks from now on must see it, not only once it is durable."""
+        """Records that a write has started, so that later requests count it before it is durable."""
         if not self._namespaces:
             return
         if resource.key_prefix == _CLASSES:
-            # The names under which devices count may have changed.
+            # The resource names under which devices count may have changed.
             self._namespaces.clear()
             return
         counted = _RESOURCES.get(resource.key_prefix)
@@ -70,11 +70,11 @@ class QuotaUsage:
             usage.expect((counted, name))
 
     def forget(self, namespace: str) -> None:
-        """The namespace has no quota any more."""
+        """Drops the usage of a namespace that lost its last quota."""
         self._namespaces.pop(namespace, None)
 
     def charged(self, resource: Resource, obj: Object, now: datetime) -> Counter[str]:
-        """What one object takes, by the names that quotas use."""
+        """Returns the usage of one object, by the names that quotas use."""
         plural = qualified(resource)
         if resource.key_prefix in _RESOURCES:
             return self._usage(obj["metadata"]["namespace"]).charged(plural, obj, now)
@@ -84,7 +84,7 @@ class QuotaUsage:
         return found
 
     def used(self, quota: Object, name: str, resource: Resource, now: datetime) -> int:
-        """How much of a quota's name is taken by objects of a resource and of those that count with them."""
+        """Returns how much of a name of the quota is used, by the resource and those counted with it."""
         namespace = quota["metadata"]["namespace"]
         if resource.key_prefix in _RESOURCES:
             return self._usage(namespace).used(quota, name, now)
@@ -122,11 +122,11 @@ class _Charge(NamedTuple):
 
 
 class NamespaceUsage:
-    """What the pods, claims, volume claims and services of one namespace take, by object and in total.
+    """Usage of one namespace by its pods, claims, volume claims and services, by object and in total.
 
-    Objects that were written are read again when somebody asks. Totals are kept by what decides which scopes a pod is
-    in, so a quota with scopes adds up a few numbers. A claim that was made for the extended resources of a pod depends
-    on that pod and on the other claims that name it: they are charged anew together.
+    Written objects are read again on the next request. Totals are kept by the properties that scopes match, so a quota
+    with scopes adds up a few numbers. A claim made for the extended resources of a pod depends on that pod and on the
+    other claims that name it: they are charged again together.
     """
 
     def __init__(self, read: Read, extended_name: ExtendedName, objects: Iterable[Entry]) -> None:
@@ -135,23 +135,23 @@ class NamespaceUsage:
         self._written: set[Entry] = set(objects)
         self._charges: dict[Entry, _Charge] = {}
         self._totals: dict[scopes.Scoped | scopes.ScopedVolume | None, Counter[str]] = {}
-        # When pods that are being deleted stop to count.
+        # When deleted pods stop to count.
         self._ends: list[tuple[datetime, Entry]] = []
-        # The pods that claims name as their owners, and the other way round.
+        # The owner pods of claims, and the claims of owner pods.
         self._owner: dict[Entry, Entry] = {}
         self._owned: dict[Entry, set[Entry]] = {}
 
     def expect(self, entry: Entry) -> None:
-        """The object was written, or is about to be."""
+        """Records that the object was written, or is about to be written."""
         self._written.add(entry)
 
     def used(self, quota: Object, name: str, now: datetime) -> int:
-        """How much is taken of a name of the quota, in nanos."""
+        """Returns the used amount of a name of the quota, in nanos."""
         self._catch_up(now)
         return sum(amounts[name] for scoped, amounts in self._totals.items() if scopes.covers(quota, scoped))
 
     def charged(self, resource: str, obj: Object, now: datetime) -> Counter[str]:
-        """What an object takes that may not be stored yet."""
+        """Returns the usage of an object that may not be stored yet."""
         if resource == PODS:
             return charges.OVER if charges.is_over(obj, now) else charges.of_pod(obj)
         if resource == CLAIMS:
@@ -173,7 +173,7 @@ class NamespaceUsage:
             self._charge(entry, self._read(*entry), now)
 
     def _own(self, entry: Entry, claim: Object | None) -> set[Entry]:
-        """Notes which pod owns a claim; gives the claims of its owners before and now."""
+        """Records the owner pod of a claim. Returns the claims of its owners before and now."""
         affected: set[Entry] = set()
         before = self._owner.pop(entry, None)
         if before is not None:
@@ -211,7 +211,7 @@ class NamespaceUsage:
         self._totals.setdefault(charge.scoped, Counter()).update(charge.amounts)
 
     def _paid(self, claim: Object, now: datetime) -> Counter[str] | None:
-        """What the pod takes for whose extended resources the claim was made, if it has paid for this one."""
+        """Returns the charges of the pod for whose extended resources the claim was made, if they include the claim."""
         named = charges.owning_pod(claim)
         pod = self._read(PODS, named[0]) if named is not None else None
         if named is None or pod is None or pod["metadata"]["uid"] != named[1] or charges.is_over(pod, now):

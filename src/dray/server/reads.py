@@ -20,7 +20,7 @@ from dray.server.selection import Selection, select
 from dray.store.interface import Ahead, Compacted, Record
 
 _CHUNK = 500
-# A page that a client limits in number ends after so many stored bytes too: making and reading one is short.
+# Limit in stored bytes of a page with `limit`, so that making and reading it is short.
 PAGE_BYTES = 8 << 20
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _INCONSISTENT = (
@@ -29,7 +29,7 @@ _INCONSISTENT = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
-# In a token: the page comes from whatever is newest.
+# Revision in a token: continue with the newest state.
 _NEWEST = -1
 
 
@@ -37,13 +37,13 @@ _NEWEST = -1
 class ListOptions:
     selection: Selection
     limit: int = 0
-    # Where the page before ended, and at which revision.
+    # Last key of the page before, and its revision.
     after: str = ""
     revision: int = 0
 
 
 def get(context: Context, resource: Resource, place: Place) -> Record:
-    """What is stored; raises a 404."""
+    """Returns the stored record; raises a 404."""
     record = context.store.get(resource.key(place.namespace, place.name))
     if record is None:
         raise status.not_found(resource.group, resource.plural, place.name)
@@ -51,13 +51,13 @@ def get(context: Context, resource: Resource, place: Place) -> Record:
 
 
 async def seen(context: Context, resource: Resource, place: Place) -> bytes:
-    """The same, as the resource reads it."""
+    """Returns the stored document, converted if needed; raises a 404."""
     value = get(context, resource, place).value
     return (await resource.seen([value]))[0] if resource.converts else value
 
 
 async def converted(resource: Resource, records: list[Record]) -> list[Record]:
-    """Records with their documents as the resource reads them."""
+    """Returns the records with documents in a form that the resource reads."""
     if not resource.converts:
         return records
     values = await resource.seen([record.value for record in records])
@@ -67,7 +67,7 @@ async def converted(resource: Resource, records: list[Record]) -> list[Record]:
 async def list_objects(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
 ) -> Iterator[bytes]:
-    """The list as it is now, in pieces."""
+    """Yields the present list in pieces."""
     options = list_options(context, resource, namespace, query)
     prefix = list_prefix(resource, namespace)
     try:
@@ -86,7 +86,7 @@ async def list_objects(
 
 
 def _expired(options: ListOptions) -> status.ApiError:
-    """Who reads page by page may go on where it stopped, with what there is now."""
+    """Returns a 410; a client that reads pages gets a token to continue with the newest state."""
     if not options.after:
         return status.expired(_TOO_OLD)
     return status.expired(_INCONSISTENT, metadata={"continue": _token(_NEWEST, options.after)})
@@ -99,7 +99,7 @@ def list_prefix(resource: Resource, namespace: str) -> str:
 async def _page(
     context: Context, resource: Resource, prefix: str, options: ListOptions
 ) -> tuple[list[Record], int, int]:
-    """Records, the revision of the list, and how many are left (-1: some)."""
+    """Returns the records, the revision of the list, and how many are left (-1: unknown)."""
     after = prefix + options.after if options.after else ""
     if options.selection.everything:
         page = context.store.list(prefix, limit=options.limit, after=after, revision=options.revision)
@@ -123,7 +123,7 @@ async def _page(
 
 
 async def selected(context: Context, records: list[Record], selection: Selection) -> list[Record]:
-    """Those of the records that match."""
+    """Returns the records that match."""
     if selection.everything:
         return records
     return await context.worker.run(_size(records), _matching, records, selection)
@@ -134,7 +134,7 @@ def _matching(records: list[Record], selection: Selection) -> list[Record]:
 
 
 def _first_bytes(records: list[Record]) -> list[Record]:
-    """As many as a page may have, and at least one."""
+    """Returns as many records as fit in a page, at least one."""
     size = 0
     for number, record in enumerate(records, 1):
         size += len(record.value)

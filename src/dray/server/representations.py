@@ -13,7 +13,7 @@ from dray.server.negotiation import Form
 from dray.server.resources import Resource
 from dray.yaml.writing import Writer
 
-# Bytes after which a piece of a list ends.
+# Size in bytes after which a piece of a list ends.
 _PIECE: Final = 64 * 1024
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -32,7 +32,7 @@ def one(resource: Resource, value: bytes, form: Form, now: str, include: str = "
 def several(
     resource: Resource, values: Iterable[bytes], head: Object, form: Form, now: str, include: str = ""
 ) -> Iterator[bytes]:
-    """A list, in pieces that are made as they are asked for; `head` is its metadata."""
+    """Yields a list in pieces that are made on demand; `head` is its metadata."""
     if form is Form.OBJECT:
         document: Object = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": head}
         return _pieces(document, "items", ((len(value), resource.item(value)) for value in values))
@@ -45,7 +45,7 @@ def several(
 
 
 def _pieces(document: Object, member: str, items: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
-    """A document whose last member is a list of what is encoded already; with each item, the size it was made from."""
+    """Yields a document whose last member is a list of encoded items, each given with its original size."""
     parts = [documents.encode(document)[:-1] + b',"' + member.encode() + b'":[']
     size, separator = len(parts[0]), b""
     for read, item in items:
@@ -65,13 +65,13 @@ def partial(obj: Object) -> Object:
 def table(
     resource: Resource, objects: Iterable[Object], head: Object, now: str, include: str = "", *, headless: bool = False
 ) -> Object:
-    """`headless` leaves the columns out, as in all but the first event of a watch."""
+    """Returns a table; `headless` leaves the columns out, as in all but the first event of a watch."""
     rows = [_row(resource, obj, now, include) for obj in objects]
     return {**_table_head(resource, head, headless=headless), "rows": rows}
 
 
 def bookmark_table(resource: Resource, obj: Object) -> Object:
-    """With one row, of an object that has nothing to show but metadata."""
+    """Returns a table with the one row of a bookmark, which has nothing but metadata."""
     head = {"resourceVersion": obj["metadata"]["resourceVersion"]}
     row = {"cells": [None] * len(resource.columns), "object": partial(obj)}
     return {**_table_head(resource, head, headless=True), "rows": [row]}
@@ -109,9 +109,9 @@ def _row(resource: Resource, obj: Object, now: str, include: str) -> Object:
 
 
 def as_yaml(body: bytes) -> bytes:
-    """A document of JSON as YAML.
+    """Converts a JSON document to YAML.
 
-    A list is written item by item: decoding a long one in one go would let nobody else work meanwhile.
+    A list is converted item by item: decoding a long one at once would block other requests.
     """
     return b"".join(part.encode() for part in _parts(body))
 

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Request(msgspec.Struct):
-    """`headers` are in lower case; `query` is what stands after the question mark, as it was sent."""
+    """A request; `headers` are in lower case, `query` is the part after the question mark, not decoded."""
 
     method: str
     path: str
@@ -25,26 +25,26 @@ class Request(msgspec.Struct):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     user: User = ADMIN
-    # What a client is told beside the answer, as `Warning:` headers.
+    # Warnings for the client, sent as `Warning:` headers.
     warnings: list[str] = msgspec.field(default_factory=list)
-    # What its body gives more than once, once it is read.
+    # Duplicate fields of its body, once it is read.
     repeated: list[str] = msgspec.field(default_factory=list)
-    # The verb it came to, and why it is allowed: for the audit log.
+    # The verb, and why it is allowed: for the audit log.
     verb: str = ""
     reason: str = ""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    # Headers of whatever the answer will be.
+    # Headers of the answer, whatever it is.
     told: dict[str, str] = msgspec.field(default_factory=dict)
 
     def decoded_body(self) -> Any:
-        """The body, read as JSON; raises what msgspec raises."""
+        """Decodes the body as JSON; raises msgspec's errors."""
         return msgspec.json.decode(self.body)
 
 
 class Response(msgspec.Struct):
-    """`rest` are the pieces that follow the body of a long answer, made as the client takes them.
+    """An answer; `rest` has the further pieces of a long body, made as the client reads them.
 
-    `final` is set for what is sent as it is, whatever else the client accepts.
+    `final` answers are sent as they are, whatever the client accepts.
     """
 
     code: int
@@ -63,7 +63,7 @@ class Response(msgspec.Struct):
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         yield self.body
         for piece in self.rest or ():
-            # Others have their turn while a long answer is made.
+            # Let other tasks run while a long answer is made.
             await asyncio.sleep(0)
             yield piece
 
@@ -74,10 +74,10 @@ class Response(msgspec.Struct):
 
 
 class Stream(msgspec.Struct):
-    """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them.
+    """An answer in chunks, closed by its sender; `endless` if it may end after any of them.
 
-    `from_node` is set for what the agent of a node sends, which is neither a watch nor a list. It may be compressed by
-    an `encoding`.
+    `from_node` is set for answers of a node's agent, which are neither watches nor lists. It may be compressed by an
+    `encoding`.
     """
 
     chunks: AsyncGenerator[bytes, None]
@@ -88,7 +88,7 @@ class Stream(msgspec.Struct):
 
 
 class NodeSide(Protocol):
-    """The end of a tunnel at the node; `read` returns b"" at its end, `write` waits until there is room."""
+    """The node's end of a tunnel; `read` returns b"" at its end, `write` waits until there is room."""
 
     async def read(self) -> bytes: ...
 
@@ -98,7 +98,7 @@ class NodeSide(Protocol):
 
 
 class Upgrade(msgspec.Struct):
-    """A connection to a node that takes over that of the client; `head` is how the node agreed to it."""
+    """A connection to a node that takes over the client's; `head` is the node's answer to the upgrade."""
 
     head: bytes
     node: NodeSide

@@ -59,7 +59,7 @@ async def answer(context: Context, request: Request, path: ResourcePath, query: 
 
 
 async def _subjects(context: Context, path: ResourcePath, query: Mapping[str, str]) -> list[Object]:
-    """The nodes or pods that were asked for."""
+    """Returns the requested nodes or pods."""
     resource = _stored(context, path.plural)
     if path.name:
         record = context.store.get(resource.key(path.namespace, path.name))
@@ -128,7 +128,7 @@ async def _summaries(context: Context, nodes: Iterable[str]) -> dict[str, Object
 
 
 async def _summary(context: Context, node: str) -> Object:
-    """What the node says; nothing where it says nothing."""
+    """Returns the stats summary of a node; empty if it cannot be read."""
     try:
         endpoint = endpoint_of(context, node)
         answer = await context.kubelets.request(endpoint, "/stats/summary", seconds=_SECONDS)

@@ -9,13 +9,13 @@ from dray.api import catalogue
 from dray.api.gates import FeatureGates
 from dray.server.resources import BuiltIn, EventResource, Resource
 
-# Kinds that are not served at all while their gate is off.
+# Kinds that are served only if their feature gate is on.
 _GATED = {"Workload": "GenericWorkload", "PodGroup": "GenericWorkload", "CompositePodGroup": "CompositePodGroup"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_order(version: str) -> tuple[int, int, int, int, str]:
-    """Sorts as Kubernetes does: stable before beta before alpha, the newer first, anything else last by name."""
+    """Returns the sort key of a version: stable, beta, alpha, newer first; others last, by name."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (1, 0, 0, 0, version)
@@ -24,7 +24,7 @@ def version_order(version: str) -> tuple[int, int, int, int, str]:
 
 
 class ResourceRegistry:
-    """`changes` counts how often it changed, for what is made from it and kept."""
+    """The served resources; `changes` counts changes, for caches that depend on them."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self.changes = 0
@@ -48,7 +48,7 @@ class ResourceRegistry:
         return (group, plural) in self._built_in
 
     def groups(self) -> list[str]:
-        """The core group first, the others as they were added."""
+        """Returns the groups: the core group first, the others in the order of registration."""
         return list(dict.fromkeys(group for group, _, _ in [("", "", ""), *self._resources]))
 
     def versions(self, group: str) -> list[str]:
@@ -60,7 +60,7 @@ class ResourceRegistry:
         return sorted(found, key=lambda resource: resource.plural)
 
     def stored(self) -> Iterator[Resource]:
-        """One resource for each kind that has documents of its own."""
+        """Yields one resource for each kind that is stored."""
         seen = set()
         for resource in self._resources.values():
             if resource.key_prefix not in seen:

@@ -27,7 +27,7 @@ from dray.server.selection import Field
 from dray.server.worker import AT_ONCE
 
 _WITH_SELECTORS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
-# (group, kind) of which a deletion is answered with a Status.
+# (group, kind) whose deletion is answered with a Status.
 _DELETED_WITH_STATUS = frozenset(
     {
         ("", "ConfigMap"),
@@ -108,54 +108,54 @@ class Resource(ABC):
     subresources: Sequence[str]
     verbs: Sequence[str] = VERBS
     api_version: str
-    # Of stored documents, and of objects in hub form.
+    # API versions of stored documents, and of objects in hub form.
     storage_api_version: str
     hub_api_version: str
-    # Deleting one is answered with the object as it was, not with a Status.
+    # True if a deletion is answered with the object instead of a Status.
     returns_deleted: bool
-    # Whether clients may send strategic merge patches; those need a type that is known: `schema`.
+    # True if strategic merge patches are allowed, which need the type `schema`.
     strategic: bool
     schema: str
-    # How much it takes to check an object, byte by byte; 1 is what the built-in kinds take.
+    # Relative cost of checking an object, by byte; 1 for built-in kinds.
     effort: int
     # The OpenAPI schema of a custom kind.
     custom_schema: Object | None = None
-    # The paths that the definition of a custom kind lets clients select by.
+    # The selectableFields of a custom kind.
     selectable_fields: Sequence[str] = ()
-    # Whether an update may leave out metadata.resourceVersion.
+    # True if an update may leave out metadata.resourceVersion.
     unconditional_update: bool
-    # What clients of this version are told, if anything.
+    # Deprecation warning for clients of this version, if any.
     deprecation: str | None
-    # What whoever writes one is told of a kind that nothing acts upon.
+    # Warning for writers of a kind that nothing acts upon.
     stored_only: str = ""
     key_prefix: str
     fields: Mapping[str, Field]
     columns: Sequence[Column]
-    # How the owners of its fields are tracked.
+    # The tracked kind, for field management.
     tracked: TrackedKind
 
-    # Whether somebody else converts its objects between versions, for which time passes: see `seen` and `storable`.
+    # True if a webhook converts its objects between versions, which takes time: see `seen` and `storable`.
     converts = False
 
     @cached_property
     def group_kind(self) -> str:
-        """The kind with its group, as in `Job.batch`; kinds of the core group have none."""
+        """Returns kind and group, as in `Job.batch`; kinds of the core group have no group."""
         return f"{self.kind}.{self.group}".removesuffix(".")
 
     async def seen(self, values: Sequence[bytes]) -> Sequence[bytes]:
-        """Stored documents in a form that `read` and `present` take; raises where they cannot be converted."""
+        """Converts stored documents for `read` and `present`; raises an error if that fails."""
         return values
 
     async def storable(self, obj: Object) -> Object:
-        """An object in hub form, in a form that `encoder` takes; raises where it cannot be converted."""
+        """Converts an object in hub form for `encoder`; raises an error if that fails."""
         return obj
 
     async def in_version(self, objects: Sequence[Object], version: str) -> list[Object]:
-        """Objects in whatever version they are, in another one; asked only of what `converts`."""
+        """Converts objects of any version to another one; only for kinds that `converts`."""
         raise NotImplementedError
 
     def is_current(self, value: bytes) -> bool:
-        """Whether a document is stored in the storage version; others are written anew at the next update."""
+        """Returns True if a document has the storage version; others are rewritten by the next update."""
         return True
 
     def key(self, namespace: str, name: str) -> str:
@@ -163,7 +163,7 @@ class Resource(ABC):
 
     @abstractmethod
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
-        """The object in hub form."""
+        """Returns the new object in hub form, or a refusal."""
 
     @abstractmethod
     def update(
@@ -172,44 +172,44 @@ class Resource(ABC):
 
     @abstractmethod
     def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
-        """The document in hub form, with defaults and not validated: what mutating admission sees."""
+        """Returns the document in hub form with defaults, not validated, as mutating admission sees it."""
 
     @abstractmethod
     def prune(self, document: Object) -> Object:
-        """The document without members the kind does not have."""
+        """Returns the document without unknown members."""
 
     def read(self, value: bytes) -> Object:
-        """A stored document in hub form."""
+        """Returns a stored document in hub form."""
         obj: Object = documents.decode(value)
         obj["apiVersion"] = self.hub_api_version
         return obj
 
     def encoder(self, obj: Object) -> documents.Encoder:
-        """How an object in hub form is stored; revision 0 leaves its resourceVersion as it is."""
+        """Returns the encoder of an object in hub form; revision 0 leaves its resourceVersion as it is."""
         return documents.Encoder(obj, self.kind, self.storage_api_version)
 
     def answer(self, obj: Object) -> Object:
-        """An object in hub form as a client of this version gets it."""
+        """Returns an object in hub form as clients of this version see it."""
         return documents.ordered(obj, self.kind, self.api_version)
 
     @abstractmethod
     def present(self, value: bytes) -> bytes:
-        """A stored document as a client of this version gets it."""
+        """Returns a stored document as clients of this version see it."""
 
     def item(self, value: bytes) -> bytes:
-        """The same, as an item of a list."""
+        """Returns a stored document as an item of a list."""
         return self.present(value)
 
     def row(self, obj: Object, now: str) -> list[Any]:
-        """The cells of an object in a table."""
+        """Returns the cells of an object in a table."""
         return [column.cell(obj, now) for column in self.columns]
 
     def work(self, size: int, document: Object | None = None) -> int:
-        """How much it takes to check an object of so many bytes; an update does not have the `document` yet."""
+        """Returns the work of checking an object of this size; an update does not know the `document` yet."""
         return size * self.effort
 
     def tracked_form(self, obj: Object) -> Object:
-        """An object in hub form, in a form that `tracked` reads."""
+        """Returns an object in hub form in the form that `tracked` reads."""
         return obj
 
 
@@ -245,7 +245,7 @@ class BuiltIn(Resource):
         if self.group != RESOURCE_GROUP or self.kind not in _WITH_SELECTORS:
             return size
         if document is None:
-            # The selectors of a claim do not change, so an update of one compiles nothing.
+            # The selectors of a claim do not change, so an update of a claim compiles nothing.
             compiles = self.kind != "ResourceClaim"
         else:
             compiles = size > AT_ONCE or compilation.in_expressions(document)
@@ -295,13 +295,13 @@ def _renamed_event(obj: Object, names: dict[str, str], api_version: str) -> Obje
 
 
 def _event_field(name: str) -> str:
-    """What a field that events are selected by is called in the newer group."""
+    """Returns the name that a field of events has in the newer group."""
     first, dot, rest = name.partition(".")
     return _EVENT_NAMES.get(first, first) + dot + rest
 
 
 class EventResource(BuiltIn):
-    """Events of `events.k8s.io/v1`: what the core group stores, with other names for the same members."""
+    """Events of `events.k8s.io/v1`: stored like those of the core group, with other member names."""
 
     def __init__(self, target: KindVersion) -> None:
         super().__init__(target)
@@ -345,7 +345,7 @@ class EventResource(BuiltIn):
         return b"{" + self.present(value)[len(self._opening) :]
 
     def work(self, size: int, document: Object | None = None) -> int:
-        """How much it takes to check an object of so many bytes; an update does not have the `document` yet."""
+        """Returns the work of checking an object of this size; an update does not know the `document` yet."""
         return size * self.effort
 
     def tracked_form(self, obj: Object) -> Object:

@@ -15,7 +15,7 @@ from dray.server.requests import Answer, Request, document
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Also for other kinds whose objects are made when they are asked for."""
+    """A kind whose objects are computed on request, such as reviews."""
 
     group: str
     plural: str

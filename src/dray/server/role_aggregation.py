@@ -29,7 +29,7 @@ class RoleAggregation:
         context.observe(_CLUSTER_ROLES, self._observe)
 
     async def start(self) -> None:
-        """Brings every role up to date, and keeps it so from then on."""
+        """Updates the rules of every aggregated role, and keeps them up to date."""
         self._started = True
         await self._settle()
 
@@ -58,7 +58,7 @@ class RoleAggregation:
             if b'"aggregationRule"' in record.value and self._is_stale(documents.decode(record.value)):
                 place = Place(name=record.key.removeprefix(_CLUSTER_ROLES))
                 await updates.modify(self._context, resource, place, self._collect)
-            # Where roles select each other, each asks for all of them.
+            # Roles that select each other read all of them each: let other tasks run.
             await asyncio.sleep(0)
 
     def _is_stale(self, role: Object) -> bool:

@@ -81,7 +81,7 @@ def authorize(call: Call, verb: str) -> None:
         path.group,
         path.plural,
         path.subresource,
-        # A namespace lies in itself: who has a right in it has it to the object too.
+        # A namespace belongs to itself: rights in the namespace include the object.
         path.name if (path.group, path.plural) == ("", "namespaces") else path.namespace,
         path.name,
         field_selector=call.query.get("fieldSelector", ""),

@@ -46,7 +46,7 @@ _DAY = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`data` is where everything is kept; without it, in memory. `names` are further names of this machine."""
+    """Options of a server; `data` is its directory, None for in memory. `names` are further names of this machine."""
 
     data: Path | None = None
     bind: str = "127.0.0.1"
@@ -58,15 +58,15 @@ class Options:
     names: tuple[str, ...] = ()
     fsync: bool = False
     disabled_plugins: frozenset[str] = frozenset()
-    """Admission plug-ins that do nothing."""
+    """Disabled admission plug-ins."""
     opaque_configs: OpaqueConfigs | None = None
     require_queue: bool = False
-    """How the opaque configuration of claims is checked; None for not at all."""
+    """True if pods and Jobs of all namespaces must name a queue."""
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     service_range: str = DEFAULT_RANGE
     provided: tuple[Object, ...] = ()
-    """Definitions of custom kinds that are served while nobody has defined them."""
+    """Definitions of custom kinds that are served unless the store has a definition of the kind."""
 
 
 def open_store(options: Options) -> Store:
@@ -78,7 +78,7 @@ def open_store(options: Options) -> Store:
 
 
 def _keep_others_out(directory: Path) -> None:
-    """Nobody else may put another store or other keys in the place of these."""
+    """Removes write permission of others from a directory, so that nobody can replace the store or its keys."""
     mode = stat.S_IMODE(directory.stat().st_mode)
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         directory.chmod(mode & ~0o022)
@@ -96,7 +96,7 @@ class HasStreams(Protocol):
 
 
 class PatientServer(uvicorn.Server):
-    """Ends the streams before it waits for connections to close; signals are left to whoever runs it."""
+    """Ends streams before it waits for connections to close; handles no signals."""
 
     def __init__(self, config: uvicorn.Config, application: HasStreams) -> None:
         super().__init__(config)
@@ -111,7 +111,7 @@ class PatientServer(uvicorn.Server):
                 options["ssl_handshake_timeout"] = connections.HANDSHAKE_SECONDS
             return create_server(*arguments, **options)
 
-        # uvicorn does not hand this on, and a client that never begins to speak would hold a descriptor for a minute.
+        # uvicorn has no such option, and a client that never starts its handshake would hold a descriptor for a minute.
         loop.create_server = create_impatient_server
         try:
             await super().startup(sockets)
@@ -128,7 +128,7 @@ class PatientServer(uvicorn.Server):
 
 
 class RunningServer:
-    """`url` is where it is; `application` can also be called from within the process."""
+    """A server that runs; `url` is its address, `application` can also be called in this process."""
 
     def __init__(self, options: Options) -> None:
         if options.plain:
@@ -154,10 +154,10 @@ class RunningServer:
         self._socket = listen(options.bind, options.port)
         self.url = self.url_at("127.0.0.1" if options.bind in WILDCARDS else options.bind)
         self.public_url = self.url_at(self._public_host())
-        """For other machines."""
+        """The URL for other machines."""
 
     def url_at(self, host: str) -> str:
-        """For clients that reach it by that name or address, one of those that its certificate names."""
+        """Returns the URL for clients that use that name or address, which the certificate must include."""
         host = f"[{host}]" if ":" in host else host
         return f"{'http' if self.options.plain else 'https'}://{host}:{self._socket.getsockname()[1]}"
 
@@ -167,12 +167,12 @@ class RunningServer:
         return own_address() if self.options.bind in WILDCARDS else self.options.bind
 
     def _names(self) -> tuple[str, ...]:
-        """What clients call the server, and its certificate must name."""
+        """Returns the names that clients use for the server and that its certificate must include."""
         own = (own_address(),) if self.options.bind in WILDCARDS else ()
         return (self.options.bind, self._public_host(), *self.options.names, *own)
 
     def kubeconfig(self, name: str = "dray") -> dict[str, Any]:
-        """How the administrator's clients find and enter the server."""
+        """Returns the administrator's kubeconfig."""
         security = self.context.security
         if security.authority is None:
             return kubeconfig.plain(self.url, name=name)
@@ -181,7 +181,7 @@ class RunningServer:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[RunningServer]:
-        """Serves for as long as the block lasts."""
+        """Serves within the context."""
         collect_rarely()
         written = b""
         server = PatientServer(self._config(), self.application)
@@ -208,7 +208,7 @@ class RunningServer:
             await self.store.close()
             if self.audit is not None:
                 self.audit.close()
-            # That of a cluster with data is good again when it comes back; this one's keys are gone.
+            # A server with data can be started again with the same keys; this one's keys are gone.
             if written and self.options.kubeconfig is not None and self.options.data is None:
                 kubeconfig.remove_kubeconfig(self.options.kubeconfig, written)
 
@@ -234,7 +234,7 @@ class RunningServer:
         )
 
     async def _keep_certificate(self) -> None:
-        """A server that runs for long shows a fresh certificate."""
+        """Renews the server's certificate while it runs."""
         while True:
             await asyncio.sleep(_DAY)
             authority = self.context.security.authority

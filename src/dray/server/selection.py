@@ -32,7 +32,7 @@ class Selection:
     name: str = ""
     namespace: str = ""
     labels: tuple[Matcher, ...] = ()
-    # (how to read the field, whether it shall be equal, to what)
+    # (how to read the field, True if it must be equal, the value)
     fields: tuple[tuple[Field, bool, str], ...] = ()
     decode: Decode = documents.decode
 
@@ -66,7 +66,7 @@ def _unsupported(name: str, known: Mapping[str, Field]) -> str:
 
 
 def select(parameters: Mapping[str, str], known: Mapping[str, Field], decode: Decode = documents.decode) -> Selection:
-    """The selection of a query; `known` are the fields the kind can be selected by."""
+    """Returns the selection of a query; `known` has the selectable fields of the kind."""
     labels = parameters.get("labelSelector", "")
     fields = parameters.get("fieldSelector", "")
     if not labels and not fields:
@@ -261,7 +261,7 @@ def fields(group: str, kind: str, *, namespaced: bool) -> dict[str, Field]:
 
 @remember(512)
 def parse_fields(text: str) -> tuple[tuple[str, bool, str], ...]:
-    """(field, equal, value) of each term; a backslash takes the meaning from `,`, `=` and itself."""
+    """Returns (field, equal, value) of each term; a backslash escapes `,`, `=` and itself."""
     terms = []
     parts = [part for part in _split(text) if part]
     if len(parts) > MAX_REQUIREMENTS:
@@ -273,7 +273,7 @@ def parse_fields(text: str) -> tuple[tuple[str, bool, str], ...]:
 
 
 def pinned(field_selector: str, field: str) -> str:
-    """The one value that the field of every selected object has; empty where the selector leaves it open."""
+    """Returns the value that a field selector requires of a field; empty if it allows several."""
     if not field_selector:
         return ""
     return next((value for name, equal, value in parse_fields(field_selector) if equal and name == field), "")

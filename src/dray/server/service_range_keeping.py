@@ -35,7 +35,7 @@ class ServiceRanges:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._task: asyncio.Task[None] | None = None
-        # By key of a Service, the addresses that it has; those whose addresses have yet to be looked at.
+        # The addresses of Services by key.
         self._held: dict[str, set[str]] = {}
         self._touched: set[str] = set()
         self._check_ranges = False
@@ -43,7 +43,7 @@ class ServiceRanges:
             context.observe(prefix, self._observe)
 
     async def start(self) -> None:
-        """Makes up for what was missed while no server ran."""
+        """Applies changes that were missed while no server ran."""
         services = {record.key for record in self._context.store.list(_SERVICES).records}
         for name, each in self._all(ADDRESSES):
             if labels_of(each).items() >= _MANAGED.items() and (parent := parent_of(each)) is not None:
@@ -78,7 +78,7 @@ class ServiceRanges:
                 await self._settle(self._touched.pop())
 
     async def _settle(self, key: str) -> None:
-        """Gives a Service its IPAddresses, and takes those that it has no more."""
+        """Creates the IPAddresses of a Service, and deletes those that it no longer has."""
         namespace, _, name = key.removeprefix(_SERVICES).partition("/")
         service = self._read(key)
         given = spec_of(service).get("clusterIPs") if service is not None else ()
@@ -111,7 +111,7 @@ class ServiceRanges:
         await updates.modify(context, self._resource("servicecidrs"), Place(name=DEFAULT), change)
 
     async def _release(self, service_range: Object) -> None:
-        """Lets a deleted range go once it is not needed."""
+        """Removes the finalizer of a deleted range once its addresses are not needed."""
         name = service_range["metadata"]["name"]
         others = [network for _, each in self._all(RANGES) if not is_deleting(each) for network in networks_of(each)]
         held = any(
@@ -141,7 +141,7 @@ class ServiceRanges:
                 raise
 
     def _all(self, prefix: str) -> Iterable[tuple[str, Object]]:
-        """Names and objects."""
+        """Yields names and objects."""
         for record in self._context.store.list(prefix).records:
             yield record.key.removeprefix(prefix), documents.decode(record.value)
 

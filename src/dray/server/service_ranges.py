@@ -29,7 +29,7 @@ def networks_of(service_range: Object) -> list[IPv4Network | IPv6Network]:
 
 
 def usable(context: Context) -> list[str]:
-    """Ranges of IPv4 that new addresses are taken from, that of the server first."""
+    """Returns the IPv4 ranges for new addresses, that of the server first."""
     found = [documents.decode(record.value) for record in context.store.list(RANGES).records]
     ranges = [each for each in found if is_true(each, "Ready") and not is_deleting(each)]
     networks = [str(network) for each in ranges for network in networks_of(each) if network.version == 4]
@@ -37,13 +37,13 @@ def usable(context: Context) -> list[str]:
 
 
 def taken(context: Context, service: tuple[str, str]) -> set[str]:
-    """Addresses that an IPAddress gives to others than the Service, by namespace and name."""
+    """Returns the addresses that IPAddresses assign to other Services."""
     found = (documents.decode(record.value) for record in context.store.list(ADDRESSES).records)
     return {each["metadata"]["name"] for each in found if parent_of(each) != service}
 
 
 def parent_of(address: Object) -> tuple[str, str] | None:
-    """The Service that an IPAddress is for."""
+    """Returns the Service of an IPAddress by namespace and name."""
     parent = mapping(spec_of(address).get("parentRef"))
     if (parent.get("group") or "", parent.get("resource")) != ("", "services"):
         return None

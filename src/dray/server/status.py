@@ -127,13 +127,13 @@ def too_large(limit: int) -> ApiError:
 
 
 def object_too_large(size: int, limit: int) -> ApiError:
-    """What would be stored, after defaults and with what is there already."""
+    """Returns a 413 for an object that would be too large when stored, with defaults."""
     message = f"Request entity too large: limit is {limit}: the object would take {size} bytes"
     return ApiError(413, "RequestEntityTooLarge", message)
 
 
 def not_stored(error: NotDurable) -> ApiError:
-    """The store could not keep what was asked for."""
+    """Returns an error for a write that the store could not keep."""
     if isinstance(error, NoSpace):
         return ApiError(507, "InsufficientStorage", f"{error}; deleting objects is still possible", retry_after=1)
     return ApiError(500, "InternalError", f"Internal error occurred: {error}")
@@ -144,7 +144,7 @@ def expired(message: str, *, metadata: Object | None = None) -> ApiError:
 
 
 def too_large_version(asked: int, newest: int) -> ApiError:
-    """The client knows of a revision that this server has not reached."""
+    """Returns an error for a revision that this server has not reached."""
     message = f"Timeout: Too large resource version: {asked}, current: {newest}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details: Object = {"causes": [cause], "retryAfterSeconds": 1}
@@ -156,7 +156,7 @@ def unauthorized() -> ApiError:
 
 
 def too_many_requests(message: str, *, retry_after: int = 1, causes: Sequence[Cause] = ()) -> ApiError:
-    """With 0 nobody is told when to try again, and clients of Kubernetes do not by themselves."""
+    """Returns a 429; with `retry_after` 0 it names no time, and Kubernetes clients do not retry by themselves."""
     details: Object = {"retryAfterSeconds": retry_after} if retry_after else {}
     if causes:
         details["causes"] = list(causes)
@@ -178,19 +178,19 @@ def _invalid(kind: str, group: str, name: str, message: str, errors: Iterable[Fi
 
 
 def refused(refusal: Refusal, kind: str, group: str, name: str) -> ApiError:
-    """What intake refused, as an answer."""
+    """Returns a refusal by intake as an error."""
     if refusal.code == 422:
         return _invalid(kind, group, name, refusal.message, refusal.causes)
     return ApiError(refusal.code, refusal.reason, refusal.message)
 
 
 def does_not_apply(message: str) -> ApiError:
-    """The patch is well-formed and cannot be carried out on this object."""
+    """Returns a 422 for a valid patch that cannot be applied to the object."""
     return ApiError(422, "Invalid", message)
 
 
 def invalid_outcome(detail: str) -> ApiError:
-    """The patch could be carried out, and what came out is not an object of the kind."""
+    """Returns a 422 for a patch whose result is not an object of the kind."""
     message = f"Invalid value: {detail}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return ApiError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause]})

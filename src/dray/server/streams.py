@@ -23,12 +23,12 @@ IDLE_SECONDS: Final = 4 * 3600.0
 _CHUNK: Final = 64 * 1024
 _MOST_LETTERS = 4096
 _SHORTENED = 256
-# Readers of HTTP commonly take a hundred headers, and an answer has others.
+# HTTP clients commonly accept a hundred headers, and an answer has others.
 _MOST = 64
 
 
 class _Open:
-    """What is open, with what it takes to end it all."""
+    """Open streams, and how to end them all."""
 
     def __init__(self) -> None:
         self._open: set[asyncio.Future[None]] = set()
@@ -42,7 +42,7 @@ class _Open:
 
 
 class Streams(_Open):
-    """Answers that go on. `end` ends them in good order: clients see a complete answer and ask again."""
+    """Streamed answers. `end` completes them, so that clients see a complete answer and ask again."""
 
     def __init__(self, *, stalled_seconds: float) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Streams(_Open):
         async for chunk in stream.chunks:
             async with asyncio.timeout(self._stalled_seconds):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            # The next one may be long in coming.
+            # The next chunk may take long to arrive.
             del chunk
 
 
@@ -90,10 +90,10 @@ async def _until_gone(receive: Receive) -> None:
 
 
 class Tunnels(_Open):
-    """Bytes between a client and a node in both directions after an upgrade, until one side ends.
+    """Copies bytes between a client and a node in both directions after an upgrade, until one side ends.
 
-    What one side does not take is not read from the other: a tunnel holds a few pieces, however slow a client is. A
-    tunnel on which nothing moves for hours is cut, as in Kubernetes.
+    A side is read only as fast as the other one takes the bytes, so a tunnel holds a few pieces. A tunnel that is idle
+    for hours is cut, as in Kubernetes.
     """
 
     def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -101,7 +101,7 @@ class Tunnels(_Open):
         self._idle_seconds = idle_seconds
 
     async def run(self, upgrade: Upgrade, client: TakenConnection) -> None:
-        """Until one side ends; both are closed then."""
+        """Copies until one side ends; then closes both."""
         tunnel = asyncio.ensure_future(_Tunnel(upgrade, client).run(self._idle_seconds))
         self._open.add(tunnel)
         try:
@@ -149,9 +149,9 @@ class _Tunnel:
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:
-    """A client stops reading where headers are too many or too long, so there is a limit for all of them together.
+    """Returns warning headers within the limits of clients, which ignore too many or too long ones.
 
-    Past it each is cut short, and those that still do not fit are left out.
+    If all together are too long, each text is shortened, and those that do not fit are left out.
     """
     kept = list(dict.fromkeys(texts))
     if sum(map(len, kept)) > _MOST_LETTERS:

@@ -19,46 +19,46 @@ from dray.server.part_kinds import PartKind
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
 
-# From the object as it is, in hub form and not to be changed, to the document a client would send for it.
+# Makes the document of a client's update from the present object in hub form, which it must not change.
 Make = Callable[[Object], Object]
-# Sets metadata.managedFields: (the object as it was, the object as it will be).
+# Sets metadata.managedFields, given the object before and after.
 Track = Callable[[Object, Object], None]
 
 _TRIES = 20
-# What a deletion adds to an object that waits for its end.
+# Bytes that a deletion adds to an object that is terminating.
 _MARKS = 4096
 
 
 class View(Protocol):
-    """A subresource that shows a part of the object as one of another kind: admission sees that."""
+    """A subresource that shows a part of the object as another kind, which admission sees."""
 
     kind: PartKind
 
     def of(self, obj: Object) -> Object: ...
 
     def put(self, document: Object, part: Object) -> Object:
-        """The document with what the part says."""
+        """Returns the document with the values of the part."""
         ...
 
 
 async def update(write: Write, make: Make, track: Track | None = None, view: View | None = None) -> bytes:
-    """The document as it is stored. `make` may be called again when somebody else was faster."""
+    """Updates an object. Returns the stored document; calls `make` again after a conflicting write."""
     context, resource, place, options = write.context, write.resource, write.place, write.options
     subresource = write.subresource
 
     def prepare(value: bytes, rules: Rules, now: str, mutated: Object | None) -> tuple[Object, Object]:
-        """The object as it is, and as it is to be."""
+        """Returns the object before and after the update."""
         old = resource.read(value)
         document = make(old) if mutated is None else mutated
         check_preconditions(resource, place, document, old)
 
         def attempt(document: Object) -> Accepted | Refusal:
-            # A scale stands for the object, of which it changes the spec.
+            # A scale changes the spec of the object.
             return resource.update(document, old, place, rules, now, subresource if subresource != "scale" else "")
 
         verdict = field_validation.admit(write, document, attempt)
         obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
-        # What follows writes into its metadata, and they may still be those of the old one.
+        # Copied, because the metadata may be shared with the old object and is changed below.
         obj["metadata"] = dict(obj["metadata"])
         if track is not None:
             track(old, obj)
@@ -90,7 +90,7 @@ async def update(write: Write, make: Make, track: Track | None = None, view: Vie
         try:
             return await store(context, resource, record, old, obj, dry_run=options.dry_run)
         except Conflict:
-            # A client that said which version it wants to replace is refused in the next round.
+            # If the client named a version to replace, the next round refuses the update.
             continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
 
@@ -112,11 +112,11 @@ async def modify(
     size: int | None = None,
     admit: Callable[[Object, Object], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Changes an object from within the server: what it does needs no validation, and belongs to nobody.
+    """Changes an object for the server itself, without validation and managed fields.
 
-    `change` may set members of the object and of its parts (`spec.nodeName`), and must leave alone what lies deeper.
-    With the `size` of what a client sent, it may be called in a thread, and works on that and the object alone; `admit`
-    is called with the object as it was and as it will be, and may refuse it.
+    `change` may set members of the object and of its parts (`spec.nodeName`), but nothing deeper. With the `size` of
+    what a client sent, it may run in a thread, and must use only that and the object; `admit` is called with the object
+    before and after, and may refuse it.
     """
 
     def changed(record: Record) -> tuple[Object, Object]:
@@ -139,7 +139,7 @@ async def modify(
 
 
 def check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> None:
-    """Raises a conflict where the client said which version it wants to replace, and it is another one."""
+    """Raises a conflict if the client named a resourceVersion or uid to replace and the object has another one."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         return
@@ -154,7 +154,7 @@ def check_preconditions(resource: Resource, place: Place, document: Object, old:
 async def store(
     context: Context, resource: Resource, record: Record, old: Object, obj: Object, *, dry_run: bool
 ) -> bytes:
-    """Stores what became of an object: nothing if it did not change, its end if nothing holds it any more."""
+    """Stores a changed object; writes nothing if it is unchanged, deletes it if it is finished."""
     if obj == old and resource.is_current(record.value):
         return record.value
     encoder = resource.encoder(await resource.storable(obj))
@@ -179,7 +179,7 @@ async def store(
 
 
 def _most(record: Record, old: Object, obj: Object) -> int:
-    """The bytes an object may have: what is too large already may shrink, and whatever is there can be deleted."""
+    """Returns the size limit of an object: one that is too large already may shrink, and can always be deleted."""
     if is_finished(obj):
         return sys.maxsize
     most = max(documents.MAX_BYTES, len(record.value))
@@ -188,7 +188,7 @@ def _most(record: Record, old: Object, obj: Object) -> int:
 
 
 def is_finished(obj: Object) -> bool:
-    """Whether an object that is being deleted may go: no finalizer holds it, and its grace is over."""
+    """Returns True if a deleted object has no finalizers and its grace period is over."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False

@@ -28,14 +28,14 @@ from dray.server.requests import Answer, Response, Stream, document
 from dray.server.selection import select
 
 _DELETED_AT_ONCE = 16
-# Kinds that an update may create: those whose clients write without asking first.
+# Kinds that an update may create, because their clients write without reading first.
 _CREATED_ON_UPDATE = frozenset(
     {"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "LeaseCandidate", "Role", "RoleBinding"}
 )
 
 
 async def shown(call: Call, value: bytes, form: Form) -> bytes:
-    """A stored document as the client wants to see it."""
+    """Returns a stored document in the form that the client wants."""
     if call.resource.converts:
         value = (await call.resource.seen([value]))[0]
     if form is Form.OBJECT:
@@ -112,9 +112,9 @@ async def delete_collection(call: Call) -> Answer:
     found = await reads.selected(call.context, await reads.converted(call.resource, there), selection)
     deleted: list[bytes] = []
     for start in range(0, len(found), _DELETED_AT_ONCE):
-        # A store in memory has nothing to wait for: others get their turn here.
+        # A store in memory never waits: let other tasks run here.
         await asyncio.sleep(0)
-        # Together they wait for the disk once.
+        # Deleted together, they wait for the disk once.
         some = found[start : start + _DELETED_AT_ONCE]
         values = await asyncio.gather(*(_delete_found(call, record.value, options) for record in some))
         deleted += [value for value in values if value is not None]
@@ -124,7 +124,7 @@ async def delete_collection(call: Call) -> Answer:
 
 
 async def _delete_found(call: Call, value: bytes, options: DeleteOptions) -> bytes | None:
-    """Deletes one of several; None if it is gone already."""
+    """Deletes one of several objects; returns None if it is gone already."""
     metadata = documents.metadata(value)
     try:
         place = Place(metadata.namespace, metadata.name)

@@ -37,9 +37,9 @@ _PREFIXES = {kind: b'{"type":"' + kind.value.encode() + b'","object":' for kind 
 class WatchOptions:
     selection: Selection
     revision: int
-    # Whether what is there already comes first, as ADDED.
+    # True to send existing objects first, as ADDED.
     initial: bool
-    # Whether a bookmark says where that ends.
+    # True to send a bookmark after the existing objects.
     initial_end: bool
     bookmarks: bool
     timeout: float
@@ -85,7 +85,7 @@ def _check_match(match: str, send_initial: bool | None, token: str) -> None:
 def watch(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
-    """Checks the query at once; the events come when the iterator is read."""
+    """Checks the query at once; events are read with the iterator."""
     options = watch_options(resource, query)
     if options.revision > context.store.revision:
         raise status.too_large_version(options.revision, context.store.revision)
@@ -98,7 +98,7 @@ async def _events(
     render = _renderer(context, resource, form, options.include)
     bookmark = _bookmarks(resource, form)
     prefix = list_prefix(resource, namespace)
-    # The deadline counts from the first read on.
+    # The deadline counts from the first read.
     deadline = asyncio.get_running_loop().time() + options.timeout
     try:
         start = options.revision
@@ -121,12 +121,12 @@ async def _events(
                 yield bookmark(start, _INITIAL_END)
         async for lines in _follow(resource, bookmark, events, options, deadline, render):
             yield lines
-            # The next event may be long in coming, and there may be thousands of watchers.
+            # The next event may take long to arrive, and there may be thousands of watchers.
             del lines
     except Compacted:
         yield _gone(events.revision)
     except Unconvertible as error:
-        # Whoever watches lists again, and is told there what is wrong for as long as it is.
+        # The client lists again, and gets the error there as long as it persists.
         yield _error(error)
     finally:
         events.close()
@@ -140,9 +140,9 @@ async def _follow(
     deadline: float,
     render: Callable[[EventType, Record], bytes],
 ) -> AsyncIterator[bytes]:
-    """Events as they come, all that are there as one piece; in between, when it is time for one, a bookmark."""
+    """Yields events, all available ones as one piece, and bookmarks in between when they are due."""
     loop = asyncio.get_running_loop()
-    # One timer a minute: a timeout around every wait would cost more than the event that ends it.
+    # One timer a minute: a timeout around every wait would cost more than the event itself.
     timer = _nudge_later(loop, events, options, deadline)
     try:
         while True:
@@ -168,7 +168,7 @@ async def _follow(
 
 
 def _batches(found: Sequence[_Found]) -> Iterator[Sequence[_Found]]:
-    """So few at a time that others, who get their turn in between, do not wait long."""
+    """Yields small batches, so that other tasks can run in between."""
     return (found[start : start + _BATCH] for start in range(0, len(found), _BATCH))
 
 
@@ -180,7 +180,7 @@ def _nudge_later(
 
 
 async def _converted(resource: Resource, events: Sequence[Event], selection: Selection) -> Sequence[Event]:
-    """Events with objects as the resource reads them; what was before them matters only to a selection."""
+    """Returns events with converted objects; the previous objects only if a selection needs them."""
     if not resource.converts:
         return events
     now = await converted(resource, [event.record for event in events])
@@ -202,7 +202,7 @@ def _lines(
 
 
 def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | None:
-    """What an event of the store is to somebody who sees only the selection."""
+    """Returns an event of the store as a watcher with this selection sees it; None if it sees nothing."""
     before = event.previous is not None and selection.matches(event.previous.value)
     now = event.type is not EventType.DELETED and selection.matches(event.record.value)
     if now:
@@ -211,7 +211,7 @@ def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | N
         return None
     if event.type is EventType.DELETED or event.previous is None:
         return EventType.DELETED, event.record
-    # The last form that matched, with the revision at which it ceased to.
+    # The last form that matched, with the revision at which it no longer matched.
     obj = documents.decode(event.previous.value)
     obj["metadata"]["resourceVersion"] = str(event.record.revision)
     return EventType.DELETED, Record(
@@ -238,7 +238,7 @@ def _renderer(context: Context, resource: Resource, form: Form, include: str) ->
 
 
 def _bookmarks(resource: Resource, form: Form) -> _Bookmark:
-    """Makes bookmarks in the form of the other events."""
+    """Returns a function that makes bookmarks in the form of the other events."""
 
     def bookmark(revision: int, annotations: Object) -> bytes:
         metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}

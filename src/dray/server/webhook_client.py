@@ -31,7 +31,7 @@ _MOST_CONTEXTS: Final = 256
 
 
 class WebhookError(Exception):
-    """The webhook gave no answer that can be used."""
+    """Raised if the webhook gave no usable answer."""
 
 
 class WebhookClient:
@@ -41,7 +41,7 @@ class WebhookClient:
         self._trusting: dict[str, ssl.SSLContext] = {}
 
     async def post(self, client: Object, body: bytes, seconds: int) -> bytes:
-        """The body of the answer; raises WebhookError."""
+        """Returns the body of the answer; raises WebhookError."""
         service = client.get("service")
         query = f"timeout={seconds}s"
         if service is None:
@@ -112,7 +112,7 @@ class WebhookClient:
 
 
 def trusting(bundle: str) -> ssl.SSLContext:
-    """Trusts the authorities of a bundle, or those of this machine where it is empty; raises WebhookError."""
+    """Returns a TLS context for the authorities of a bundle, or of this machine if it is empty; raises WebhookError."""
     try:
         given = b64decode(bundle).decode().strip()
         return ssl.create_default_context(cadata=given or None)

@@ -23,11 +23,11 @@ _NAME_LABEL = "kubernetes.io/service-name"
 
 
 class NoAddress(Exception):
-    """The service cannot be reached."""
+    """Raised if the service cannot be reached."""
 
 
 def resolve(context: Context, namespace: str, name: str, port: int) -> tuple[str, int]:
-    """Host and port of one endpoint that is ready; raises NoAddress."""
+    """Returns host and port of a ready endpoint; raises NoAddress."""
     record = context.store.get(f"{_SERVICES}{namespace}/{name}")
     if record is None:
         raise NoAddress(f'service "{name}" not found')

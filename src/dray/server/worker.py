@@ -18,12 +18,12 @@ from typing import Final, ParamSpec, TypeVar
 
 from dray.server import status
 
-# Bytes of JSON whose reading, checking and comparing take some 20 ms.
+# Bytes of JSON that take about 20 ms to decode, check and compare.
 AT_ONCE: Final = 48 * 1024
-# A second thread, so that one long request does not keep all others waiting.
+# Two threads, so that one long request does not block all others.
 _THREADS: Final = 2
 _MOST_WAITING: Final = 64
-# The loop waits so long for a thread that computes to let it go on, several times in a request: 5 ms is too long.
+# The event loop waits for a computing thread several times per request: the default of 5 ms is too long.
 _SWITCH_SECONDS: Final = 0.0005
 
 _Arguments = ParamSpec("_Arguments")
@@ -38,7 +38,7 @@ class Worker:
     async def run(
         self, size: int, work: Callable[_Arguments, _Outcome], *args: _Arguments.args, **named: _Arguments.kwargs
     ) -> _Outcome:
-        """What the work gives or raises. `size` is that of the JSON it goes through, in bytes."""
+        """Runs `work` in a thread, or at once if it is small; `size` is the bytes of JSON that it processes."""
         if size <= AT_ONCE:
             return work(*args, **named)
         if self._waiting >= _MOST_WAITING:
