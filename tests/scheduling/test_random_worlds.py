@@ -6,6 +6,7 @@ import pytest
 
 from tests.scheduling.changing_worlds import ChangingWorld
 from tests.scheduling.random_worlds import SYSTEMS, GracefulWorld, World
+from tests.scheduling.varied_worlds import VariedWorld
 
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 WORLDS = int(os.environ.get("DRAY_WORLDS", "12"))
@@ -28,6 +29,12 @@ def test_random_world_in_which_evicted_pods_take_their_time(seed, system):
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, WORLDS // 3)))
 def test_random_world_in_which_queues_nodes_and_groups_change(seed, system):
     go_through(ChangingWorld(seed, system))
+
+
+@pytest.mark.parametrize("system", ["kueue", "kai"])
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, WORLDS // 3)))
+def test_random_world_in_which_pods_of_a_queue_are_unlike(seed, system):
+    go_through(VariedWorld(seed, system))
 
 
 def go_through(world):

@@ -14,6 +14,10 @@ PRIORITIES = (0, 0, 5, 10, 100)
 
 
 class VariedWorld(ChangingWorld):
+    def settle(self, quiet=5, seconds=20.0):
+        """Plays on until all runtimes are over, of pods too that start half a minute after they were bound."""
+        super().settle(quiet, seconds)
+
     def step(self):
         if self.chance.random() < 0.25:
             what = {"kai": "runtime", "kueue": "fungibility"}.get(self.system)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final
 
 from dray.api.objects import key_of
@@ -86,7 +87,7 @@ class Reclaimer:
         awaits_binding = trial.awaits_binding or self._state.queues.reservations.is_reserved(policy, related)
         if found is None:
             lacks_quota = asked.lacks(short) if short is not None else None
-            return EvictionResult(None, awaits_binding, trial.lacks_place, lacks_quota)
+            return EvictionResult(None, awaits_binding, trial.lacks_place, lacks_quota, trial.retry_at)
         units, assets = found
         victims = tuple(pod for unit in units for pod in unit.pods)
         quota = ReservedQuota(ask.pod, policy, ask.queue, assets)
@@ -201,6 +202,11 @@ class QuotaTrial:
         """Whether pods were left out only because they are being bound."""
         self.lacks_place = False
         """Whether the pods that ask fit on no node although there was quota."""
+        self.retry_at = inf
+        """The time when more units may be removed than now, if nothing else changes."""
+
+    def note_retry(self, when: float) -> None:
+        self.retry_at = min(self.retry_at, when)
 
     def hide_ending(self, queues: Iterable[str]) -> None:
         """Removes pods that are ending already."""
@@ -227,7 +233,10 @@ class QuotaTrial:
                 elif (unit := self._unit(charge)) is not None:
                     found[unit[0]] = unit[1]
         spared = SparedPods(self._state, self._ask.pod, self._ask.now)
-        return [unit for unit in found.values() if not any(map(spared.has, unit.pods))] if spared else [*found.values()]
+        if not spared:
+            return [*found.values()]
+        self.note_retry(spared.retry_at)
+        return [unit for unit in found.values() if not any(map(spared.has, unit.pods))]
 
     def _unit(self, charge: Charge) -> tuple[str, RunningUnit] | None:
         """Returns the unit of a pod with its name; None if some of its pods cannot be evicted."""

@@ -129,6 +129,9 @@ class ReclaimTrial(Protocol):
     def restore(self, unit: RunningUnit) -> None:
         """Undoes `remove` of the unit."""
 
+    def note_retry(self, when: float) -> None:
+        """Notes the time when more units may be removed than now, if nothing else changes; infinite if never."""
+
     def is_placeable(self) -> bool:
         """Whether the pods that ask fit on nodes without the removed units, so that no pod is evicted in vain.
 

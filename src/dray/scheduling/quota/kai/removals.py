@@ -286,7 +286,9 @@ class KaiEvictions(PriorityEvictions):
         queues, ask = self._queues, self._ask
         with queues.without_evicted():
             related = queues.queue(ask.queue).related
-            found = fewest(self.removals(), related, trial, lambda: queues.short(ask) is None)
+            rule = self.removals()
+            found = fewest(rule, related, trial, lambda: queues.short(ask) is None)
+            trial.note_retry(rule.retry_at)
         return (found, queues.node_flavors.reserved(ask.pod, ask.wanted)) if found is not None else None
 
     def may_evict(self, queue: str, priority: int, *, lacks: bool) -> bool:
