@@ -109,6 +109,14 @@ def test_a_pod_on_a_node_completes_the_gang_for_pods_that_were_known_before_it()
     assert sorted(bound(core.settle())) == ["g-0", "g-1"]
 
 
+def test_a_pod_with_a_gate_does_not_hold_back_the_minimum_of_its_gang():
+    core = Core(*nodes(a=4), *training("g", 2))
+    core.put(objects.claim("gated"), member("gated", claims=["gated"], schedulingGates=[{"name": "later"}]))
+    assert sorted(bound(core.settle())) == ["g-0", "g-1"]
+    core.put(member("gated", claims=["gated"]))
+    assert list(bound(core.settle())) == ["gated"]
+
+
 def test_a_lower_minimum_lets_those_that_are_there_start():
     core = Core(*nodes(a=2), *training("g", 3))
     assert bound(core.settle()) == {}
