@@ -60,7 +60,7 @@ class ApiClient:
         resource_version: str = "",
         exact: bool = False,
     ) -> Object:
-        """One page, as the server gives it; `exact` if it must be of that resource version, and no newer one."""
+        """Returns one page of a list; with `exact` of exactly that resource version, not a newer one."""
         query = _selecting(selection)
         if limit:
             query["limit"] = str(limit)
@@ -81,7 +81,7 @@ class ApiClient:
         limit: int = 500,
         at: str = "",
     ) -> Object:
-        """All pages in one list; `limit` is the size of a page, `at` the resource version that the list must have."""
+        """Returns all pages as one list; `limit` is the size of a page, `at` the required resource version."""
         first = await self.list(
             resource, namespace=namespace, selection=selection, limit=limit, resource_version=at, exact=bool(at)
         )
@@ -105,10 +105,10 @@ class ApiClient:
     async def watch(
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, resource_version: str = ""
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Events after a resource version, bookmarks among them, without end.
+        """Yields events after a resource version, including bookmarks, without end.
 
-        Broken and timed-out connections are taken up again where they ended. Raises ApiError when that cannot be:
-        `is_gone` and `is_ahead` mean to list again. Without a resource version it starts with what is there.
+        Broken and timed-out connections are resumed where they ended. Raises ApiError if that is impossible: `is_gone`
+        and `is_ahead` mean to list again. Without a resource version it starts with the existing objects.
         """
         path = interface.collection(resource, namespace)
         watching = Watching(self._transport, self._retries, path, _selecting(selection), resource_version)
@@ -126,7 +126,7 @@ class ApiClient:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Object:
-        """`name` and `subresource` are for what is created under another object: a binding, an eviction, a token."""
+        """Creates an object; `name` and `subresource` are for subresources: a binding, an eviction, a token."""
         namespace = namespace or key_of(body)[0]
         path = (
             interface.item(resource, namespace, name, subresource)
@@ -161,7 +161,7 @@ class ApiClient:
     async def patch_status(
         self, resource: Resource, obj: Object, status: Mapping[str, Any], *, pinned: bool = False
     ) -> Object:
-        """Merges into the status of this very object, not of one that took its name; `pinned`: at this version."""
+        """Merges into the status of this object, not of a later one of its name; `pinned`: only at this version."""
         (namespace, name), metadata = key_of(obj), {"uid": uid_of(obj)}
         if pinned:
             metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
@@ -171,7 +171,7 @@ class ApiClient:
         )
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions) -> Object:
-        """Server-side apply; the options must name a field manager."""
+        """Applies a configuration by server-side apply; the options must name a field manager."""
         namespace, name = key_of(body)
         return await self.patch(
             resource,
@@ -186,7 +186,7 @@ class ApiClient:
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Object:
-        """The object if it is still being deleted, or a Status."""
+        """Deletes an object. Returns the object if it is still being deleted, else a Status."""
         return await self._call("DELETE", interface.item(resource, namespace, name), None, _deleting(options))
 
     async def delete_object(
@@ -198,7 +198,7 @@ class ApiClient:
         grace_period: int | None = None,
         propagation: str = "",
     ) -> Object:
-        """Deletes this very object, not one that took its name; `pinned`: only at this version."""
+        """Deletes this object, not a later one of the same name; `pinned`: only at this version."""
         (namespace, name), version = key_of(obj), obj["metadata"]["resourceVersion"] if pinned else ""
         options = DeleteOptions(
             uid=uid_of(obj), resource_version=version, grace_period=grace_period, propagation=propagation
@@ -219,11 +219,11 @@ class ApiClient:
     async def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None, accept: str = JSON
     ) -> Object:
-        """Anything else that speaks JSON: discovery, version, reviews. `accept` asks for one of its forms."""
+        """Sends any other JSON request: discovery, version, reviews. `accept` is the Accept header."""
         return await self._call(method, path, query, body, accept=accept)
 
     async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes, None]:
-        """Anything that comes in pieces: logs."""
+        """Yields the pieces of any streamed answer, such as logs."""
         stream = await self._transport.stream(Request("GET", path, query or {}))
         try:
             if stream.status >= 400:

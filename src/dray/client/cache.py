@@ -12,11 +12,11 @@ import msgspec
 from dray.api.objects import Key, Object, key_of, metadata_of
 
 Index = Callable[[Object], Iterable[str]]
-"""From an object to the values it is found under."""
+"""Maps an object to the values it is found under."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`type` is ADDED, MODIFIED or DELETED; `previous` is what was there before."""
+    """A change; `type` is ADDED, MODIFIED or DELETED, `previous` is the object before it."""
 
     type: str
     key: Key
@@ -25,9 +25,9 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Lookup:
-    """The keys of objects by what an index finds them under.
+    """The keys of objects by the values of an index.
 
-    An object is looked at when somebody asks next, not each time it changes: many change often and are not asked for.
+    A changed object is indexed on the next lookup, because many objects change often and are not looked up.
     """
 
     def __init__(self, function: Index, objects: Mapping[Key, Object]) -> None:
@@ -69,7 +69,7 @@ class Cache:
             self.add_index(name, function)
 
     def add_index(self, name: str, function: Index) -> None:
-        """Finds what is there already too; under one name there is one function."""
+        """Adds an index, which includes existing objects; each name has one function."""
         if name not in self._lookups:
             self._lookups[name] = _Lookup(function, self._objects)
 
@@ -77,7 +77,7 @@ class Cache:
         return len(self._objects)
 
     def __iter__(self) -> Iterator[Object]:
-        """All of it, as it is now."""
+        """Iterates over a copy of all objects."""
         return iter(list(self._objects.values()))
 
     def get(self, name: str, *, namespace: str = "") -> Object | None:
@@ -90,7 +90,7 @@ class Cache:
         return self._lookups[index].find(value)
 
     def put(self, value: Object) -> list[Change]:
-        """One change; two if the object was deleted and made anew in the meantime; none if it is the same."""
+        """Stores an object. Returns one change; two if it was deleted and made anew; none if it is unchanged."""
         key = key_of(value)
         previous = self._objects.get(key)
         if previous is None:
@@ -106,7 +106,7 @@ class Cache:
         return [Change("MODIFIED", key, value, previous)]
 
     def remove(self, key: Key, last: Object | None = None) -> list[Change]:
-        """`last` is the object as it was in the end, where that is known."""
+        """Removes an object. Returns the change; `last` is the final state of the object, if known."""
         previous = self._objects.pop(key, None)
         if previous is None:
             return []
@@ -116,7 +116,7 @@ class Cache:
         return [Change("DELETED", key, last or previous, previous)]
 
     def replace(self, values: Iterable[Object]) -> list[Change]:
-        """Makes the cache hold these and nothing else."""
+        """Replaces the content of the cache. Returns the changes."""
         present = {key_of(value): value for value in values}
         changes = [change for key in list(self._objects) if key not in present for change in self.remove(key)]
         for value in present.values():

@@ -26,7 +26,7 @@ class Channel(IntEnum):
 
 
 class Channels:
-    """The client's end of the connection."""
+    """The client's end of the connection to a container."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket

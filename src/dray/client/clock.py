@@ -13,13 +13,13 @@ from time import monotonic
 from time import time as system_seconds
 from typing import Final, Protocol
 
-# A wall clock that is set by less may have been slewed.
+# A wall clock that changes by less may have been slewed.
 _STEP_SECONDS: Final = 1.0
 
 
 class TimeOfDay(Protocol):
     def now(self) -> datetime:
-        """In UTC."""
+        """Returns the present time in UTC."""
         ...
 
 
@@ -29,18 +29,20 @@ class SystemTime:
 
 
 def seconds(time: TimeOfDay) -> Callable[[], float]:
-    """The same as a number, since 1970; of the system it is asked without a detour."""
+    """Returns a function for the seconds since 1970; for the system's clock it is `time.time`."""
     return system_seconds if isinstance(time, SystemTime) else lambda: time.now().timestamp()
 
 
 def steady_seconds(time: TimeOfDay) -> Callable[[], float]:
-    """Seconds for measuring durations, which pass evenly whatever becomes of the wall clock. A clock that a test hands
-    in is taken for even."""
+    """Returns a function for measuring durations, not affected by changes of the wall clock.
+
+    A clock that a test hands in is used as it is.
+    """
     return monotonic if isinstance(time, SystemTime) else lambda: time.now().timestamp()
 
 
 def anchored_seconds(time: TimeOfDay) -> Callable[[], float]:
-    """The same, counted from 1970 by the wall clock of this moment: for durations that a file keeps."""
+    """Returns `steady_seconds` counted from 1970, for durations that are kept in files."""
     if not isinstance(time, SystemTime):
         return lambda: time.now().timestamp()
     start = system_seconds() - monotonic()
@@ -48,9 +50,9 @@ def anchored_seconds(time: TimeOfDay) -> Callable[[], float]:
 
 
 class ForwardSeconds:
-    """The wall clock in seconds since 1970, as long as nobody sets it back. Then it goes on from where it was.
+    """Seconds since 1970 by the wall clock; if it is set back, they go on from the highest value.
 
-    For durations that are compared with moments in objects: nothing waits for hours until a moment that is gone.
+    For durations that are compared with times in objects: nothing waits for hours for a time that has passed.
     """
 
     def __init__(self, wall: Callable[[], float] = system_seconds, steady: Callable[[], float] = monotonic) -> None:
@@ -72,7 +74,7 @@ def forward_seconds(time: TimeOfDay) -> Callable[[], float]:
 
 
 class Deadlines:
-    """How long it is until moments of the wall clock, each counted from when it was asked about first."""
+    """Measures the time until moments of the wall clock, each from the first question about it."""
 
     def __init__(self, time: TimeOfDay) -> None:
         self._time = time
@@ -80,7 +82,7 @@ class Deadlines:
         self._known: dict[Hashable, tuple[datetime, float]] = {}
 
     def left(self, key: Hashable, when: datetime) -> float:
-        """Seconds until the moment, which may be over. Another moment of the same key is counted anew."""
+        """Returns the seconds until the moment; a changed moment of a key is measured anew."""
         known = self._known.get(key)
         if known is None or known[0] != when:
             known = self._known[key] = when, self._steady() + (when - self._time.now()).total_seconds()
@@ -91,21 +93,21 @@ class Deadlines:
 
 
 def timestamp(moment: datetime) -> str:
-    """As in `metadata.creationTimestamp`: whole seconds."""
+    """Formats a time as `metadata.creationTimestamp`, in whole seconds."""
     return _whole_second(moment.timestamp() // 1)
 
 
-# Many things happen in a second, and writing it down costs more than looking it up.
+# Formatting costs more than a cache lookup, and many events share a second.
 @lru_cache(maxsize=8)
 def _whole_second(since_1970: float) -> str:
     return datetime.fromtimestamp(since_1970, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(moment: datetime) -> str:
-    """As in a Lease's `renewTime`: with microseconds."""
+    """Formats a time as a Lease's `renewTime`, with microseconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def moment(text: str) -> datetime:
-    """The other way; raises ValueError."""
+    """Parses a timestamp; raises ValueError."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

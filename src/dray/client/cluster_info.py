@@ -23,14 +23,14 @@ _ALGORITHM: Final = "sha256:"
 
 
 class ClusterInfo(NamedTuple):
-    """`authority` is the certificate as PEM."""
+    """Address and certificate authority of a cluster; `authority` is the certificate as PEM."""
 
     server: str
     authority: bytes
 
 
 def key_hash(authority: bytes) -> str:
-    """Of the authority's public key: it stays the same when the certificate is renewed."""
+    """Returns the hash of the authority's public key, which stays the same when the certificate is renewed."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -39,7 +39,7 @@ def key_hash(authority: bytes) -> str:
 
 
 def read(config_map: Mapping[str, Any]) -> ClusterInfo:
-    """Raises ConfigError."""
+    """Reads the ConfigMap of the cluster info. Raises ConfigError."""
     import base64
     import binascii
 

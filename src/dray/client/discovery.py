@@ -22,7 +22,7 @@ from dray.client.informer import Handler, Informer, Informers
 from dray.client.interface import Resource
 from dray.client.retries import Backoff, Retries
 
-# A server that is replaced by a newer one may come to serve the kind.
+# A server that is upgraded may start to serve the kind.
 _LOOK_AGAIN: Final = 600.0
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource in one of the versions it is served in."""
+    """A resource in one of its served versions."""
 
     group: str
     version: str
@@ -54,21 +54,21 @@ class ServedResource:
 
     @property
     def title(self) -> str:
-        """As kubectl calls an object of the kind: `pod`, `resourceclaim.resource.k8s.io`."""
+        """Returns the name that kubectl uses for an object of the kind: `pod`, `resourceclaim.resource.k8s.io`."""
         return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """`failed` are groups of which not every version answered, with what went wrong: there may be more in them."""
+    """Result of discovery; `failed` has the errors of groups that could not be read completely."""
 
     resources: tuple[ServedResource, ...]
-    """Groups and versions in the server's order of preference."""
+    """Resources, in the server's order of preference for groups and versions."""
     failed: dict[str, str]
 
     @property
     def preferred(self) -> Iterable[ServedResource]:
-        """Each resource in its preferred version."""
+        """Yields each resource in its preferred version."""
         found: dict[str, ServedResource] = {}
         for resource in self.resources:
             found.setdefault(resource.qualified, resource)
@@ -76,7 +76,7 @@ class Discovered:
 
 
 async def discover(client: ApiClient) -> Discovered:
-    """Raises ClientError where there is no answer."""
+    """Reads the served resources. Raises ClientError if the server does not answer."""
     resources: list[ServedResource] = []
     failed: dict[str, str] = {}
     for path in ("/api", "/apis"):
@@ -87,7 +87,7 @@ async def discover(client: ApiClient) -> Discovered:
             name = key_of(group)[1]
             for version in group.get("versions") or ():
                 if version.get("freshness") == "Stale":
-                    # An aggregated server that is down: what is listed may be old.
+                    # Stale resources of an aggregated server that is down.
                     failed[name] = f"stale GroupVersion discovery: {name}/{version['version']}"
                 else:
                     resources += _resources(name, version)
@@ -113,9 +113,9 @@ def _resources(group: str, version: Object) -> Iterator[ServedResource]:
 async def served_version(
     client: ApiClient, group: str, plural: str, versions: Iterable[str] | None = None
 ) -> KindVersion | None:
-    """The first of the versions that the server serves; without versions the newest that the catalogue knows.
+    """Returns the first of the versions that the server serves; by default, the newest in the catalogue.
 
-    None means that the server answered and has none of them. Raises ClientError where it did not answer.
+    Returns None if the server answered and serves none of them. Raises ClientError if it did not answer.
     """
     kind = _kind(group, plural)
     for name in versions if versions is not None else [version.name for version in kind.versions]:
@@ -126,7 +126,7 @@ async def served_version(
 
 
 async def serves(client: ApiClient, resource: Resource) -> bool:
-    """Raises ClientError where the server did not answer."""
+    """Returns True if the server serves the resource. Raises ClientError if it does not answer."""
     prefix = f"/apis/{resource.group}" if resource.group else "/api"
     try:
         answer = await client.request("GET", f"{prefix}/{resource.version}")
@@ -136,7 +136,7 @@ async def serves(client: ApiClient, resource: Resource) -> bool:
 
 
 async def may_list(client: ApiClient, resource: Resource) -> bool:
-    """Whether the server lets us; for kinds that are left out of account where it does not."""
+    """Returns True if the client is allowed to list the resource."""
     try:
         await client.list(resource, limit=1)
     except ApiError as error:
@@ -148,7 +148,7 @@ async def may_list(client: ApiClient, resource: Resource) -> bool:
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], what: str, retries: Retries = _RETRIES) -> T:
-    """What the server said in the end, however often it had to be asked."""
+    """Calls `ask` until the server answers. Returns the answer."""
     failures = 0
     while True:
         try:
@@ -161,9 +161,9 @@ async def until_answered(ask: Callable[[], Awaitable[T]], what: str, retries: Re
 
 
 class OptionalInformer:
-    """The informer of a kind that may not be served. Until it is, its cache is empty, and nothing is asked of it.
+    """The informer of a kind that may not be served. Until it is served, its cache is empty.
 
-    `start` must have returned before the cache means anything; `run` looks whether the kind is served later on.
+    `start` must have returned before the cache is used; `run` checks whether the kind is served later.
     """
 
     def __init__(
@@ -179,10 +179,12 @@ class OptionalInformer:
         retries: Retries = _RETRIES,
         look_again: float = _LOOK_AGAIN,
     ) -> None:
-        """`version` is that of a kind that the catalogue does not have. `admit` is asked, where the kind is served,
-        whether it is to be read."""
+        """`version` is for a kind that is not in the catalogue.
+
+        `admit` is called once the kind is served, and says whether to read it.
+        """
         self.version: KindVersion | ServedResource | None = None
-        """What the server serves of it."""
+        """The version that the server serves; None if it serves none."""
         self._custom = version
         self._admit = admit
         self._client = client
@@ -205,11 +207,11 @@ class OptionalInformer:
             self._informer.add_handler(handler)
 
     async def start(self) -> None:
-        """Returns when the server said that it does not serve the kind, or when the first list is in the cache."""
+        """Returns when the server does not serve the kind, or the first list is in the cache."""
         await until_answered(self._look, f"the versions of {self._plural}", self._retries)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Checks from time to time whether the kind is served, until it is cancelled."""
         while self._informer is None:
             await self._retries.sleep(self._look_again)
             await self.start()

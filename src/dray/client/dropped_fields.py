@@ -8,7 +8,7 @@ from dray.client.errors import ClientError
 
 
 class NotKept(ClientError):
-    """`field` was written and is not there."""
+    """Raised if the server dropped `field`, which was written."""
 
     def __init__(self, field: str) -> None:
         super().__init__(
@@ -18,7 +18,7 @@ class NotKept(ClientError):
 
 
 def dropped(written: Any, kept: Any, path: str = "") -> str:
-    """Where the first member is missing; empty if there is none. Values may have been changed, as by defaults."""
+    """Returns the path of the first written member that was not kept; empty if all were. Changed values are ignored."""
     if written == kept:
         return ""
     if isinstance(written, dict):

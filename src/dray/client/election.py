@@ -25,22 +25,22 @@ from dray.client.interface import GroupVersionResource
 from dray.client.log_throttling import ThrottledLog, cause_of
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
-# Of the waiting time, so that candidates do not come all at once.
+# Share of the waiting time that is random, so that candidates do not come all at once.
 _JITTER: Final = 0.2
 _logger = logging.getLogger(__name__)
 _NAMESPACE: Final = "kube-system"
-# It is renewed every two seconds, unless told otherwise.
+# Time to watch a Lease, which components renew every two seconds by default.
 _MOMENT: Final = 6.0
 _LEASE_SECONDS: Final = 15.0
 _LONGEST_LEASE: Final = 600.0
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time, or somebody else holds it."""
+    """Raised if the lease could not be renewed in time, or has another holder."""
 
 
 class LeaderElection:
-    """`monotonic` gives seconds from any start; `time` is only for what is written into the lease."""
+    """Elects a leader; `monotonic` gives seconds from any start, `time` is only written into the lease."""
 
     def __init__(
         self,
@@ -66,22 +66,22 @@ class LeaderElection:
         self._time = time or SystemTime()
         self._monotonic = monotonic or asyncio.get_running_loop().time
         self._lease: Object | None = None
-        """As it was seen last, and when that was."""
+        """The lease as last seen; `_seen` is the time of that."""
         self._seen = 0.0
         self._throttled = ThrottledLog(_logger)
         self._renewed = 0.0
-        """When the last renewal that came through was sent."""
+        """Time at which the last successful renewal was sent."""
 
     @property
     def leader(self) -> str:
-        """The identity of who leads, as far as is known; empty if nobody does."""
+        """Returns the identity of the leader as last seen; empty if there is none."""
         return _holder(self._lease)
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Waits for the lease and runs the work while it is held; returns or raises what the work does.
 
-        Raises LeadershipLost after the work was cancelled for want of the lease. Cancelled itself, it cancels the work,
-        waits for its end, and gives the lease back.
+        Raises LeadershipLost after it cancelled the work because the lease was lost. If cancelled itself, it cancels
+        the work, waits for its end, and releases the lease.
         """
         await self._acquire()
         _logger.info("%s leads %s/%s", self._identity, self._namespace, self._name)
@@ -100,7 +100,7 @@ class LeaderElection:
                 if await self._try():
                     return
             except ClientError as error:
-                # Another candidate was faster: that is what they are for.
+                # Another candidate was faster.
                 if not isinstance(error, Conflict | AlreadyExists):
                     self._complain("get", error)
             await asyncio.sleep(self._retry_period * (1 + _JITTER * random.random()))
@@ -122,21 +122,22 @@ class LeaderElection:
             raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost") from renewing.exception()
 
     async def _renew(self) -> None:
-        """Until it cannot."""
+        """Renews the lease until that fails for too long; raises LeadershipLost."""
         failed = False
         while True:
-            # A server that is back is asked soon: the time until the deadline is running.
+            # After a failure, retry sooner: the deadline is approaching.
             await asyncio.sleep(self._retry_period / 4 if failed else self._retry_period)
             past = self._monotonic() - self._renewed
             late = f"not renewed within {self._renew_deadline:g} s"
             left = self._renew_deadline - past
             if left <= 0 and not failed:
-                # The process stood still and could not even try. Before the lease ends, nobody else has it.
+                # The process was suspended and could not even try. Before the lease ends, no other candidate can take
+                # it.
                 left = self._lease_seconds - self._retry_period - past
             if left <= 0:
                 raise LeadershipLost(late)
             try:
-                # No longer than it may take, however often the client tries again.
+                # The client's retries must end at the deadline.
                 async with asyncio.timeout(left):
                     if not await self._try(held=True):
                         raise LeadershipLost(f"held by {self.leader}")
@@ -153,15 +154,15 @@ class LeaderElection:
         )
 
     async def _try(self, *, held: bool = False) -> bool:
-        """Takes or renews the lease; False if it is somebody else's. Raises ClientError if that cannot be told.
+        """Takes or renews the lease; returns False if it has another holder. Raises ClientError if that is unknown.
 
-        Who held it does not take it over from somebody else, even if that one is late: it is lost.
+        A former holder does not take it back from another holder, even if that one is late: the lease is lost.
         """
         if held and self._lease is not None:
             try:
                 await self._put(self._lease)
             except ApiError as error:
-                # Changed or deleted by somebody, which servers say in several ways: look at what there is.
+                # Changed or deleted meanwhile, which servers report in several ways: read it again.
                 if error.is_too_many_requests or error.is_server_fault:
                     raise
             else:
@@ -204,7 +205,7 @@ class LeaderElection:
         transitions = max(0, transitions) if isinstance(transitions, int) else 0
         if before and before.get("holderIdentity") != self._identity:
             transitions += 1
-        # The API has 32 bits for it: a lease that somebody filled up could not be taken by anybody.
+        # The API has 32 bits for the counter; a lease with a full counter must stay usable.
         spec["leaseTransitions"] = min(transitions, INT32_MAX)
         return spec
 
@@ -214,14 +215,14 @@ class LeaderElection:
         self._lease = lease
 
     def _is_valid(self, lease: Object) -> bool:
-        """Whether its holder may still be working, for all that was seen here."""
+        """Returns True if the holder of the lease may still be working, as far as is known here."""
         said = spec_of(lease).get("leaseDurationSeconds")
         seconds = said if isinstance(said, int | float) and said > 0 else self._lease_seconds
-        # Whoever wrote more into it would keep all others from working for years.
+        # A longer duration in the lease must not block all others for years.
         return self._monotonic() < self._seen + min(float(seconds), max(_LONGEST_LEASE, self._lease_seconds))
 
     async def _release(self) -> None:
-        """As well as it can be done; it ends by itself otherwise."""
+        """Releases the lease if that works; otherwise it expires."""
         with suppress(ClientError, TimeoutError):
             async with asyncio.timeout(self._renew_deadline):
                 lease = await self._client.get(_LEASES, self._name, namespace=self._namespace)
@@ -237,19 +238,19 @@ def _holder(lease: Object | None) -> str:
 
 
 async def _cancelled(task: asyncio.Future[None]) -> None:
-    """Asks it to end and waits until it has, whatever it makes of that."""
+    """Cancels a task and waits until it has ended; ignores its result."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        # Retrieved, so that nobody is told that it was not.
+        # Mark the exception as retrieved.
         task.exception()
 
 
 class ComponentLease:
-    """The Lease of a Kubernetes component, `name` in kube-system: tells whether the component is running.
+    """The Lease of a Kubernetes component, `name` in kube-system: shows whether the component runs.
 
-    A lease is being renewed if it changes while it is looked at. One that is valid by its own account is believed at
-    once; clocks may differ, so one that is not is watched for a moment.
+    A lease counts as renewed if it changes while it is watched. A lease that is valid by its own times is trusted at
+    once; clocks may differ, so another one is watched for a moment.
     """
 
     def __init__(self, client: ApiClient, name: str, *, moment: float = _MOMENT, time: TimeOfDay | None = None) -> None:
@@ -258,7 +259,7 @@ class ComponentLease:
         self._moment = moment
         self._time = time or SystemTime()
         self.lease: Object = {}
-        """As it was seen last; empty if there is none."""
+        """The lease as last seen; empty if there is none."""
 
     @property
     def holder(self) -> str:
@@ -269,7 +270,7 @@ class ComponentLease:
         return f"{self.name} is running: {self.holder} renews the lease {_NAMESPACE}/{self.name}"
 
     async def is_at_work(self) -> bool:
-        """Raises ClientError where the server does not say."""
+        """Returns True if the component runs. Raises ClientError if the lease cannot be read."""
         before = await self._read()
         if not self.holder:
             return False

@@ -18,14 +18,17 @@ from urllib.parse import urlsplit
 from dray.client.errors import ConfigError, ConnectionFailed
 from dray.client.exec_credentials import ExecConfig, ExecCredential, fetch
 
-# Tokens in files are replaced while they are in use.
+# Files with tokens are read again after this many seconds, because the tokens are replaced while in use.
 _TOKEN_AGE: Final = 60.0
 _VOLUME: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Certificates and keys are PEM; without `ca` the system's authorities are trusted."""
+    """Address of an API server and how to authenticate.
+
+    Certificates and keys are PEM; `ca` is the system's by default.
+    """
 
     server: str
     namespace: str = "default"
@@ -41,7 +44,7 @@ class Endpoint:
     impersonate: str = ""
     proxy: str = ""
     program: ExecConfig | None = None
-    """What fetches a token or a client certificate, where none is given."""
+    """Exec plugin that fetches a token or a client certificate, if none is given."""
 
     def __post_init__(self) -> None:
         try:
@@ -67,7 +70,7 @@ class Endpoint:
 
 
 class Credentials:
-    """The headers that tell the server who asks, and the certificate that a program fetched."""
+    """The authentication headers of requests, and the certificate that an exec plugin fetched."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Credentials:
         self._worked = False
 
     async def fetch(self) -> ExecCredential | None:
-        """Has the program run, if there is one and what it gave is of use no more; gives what is new."""
+        """Runs the exec plugin if there is one and its credentials have expired; returns new credentials."""
         if self._endpoint.program is None or self._is_fresh():
             return None
         async with self._fetching:
@@ -95,7 +98,7 @@ class Credentials:
             try:
                 fetched = await fetch(self._endpoint.program)
             except ConfigError as error:
-                # A program that has worked may do so again; the first time it is a mistake in the set-up.
+                # A plugin that has worked may work again; a first failure is a configuration error.
                 if self._worked:
                     raise ConnectionFailed(str(error), sent=False) from error
                 raise
@@ -119,7 +122,7 @@ class Credentials:
         return headers
 
     def forget(self) -> None:
-        """The server did not accept them: read the file or run the program anew before the next request."""
+        """Forgets the token after the server refused it, so that the next request reads it again."""
         self._read_at = None
         self._fetched = None
 
@@ -130,7 +133,7 @@ class Credentials:
         try:
             token = path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            # A file in the midst of being replaced is no reason to stop.
+            # Keep the old token while the file is being replaced.
             if not self._token:
                 raise ConfigError(f"cannot read the token in {path}: {error}") from error
             return
@@ -145,7 +148,7 @@ def _loopback(host: str) -> bool:
 
 
 def in_cluster(*, environ: Mapping[str, str] = os.environ, volume: Path = _VOLUME) -> Endpoint:
-    """The server from the environment, token and CA from the mounted service account volume."""
+    """Returns the endpoint of a pod's service account: address from the environment, token and CA from its volume."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise ConfigError("not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -173,7 +176,7 @@ def tls_context(endpoint: Endpoint) -> ssl.SSLContext:
 
 
 def show_certificate(trusted: ssl.SSLContext, endpoint: Endpoint, certificate: bytes, key: bytes) -> None:
-    """Has connections show a client certificate from now on."""
+    """Loads another client certificate for later connections."""
     try:
         _load(trusted, certificate, key)
     except (ssl.SSLError, ValueError) as error:
@@ -181,7 +184,7 @@ def show_certificate(trusted: ssl.SSLContext, endpoint: Endpoint, certificate: b
 
 
 def _load(trusted: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    # The ssl module reads keys from files only; this one is its owner's alone, and gone at once.
+    # The ssl module reads keys from files only; this file is private and removed at once.
     with tempfile.TemporaryDirectory(prefix="dray-") as folder:
         path = Path(folder, "client.pem")
         path.touch(mode=0o600)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-# What a server means that answers without a Status document.
+# Reasons for status codes without a Status document.
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -29,15 +29,15 @@ _EXCERPT = 500
 
 
 class ClientError(Exception):
-    """Anything a client raises."""
+    """Base class of all client errors."""
 
 
 class ConfigError(ClientError):
-    """The kubeconfig, the service account or the address cannot be used."""
+    """Raised if the kubeconfig, the service account or the address cannot be used."""
 
 
 class ConnectionFailed(ClientError):
-    """No answer came. `sent` tells whether the server may have seen it, `cause` why, without naming the request."""
+    """Raised if there was no answer; `sent` is True if the server may have seen the request, `cause` is the reason."""
 
     def __init__(self, message: str, *, sent: bool, cause: str = "") -> None:
         super().__init__(message)
@@ -46,11 +46,11 @@ class ConnectionFailed(ClientError):
 
 
 class Garbled(ClientError):
-    """The answer is not what an API server sends."""
+    """Raised for an answer that no API server sends."""
 
 
 class ApiError(ClientError):
-    """The server's refusal, as its Status document puts it; the most frequent ones have a class of their own."""
+    """Raised if the server refuses a request, with its Status; frequent refusals have a subclass."""
 
     def __new__(cls, status: int, reason: str, *_: Any, **__: Any) -> ApiError:
         if status == 409:
@@ -66,7 +66,7 @@ class ApiError(ClientError):
         self.message = message
         self.details = details or {}
         self.retry_after = retry_after
-        """Seconds the server asks to wait; 0 if it does not say."""
+        """Seconds to wait before a retry; 0 if the server does not say."""
 
     @classmethod
     def from_status(cls, document: Mapping[str, Any], status: int = 500, retry_after: float = 0) -> ApiError:
@@ -98,12 +98,12 @@ class ApiError(ClientError):
 
     @property
     def is_gone(self) -> bool:
-        """The resource version or the continue token is too old: list again."""
+        """Returns True if the resource version or continue token is too old: list again."""
         return self.status == 410
 
     @property
     def is_ahead(self) -> bool:
-        """The server has not come to the resource version yet, and may never, if it lost its data: list again."""
+        """Returns True if the server has not reached the resource version, perhaps after a loss of data: list again."""
         return any(reason == "ResourceVersionTooLarge" for _, reason, _ in self.causes)
 
     @property
@@ -116,7 +116,7 @@ class ApiError(ClientError):
 
     @property
     def is_namespace_ending(self) -> bool:
-        """Nothing is created in it any more."""
+        """Returns True if the namespace is terminating, so that nothing can be created in it."""
         return self.status == 403 and any(reason == "NamespaceTerminating" for _, reason, _ in self.causes)
 
     @property
@@ -129,7 +129,7 @@ class ApiError(ClientError):
 
     @property
     def causes(self) -> list[tuple[str, str, str]]:
-        """(field, reason, message) of everything that was wrong with an object."""
+        """Returns (field, reason, message) of every error in the object."""
         causes = self.details.get("causes")
         named = [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
         return [
@@ -138,12 +138,12 @@ class ApiError(ClientError):
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such resource."""
+    """Raised if the object or the resource does not exist."""
 
 
 class Conflict(ApiError):
-    """The object is not at the version that was to be changed, or field managers disagree."""
+    """Raised if the object has another version, or another field manager owns a field."""
 
 
 class AlreadyExists(ApiError):
-    """There is an object of that name."""
+    """Raised if an object of that name exists."""

@@ -24,11 +24,11 @@ _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
 _TOO_MANY: Final = _QUEUE // 2
-# As many are written before it is asked whether there is something better to do; a second later, as many again.
+# Number of events written at once while the process is busy; after a second, as many again.
 _BATCH: Final = 8
 _PAUSE: Final = 0.02
 _PATIENCE: Final = 5.0
-# The share of the time that is spent computing.
+# Share of computing time above which the process is busy.
 _BUSY: Final = 0.5
 _logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class _Key(NamedTuple):
 
 
 class EventRecorder:
-    """`component` is who reports; events of cluster-scoped objects go to namespace `default`."""
+    """Records events of a `component`; events of cluster-scoped objects go to the namespace `default`."""
 
     def __init__(self, client: ApiClient, component: str, *, time: TimeOfDay | None = None) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class EventRecorder:
         self._hurried = False
         self._throttled = ThrottledLog(_logger)
         self._known: BoundedDict[_Key, tuple[str, int]] = BoundedDict(_KNOWN)
-        """The name of the Event that stands for the key, and how often it was seen."""
+        """The name and count of the Event of each key."""
 
     def normal(self, about: Object, reason: str, message: str, *, action: str = "") -> None:
         self._record(about, "Normal", reason, message, action)
@@ -67,7 +67,7 @@ class EventRecorder:
         self._record(about, "Warning", reason, message, action)
 
     async def run(self) -> None:
-        """Writes until it is cancelled."""
+        """Writes events until it is cancelled."""
         left, since = _BATCH, monotonic()
         while True:
             recorded, key, event = await self._queue.get()
@@ -85,7 +85,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _calm(self, end: float) -> None:
-        """Waits while the process is busy, until that time or until too many wait."""
+        """Waits while the process is busy, until that time or until too many events wait."""
         while not self._hurried and monotonic() < end and self._queue.qsize() < _TOO_MANY:
             before, used = monotonic(), process_time()
             await asyncio.sleep(_PAUSE)
@@ -93,7 +93,7 @@ class EventRecorder:
                 return
 
     async def written(self) -> None:
-        """Returns when everything recorded so far is written or dropped, which now waits for nothing."""
+        """Returns when everything recorded so far is written or dropped; the writes are not delayed."""
         self._hurried = True
         try:
             await self._queue.join()
@@ -114,7 +114,7 @@ class EventRecorder:
             "resourceVersion": metadata.get("resourceVersion"),
         }
         now = self._time.now()
-        # No two have the same name, however quickly they come.
+        # Names are unique, however quickly events come.
         self._last = max(self._last + 1, int(now.timestamp() * 1e6))
         event: Object = {
             "apiVersion": "v1",
@@ -148,7 +148,7 @@ class EventRecorder:
             except NotFound:
                 pass
             else:
-                # What is told again counts as new.
+                # A repeated event moves to the end of the cache.
                 self._known.pop(key, None)
                 self._known[key] = name, count
                 return
@@ -157,7 +157,7 @@ class EventRecorder:
         except NotFound:
             return
         except ApiError as error:
-            # The namespace is ending, and its events with it.
+            # The namespace is terminating, and its events are deleted with it.
             if not error.is_namespace_ending:
                 raise
             return

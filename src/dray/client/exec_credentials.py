@@ -21,23 +21,23 @@ API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication
 _KIND: Final = "ExecCredential"
 _PATIENCE: Final = 60.0
 _PATIENCE_WITH_PEOPLE: Final = 300.0
-"""Somebody may have to log in."""
+"""Timeout in seconds for a plugin that may ask the user to log in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecConfig:
     user: str
-    """Whose credentials it fetches, for messages."""
+    """Name of the user in the kubeconfig, for messages."""
     command: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     api_version: str = API_VERSIONS[0]
     interactive: str = "IfAvailable"
-    """Whether it may ask somebody at the terminal: Never, IfAvailable or Always."""
+    """Whether the plugin may ask the user at the terminal: Never, IfAvailable or Always."""
     hint: str = ""
-    """How to install it."""
+    """How to install the plugin."""
     cluster: Mapping[str, Any] | None = None
-    """What it is told about the cluster, if it wants to know."""
+    """Information on the cluster for the plugin, if it asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class ExecCredential:
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
     expires: float | None = None
-    """Seconds since 1970."""
+    """Expiry in seconds since 1970; None if unknown."""
 
 
 async def fetch(program: ExecConfig, *, patience: float | None = None) -> ExecCredential:
-    """Runs the program; raises ConfigError where it gives nothing that can be used."""
+    """Runs the plugin and returns its credentials; raises ConfigError if they cannot be used."""
     interactive = program.interactive != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if program.interactive == "Always" and not interactive:
         raise _failed(program, "needs a terminal, and there is none")

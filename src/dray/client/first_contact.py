@@ -30,7 +30,7 @@ class FirstContact:
         """Why the server has not let the component in yet; empty if it has."""
 
     async def reach(self, *questions: Question) -> None:
-        """Returns when all questions are answered. Raises ConfigError, and errors that no client raises."""
+        """Returns when all questions are answered. Raises ConfigError, and errors that are no client errors."""
         began, refused = monotonic(), False
         for question in questions:
             failures = 0
@@ -52,7 +52,7 @@ class FirstContact:
         return None
 
     def _report(self, error: ClientError) -> bool:
-        """Returns True for an answer that is a refusal, which it logs."""
+        """Logs a refusal. Returns True if the error is one."""
         if isinstance(error, ConnectionFailed):
             self.trouble = f"{self._server} does not answer: {error.cause}"
             return False

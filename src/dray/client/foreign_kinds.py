@@ -32,7 +32,7 @@ KUEUE_TOPOLOGY: Final = ServedResource(
     "kueue.x-k8s.io", "v1beta2", "topologies", "Topology", namespaced=False, verbs=frozenset()
 )
 GROUPS: Final = {f"{each.kind}.{each.group}": each for each in (COSCHEDULING, KAI_GROUP, KAI_TOPOLOGY, KUEUE_TOPOLOGY)}
-"""Kinds of groups and of topologies by the names that the scheduler has for them."""
+"""Kinds of groups and of topologies by the scheduler's names for them."""
 _KUEUE: Final = "kueue.x-k8s.io"
 KUEUE: Final = {
     kind: ServedResource(_KUEUE, "v1beta2", plural, kind, namespaced=kind == "LocalQueue", verbs=frozenset())
@@ -54,13 +54,13 @@ def definitions() -> tuple[Object, ...]:
 
 
 async def is_own(client: ApiClient, kind: ServedResource) -> bool:
-    """Whether the kind is served as dray defines it, so that no other system writes its status."""
+    """Returns True if the server has dray's definition of the kind, so that no other system writes its status."""
     if not await serves(client, kind):
         return False
     try:
         found = await client.get(_DEFINITIONS, kind.qualified)
     except NotFound:
-        # The server provides the kind.
+        # The server provides the kind itself.
         return True
     except ApiError:
         return False
@@ -222,7 +222,7 @@ def _list(items: Object) -> Object:
 
 
 def _open(**properties: Any) -> Object:
-    """An object with these members, and others that are kept."""
+    """Returns the schema of an object with these members; other members are kept."""
     return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -236,7 +236,7 @@ def _definition(kind: ServedResource, short: tuple[str, ...], schema: Object, co
         "additionalPrinterColumns": columns,
     }
     names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "shortNames": list(short)}
-    # The server wants to be told that somebody answers for groups of kubernetes-sigs.
+    # The server requires this approval for groups of kubernetes-sigs.
     approved = {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -30,7 +30,7 @@ _CONNECT: Final = 10.0
 _TOTAL: Final = 60.0
 _SILENCE: Final = 20.0
 _USER_AGENT: Final = "dray"
-# An address that leads nowhere, or a peer that cannot be trusted, is not going to change with the next attempt.
+# Errors that a retry does not change: an invalid address, or a peer that cannot be trusted.
 _LASTING: Final = (aiohttp.InvalidURL, aiohttp.ClientConnectorCertificateError, aiohttp.ServerFingerprintMismatch)
 _UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
@@ -51,11 +51,11 @@ class HttpTransport:
         self._credentials = Credentials(endpoint)
         self._ssl = tls_context(endpoint) if endpoint.server.startswith("https:") else None
         self.watch_seconds = silence
-        # A list may be long in coming; what is written has a short answer.
+        # A list may take long to arrive; writes have short answers.
         self._reading = _timeout(timeout, min(silence, timeout))
         self._writing = _timeout(min(timeout, 1.25 * silence), min(silence, timeout))
         self._requests = ConnectionPool(self._new_session, limit=connections)
-        # Streams have connections of their own, without limit: they must not keep requests from being sent.
+        # Streams have separate connections without limit: they must not block requests.
         self.streams = ConnectionPool(self._new_session)
 
     async def send(self, request: Request) -> Answer:
@@ -137,10 +137,10 @@ class HttpTransport:
         return response
 
     async def show(self, certificate: bytes, key: bytes) -> None:
-        """Has connections show another client certificate from now on."""
+        """Uses another client certificate for new connections."""
         if self._ssl is not None:
             show_certificate(self._ssl, self._endpoint, certificate, key)
-            # Connections show the certificate with which they were made.
+            # A connection keeps the certificate with which it was opened.
             await self._requests.renew()
             await self.streams.renew()
 
@@ -214,7 +214,7 @@ def _timeout(total: float | None, silence: float | None) -> aiohttp.ClientTimeou
 
 
 def _told(error: BaseException) -> str:
-    """Never empty."""
+    """Returns the message of an error; never empty."""
     if type(error) is aiohttp.ClientConnectorError and (error.os_error.errno or 0) > 0:
         return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno or 0)}"
     if isinstance(error, aiohttp.ClientPayloadError):
@@ -226,19 +226,19 @@ class ConnectionPool:
     """A bounded number of connections, replaced together once one of them stops answering.
 
     Idle connections often break together and without notice: a load balancer was replaced, a firewall dropped its
-    state. One that stopped answering therefore closes the idle ones beside it. A request that waits for a connection
-    has not been sent yet, so the wait does not count against its timeout.
+    state. So a connection that stops answering closes the idle ones too. A request that waits for a connection has not
+    been sent yet, so the wait does not count against its timeout.
     """
 
     def __init__(self, open_session: Callable[[], aiohttp.ClientSession], *, limit: int = 0) -> None:
-        """The session opens with the first request, in the loop that makes it. No limit is 0."""
+        """The session is opened with the first request, in its event loop. `limit` 0 means no limit."""
         self._open = open_session
         self._slots = asyncio.Semaphore(limit) if limit else None
         self._session: aiohttp.ClientSession | None = None
         self._users: Counter[aiohttp.ClientSession] = Counter()
 
     async def take(self) -> aiohttp.ClientSession:
-        """A session for one request; `leave` must follow."""
+        """Returns a session for one request; call `leave` after it."""
         if self._slots is not None:
             await self._slots.acquire()
         if self._session is None:
@@ -247,7 +247,7 @@ class ConnectionPool:
         return self._session
 
     async def leave(self, session: aiohttp.ClientSession, *, silent: bool = False) -> None:
-        """`silent` tells that no answer came in time."""
+        """Returns a session to the pool; `silent` means that no answer came in time."""
         if self._slots is not None:
             self._slots.release()
         if silent and session is self._session:
@@ -259,7 +259,7 @@ class ConnectionPool:
                 await session.close()
 
     async def renew(self) -> None:
-        """Requests from now on get new connections."""
+        """Makes new connections for later requests."""
         session, self._session = self._session, None
         if session is not None and not self._users[session]:
             await session.close()

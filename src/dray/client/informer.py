@@ -25,9 +25,9 @@ from dray.client.retries import Backoff, Retries
 Handler = Callable[[Change], None]
 
 SUBSCRIBER: Final = ContextVar("subscriber", default="")
-"""On whose behalf handlers are added in this context; all of one subscriber can be removed together."""
+"""The subscriber of handlers that are added in this context; all handlers of a subscriber can be removed together."""
 
-# A kind of which nothing happens for as long is watched in good order.
+# A watch that lasts this long without events is working.
 _LASTING: Final = 60.0
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 _logger = logging.getLogger(__name__)
@@ -46,25 +46,25 @@ class Informer:
     ) -> None:
         self.cache = Cache(indexes)
         self.resource_version = ""
-        """How far the cache has come."""
+        """The resource version of the cache."""
         self._client = client
         self._resource = resource
         self._namespace = namespace
         self._selection = selection
         self._retries = retries
         self._handlers: list[tuple[str, Handler]] = []
-        """Each with its subscriber."""
+        """Handlers, each with its subscriber."""
         self._listed: list[tuple[str, Callable[[], None]]] = []
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
         self._doing = "list"
         self._trouble = ("", "")
-        """What it could not do, and why."""
+        """The failed operation and its error."""
         self._throttled = ThrottledLog(_logger)
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache."""
+        """Returns True if the first list is in the cache."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
@@ -76,7 +76,7 @@ class Informer:
 
     @property
     def trouble(self) -> str:
-        """Why the cache is not in step with the server; empty if it is."""
+        """Returns why the cache is not up to date with the server; empty if it is."""
         verb, reason = self._trouble
         if verb:
             return f"cannot {verb} {self._kind}: {reason}"
@@ -87,7 +87,7 @@ class Informer:
         return f"{self._resource.plural}.{self._resource.group}" if self._resource.group else self._resource.plural
 
     def add_handler(self, handler: Handler) -> None:
-        """It is told of what is there already, and then of every change."""
+        """Adds a handler, which is called for each existing object and then for every change."""
         self._handlers.append((SUBSCRIBER.get(), handler))
         for value in self.cache:
             change = Change("ADDED", key_of(value), value, None)
@@ -97,16 +97,16 @@ class Informer:
                 self._failed(change)
 
     def on_list(self, handler: Callable[[], None]) -> None:
-        """It is called whenever the cache has been filled from a list: what is not in it then, is not there."""
+        """Adds a handler that is called when the cache has been filled from a list: missing objects do not exist."""
         self._listed.append((SUBSCRIBER.get(), handler))
 
     def forget(self, subscriber: str) -> None:
-        """Its handlers are told nothing any more."""
+        """Removes the handlers of a subscriber."""
         self._handlers = [each for each in self._handlers if each[0] != subscriber]
         self._listed = [each for each in self._listed if each[0] != subscriber]
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Lists and watches until it is cancelled."""
         failures = 0
         while True:
             asked = 0.0
@@ -148,8 +148,7 @@ class Informer:
         self._doing = "watch"
 
     async def _watch(self, failures: int) -> int:
-        """Until there is nothing left but to list again; the failures count from the last event that came, or from a
-        watch that held for long."""
+        """Watches until a new list is needed. Returns the failures since the last event, or since a long watch."""
         loop = asyncio.get_running_loop()
         lasting = loop.time() + _LASTING
         events = self._client.watch(
@@ -190,8 +189,10 @@ class Informer:
 
 
 def _objects(listed: Object) -> list[Object]:
-    """The objects of a list. Raises Garbled for what is none, such as the `{}` of a proxy: it would pass for a list of
-    nothing, and whatever depends on the objects would be cleaned up."""
+    """Returns the objects of a list. Raises Garbled for anything else.
+
+    The `{}` of a proxy would count as an empty list, and everything that depends on the objects would be cleaned up.
+    """
     items, metadata = listed.get("items"), listed.get("metadata")
     is_list = str(listed.get("kind") or "").endswith("List") and isinstance(metadata, dict)
     if not is_list or not isinstance(items, list | None) or not all(map(_is_object, items or ())):
@@ -210,9 +211,9 @@ class Informers:
         self._tasks: asyncio.TaskGroup | None = None
 
     def of(self, resource: Resource, indexes: Mapping[str, Index] | None = None, *, fields: str = "") -> Informer:
-        """The informer of the resource, in all namespaces, with these indexes added to those it has.
+        """Returns the informer of the resource in all namespaces, and adds the indexes to it.
 
-        With a selector of fields, that of the objects it selects. It is started at once if the others run already.
+        A field selector has an informer of its own. The informer is started at once if the others run already.
         """
         key = (resource.group, resource.version, resource.plural, fields)
         informer = self._informers.get(key)
@@ -225,23 +226,23 @@ class Informers:
         return informer
 
     def forget(self, subscriber: str) -> None:
-        """Removes the handlers that were added on its behalf."""
+        """Removes the handlers of a subscriber from all informers."""
         for informer in self._informers.values():
             informer.forget(subscriber)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs all informers until it is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             for (_, _, plural, _), informer in self._informers.items():
                 self._tasks.create_task(informer.run(), name=f"informer of {plural}")
-            # More of them may be asked for later, even if there is none yet.
+            # More informers may be added later.
             await asyncio.Event().wait()
 
     def troubles(self) -> list[str]:
-        """What is not known as it should be, and why."""
+        """Returns the problems of all informers."""
         return [informer.trouble for informer in self._informers.values() if informer.trouble]
 
     async def synced(self) -> None:
-        """Returns when each has its first list."""
+        """Returns when each informer has its first list."""
         for informer in list(self._informers.values()):
             await informer.synced()

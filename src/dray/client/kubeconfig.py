@@ -27,7 +27,7 @@ _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cluster, user or context, and the folder its relative paths start from."""
+    """A cluster, user or context, and the folder for its relative paths."""
 
     name: str
     values: Mapping[str, Any] = field(repr=False)
@@ -46,7 +46,7 @@ class Entry:
         return self.folder / value if value else None
 
     def content(self, key: str) -> bytes | None:
-        """Of `key-data` in the file itself, or of the file that `key` names."""
+        """Returns the content of `key-data`, or of the file that `key` names; None without either."""
         if data := self.text(f"{key}-data"):
             try:
                 return base64.b64decode(data, validate=True)
@@ -68,7 +68,10 @@ class Kubeconfig:
 
     @classmethod
     def load(cls, paths: Sequence[Path] = (), *, environ: Mapping[str, str] = os.environ) -> Kubeconfig:
-        """The files given, those in $KUBECONFIG, or ~/.kube/config. Of several, some may be missing."""
+        """Loads the given files, else those in $KUBECONFIG, else ~/.kube/config.
+
+        Of several files, some may be missing.
+        """
         paths = paths or [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
         paths = paths or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
         config, missing = cls(), []
@@ -107,7 +110,7 @@ class Kubeconfig:
         return list(self._entries["contexts"])
 
     def endpoint(self, context: str = "") -> Endpoint:
-        """Of the context given, or the current one."""
+        """Returns the endpoint of a context, by default the current one."""
         name = context or self.current_context
         if not name:
             raise ConfigError("the kubeconfig names no current context")
@@ -131,7 +134,7 @@ class Kubeconfig:
 
 
 def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
-    # As in kubectl, a token in the file wins over one in another file, and what is written over what is fetched.
+    # As in kubectl, a token in the kubeconfig wins over a token file, and both over an exec plugin.
     token = user.text("token")
     written = any(user.text(each) for each in ("token", "tokenFile", "username"))
     return Endpoint(
@@ -153,7 +156,7 @@ def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
 
 
 def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
-    """The `exec` of a user."""
+    """Returns the `exec` plugin of a user, if there is one."""
     values = user.values.get("exec")
     if not values:
         return None
@@ -172,7 +175,7 @@ def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
         raise ConfigError(f"exec of user {user.name!r} needs a command and {modes}")
     return ExecConfig(
         user=user.name,
-        # A name is looked for in $PATH, a relative path starts from the file.
+        # A name is searched in $PATH, a relative path starts from the kubeconfig's folder.
         command=str(user.folder / command) if os.sep in command else command,
         arguments=tuple(map(str, values.get("args") or ())),
         environment={str(each.get("name")): str(each.get("value")) for each in mappings(values.get("env"))},
@@ -184,7 +187,7 @@ def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
 
 
 def _told(cluster: Entry) -> dict[str, Any]:
-    """A cluster as a program is told about it."""
+    """Returns the information on a cluster for an exec plugin."""
     ca = cluster.content("certificate-authority")
     told = {
         "server": cluster.text("server"),

@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Ask(msgspec.Struct, array_like=True):
-    """Without a method: the stream of that number is no longer read."""
+    """A request. Without a method it ends the stream of that number."""
 
     number: int
     method: str = ""
@@ -49,7 +49,7 @@ class _Reply(msgspec.Struct, array_like=True):
 
 
 class _Frames(asyncio.Protocol):
-    """Cuts what arrives into frames, and knows whether the socket takes more."""
+    """Splits received bytes into frames, and waits while the socket is full."""
 
     def __init__(self, take: Callable[[bytes], None], lost: Callable[[], None]) -> None:
         self._take = take
@@ -61,7 +61,7 @@ class _Frames(asyncio.Protocol):
         self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not every loop's transports inherit from it.
+        # Not all event loops' transports inherit from it.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -96,7 +96,7 @@ class _Frames(asyncio.Protocol):
         return self._transport is not None
 
     def write(self, frame: bytes) -> None:
-        """Frames of one turn of the loop go out together: a system call for each is a tenth of the server's time."""
+        """Writes a frame; the frames of one turn of the event loop are sent by one system call, to save time."""
         if self._transport is not None:
             if not self._unsent:
                 asyncio.get_running_loop().call_soon(self._flush)
@@ -108,7 +108,7 @@ class _Frames(asyncio.Protocol):
             self._transport.write(b"".join(unsent))
 
     async def drained(self) -> None:
-        # Before it goes out nothing tells whether the socket takes it.
+        # Send now: only then the socket reports whether it is full.
         self._flush()
         await self._writable.wait()
 
@@ -119,7 +119,7 @@ class _Frames(asyncio.Protocol):
 
 
 class LinkTransport:
-    """The asking end."""
+    """The client's end of the link."""
 
     watch_seconds: float = 600
 
@@ -131,7 +131,7 @@ class LinkTransport:
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._streams: dict[int, LinkStream] = {}
         self.lost = asyncio.Event()
-        """The other end is gone."""
+        """Set when the other end is gone."""
 
     @classmethod
     async def connect(cls, end: socket.socket) -> LinkTransport:
@@ -209,7 +209,7 @@ class LinkStream:
         self._news = asyncio.Event()
 
     def take(self, reply: _Reply) -> bool:
-        """False where the reader lags too far behind, and gets no more."""
+        """Takes a part of the stream. Returns False if too much is unread; the stream ends then."""
         if reply.form == _OPENED:
             self.status, self.headers = reply.status, reply.headers
         elif reply.form == _PIECE:
@@ -223,7 +223,7 @@ class LinkStream:
         return not (self._ended and self._failure)
 
     async def opened(self) -> None:
-        """Returns when the status is there."""
+        """Returns when the status has arrived."""
         while not self.status:
             if self._ended:
                 raise self._broken()
@@ -243,7 +243,7 @@ class LinkStream:
 
     async def close(self) -> None:
         self._leave()
-        # Somebody may still be waiting for a piece.
+        # A reader may still be waiting for a piece.
         self._ended = True
         self._news.set()
 
@@ -256,7 +256,7 @@ class LinkStream:
 
 
 class LinkServer:
-    """The answering end: what is asked goes to `transport`, a way into the server of this process."""
+    """The server's end of the link; passes requests to `transport`, which leads to the server of this process."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -14,7 +14,7 @@ from typing import Final
 from dray.client.errors import ApiError, ConnectionFailed
 
 _PERIOD: Final = 60.0
-# More causes than anybody reads are not told apart.
+# Limit of causes that are told apart.
 _CAUSES: Final = 100
 
 
@@ -31,7 +31,7 @@ class ThrottledLog:
         self._known: dict[Hashable, _Repeated] = {}
 
     def warning(self, cause: Hashable, message: str, *args: object) -> None:
-        """In the loop; `cause` tells what is said for the same reason."""
+        """Logs a warning; warnings with the same `cause` are throttled. Call it in the event loop."""
         if cause not in self._known and len(self._known) >= _CAUSES:
             cause = None
         repeated = self._known.get(cause)
@@ -54,7 +54,7 @@ class ThrottledLog:
 
 
 def cause_of(error: Exception) -> Hashable:
-    """What is the same for all objects that meet the same trouble."""
+    """Returns what is equal for all objects that fail for the same reason."""
     if isinstance(error, ApiError):
         return error.status, error.reason, str(error.details.get("kind") or "")
     if isinstance(error, ConnectionFailed):

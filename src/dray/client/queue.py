@@ -32,7 +32,7 @@ class Clock(Protocol):
 
 
 class Stopped(Exception):
-    """There is nothing left to do, and there will not be."""
+    """Raised when the queue is stopped and empty."""
 
 
 class WorkQueue(Generic[K]):
@@ -43,7 +43,7 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff
         self._random = random
         self._ready: deque[K] = deque()
-        # What is in `ready`, or was added while it was being worked on.
+        # Keys in `ready`, and keys that were added while they were being worked on.
         self._dirty: set[K] = set()
         self._working: set[K] = set()
         self._delayed: dict[K, tuple[float, Timer]] = {}
@@ -54,7 +54,7 @@ class WorkQueue(Generic[K]):
         self._idle.set()
 
     def __len__(self) -> int:
-        """How many keys could be worked on now."""
+        """Returns the number of keys that could be worked on now."""
         return len(self._ready)
 
     def add(self, key: K) -> None:
@@ -65,7 +65,7 @@ class WorkQueue(Generic[K]):
             self._push(key)
 
     def add_after(self, key: K, delay: float) -> None:
-        """Of several delays of one key the earliest counts; adding it at once does not undo them."""
+        """Adds a key after a delay; of several delays the earliest is used, and `add` does not cancel them."""
         if self._stopping:
             return
         if delay <= 0:
@@ -80,19 +80,19 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = (when, self._clock.call_at(when, self._due, key))
 
     def add_failed(self, key: K, *, at_least: float = 0.0, at_most: float = math.inf) -> None:
-        """Later, the more often it failed."""
+        """Adds a failed key after a delay that doubles with each failure."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, max(at_least, min(at_most, self._backoff.delay(failures, self._random))))
 
     def forget(self, key: K) -> None:
-        """It succeeded: its failures no longer count."""
+        """Resets the failures of a key that succeeded."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """The next key; `done` must follow. Raises Stopped once the queue is stopped and empty."""
+        """Returns the next key; call `done` after it. Raises Stopped once the queue is stopped and empty."""
         while not self._ready:
             if self._stopping:
                 raise Stopped
@@ -101,7 +101,7 @@ class WorkQueue(Generic[K]):
             try:
                 await getter
             except asyncio.CancelledError:
-                # The wake-up was meant for somebody who still wants it.
+                # Pass the wake-up on to another getter.
                 if getter.done() and not getter.cancelled():
                     self._wake_one()
                 raise
@@ -121,7 +121,7 @@ class WorkQueue(Generic[K]):
             self._idle.set()
 
     def stop(self) -> None:
-        """Takes nothing more in and drops what is delayed; what is ready is still given out."""
+        """Stops taking keys and drops delayed ones; ready keys are still returned by `get`."""
         self._stopping = True
         for _, timer in self._delayed.values():
             timer.cancel()
@@ -130,7 +130,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     async def drained(self) -> None:
-        """Returns when nothing is ready and nothing is being worked on."""
+        """Returns when no key is ready or being worked on."""
         await self._idle.wait()
 
     def _push(self, key: K) -> None:

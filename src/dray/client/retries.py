@@ -18,11 +18,11 @@ from dray.client.transport import Answer, Request
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _SERVER_FAULTS: Final = frozenset({500, 502, 503, 504})
-# However long the server asks to wait.
+# Longest wait, whatever the server asks for.
 _LONGEST_WAIT: Final = 60.0
 
 Random = Callable[[], float]
-"""A number from 0 up to 1, as `random.random` gives it."""
+"""Returns a number from 0 up to 1, such as `random.random`."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -31,17 +31,17 @@ Sleep = Callable[[float], Awaitable[None]]
 class Backoff:
     first: float = 0.1
     longest: float = 30.0
-    # The share of the wait that is left to chance.
+    # The random share of the wait.
     jitter: float = 0.5
 
     def delay(self, failures: int, random: Random) -> float:
-        """Seconds to wait after so many failures in a row, counted from 1."""
-        # Beyond 2**60 the product would only lose precision and then overflow.
+        """Returns the seconds to wait after this number of failures in a row, counted from 1."""
+        # Beyond 2**60 the product would lose precision and overflow.
         wait = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
         return wait * (1 - self.jitter * random())
 
     def delays(self, random: Random = random.random) -> Iterator[float]:
-        """Seconds to wait after each of the failures in a row, without end."""
+        """Yields the seconds to wait after each failure in a row, without end."""
         return (self.delay(failures, random) for failures in count(1))
 
 
@@ -74,12 +74,12 @@ class Retries:
             await self.pause(failures, asked)
 
     async def pause(self, failures: int, asked: float = 0) -> None:
-        """After so many failures in a row; `asked` is what the server wants at least."""
+        """Waits after this number of failures in a row, at least `asked` seconds as the server wants."""
         await self.sleep(max(min(asked, _LONGEST_WAIT), self.backoff.delay(failures, self.random)))
 
 
 def retry_after(value: str) -> float:
-    """Seconds; 0 where the header is missing or a date, which API servers do not send."""
+    """Returns the seconds of a Retry-After header; 0 if it is missing or a date, which API servers do not send."""
     return float(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0.0
 
 

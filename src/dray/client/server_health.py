@@ -12,14 +12,14 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-# A server that restarts, or a connection that is opened again, is back by then.
+# A server that restarts, or a connection that is reopened, is back by then.
 _PATIENCE: Final = 3.0
 _GATEWAY: Final = {502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
 _logger = logging.getLogger("dray.client")
 
 
 class ServerHealth:
-    """Shared by all transports of a process to one server."""
+    """Health of one server, shared by all transports of a process."""
 
     def __init__(self, server: str, *, patience: float = _PATIENCE, clock: Callable[[], float] = monotonic) -> None:
         self._server = server
@@ -28,13 +28,13 @@ class ServerHealth:
         self._answered = clock()
         self._has_answered = False
         self._since: float | None = None
-        """When it began to fail, if it does."""
+        """Time of the first failure of an outage; None without one."""
         self._cause = ""
         self._reported = False
 
     @property
     def trouble(self) -> str:
-        """What to say of an outage; empty if there is none."""
+        """Returns a message about an outage; empty if there is none."""
         if not self._reported or self._since is None:
             return ""
         return f"{self._server} has not answered for {self._clock() - self._since:.0f} s: {self._cause}"
@@ -49,7 +49,7 @@ class ServerHealth:
             self._back()
 
     def failed(self, cause: str, silence: float = 0) -> None:
-        """`silence` is how long an answer was waited for."""
+        """Records a failed request; `silence` is how long it waited for an answer."""
         now = self._clock()
         if self._since is None:
             self._since = max(self._answered, now - silence)

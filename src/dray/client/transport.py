@@ -16,12 +16,12 @@ import msgspec
 class Request(msgspec.Struct, frozen=True):
     method: str
     path: str
-    """Quoted, without the query."""
+    """The quoted path, without the query."""
     query: Mapping[str, str] = msgspec.field(default_factory=dict)
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     silence: float = 0
-    """For a stream: how long it may bring nothing before it counts as broken; 0 for as long as it likes."""
+    """Timeout in seconds for the next piece of a stream; 0 for none."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Stream(Protocol):
-    """An answer that comes in pieces. Whoever opened it closes it. Iteration raises ConnectionFailed if it breaks."""
+    """A streamed answer; its opener must close it. Iteration raises ConnectionFailed if it breaks."""
 
     @property
     def status(self) -> int: ...
@@ -45,10 +45,10 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """Both ways of sending raise ConnectionFailed when no answer comes."""
+    """Sends requests; raises ConnectionFailed if there is no answer."""
 
     watch_seconds: float
-    """How long a watch may last at most; then it is asked for again, from where it came to."""
+    """Longest duration of a watch, which is then resumed by a new request."""
 
     async def send(self, request: Request) -> Answer: ...
 
@@ -58,7 +58,7 @@ class Transport(Protocol):
 
 
 def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by name in lower case; the values of one that comes several times stand side by side."""
+    """Returns headers by lower-case name; repeated values are joined."""
     found: dict[str, str] = {}
     for name, value in headers:
         name = name.lower()

@@ -19,11 +19,11 @@ from dray.client.interface import WatchEvent
 from dray.client.retries import Retries, retry_after
 from dray.client.transport import Request, Transport
 
-# Of the longest time: how much of it is left to chance, and what the end of a connection may be late by.
+# Share of the longest time that is random, and the tolerance for the end of a connection.
 _SPREAD: Final = 0.25
 _GRACE: Final = 0.25
 _LONGEST_REFUSAL: Final = 1024 * 1024
-# Several times the largest object an API server stores.
+# Several times the size of the largest object that an API server stores.
 LONGEST_LINE: Final = 16 * 1024 * 1024
 _TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
@@ -37,11 +37,12 @@ class Watching:
         self.position = position
 
     async def events(self) -> AsyncGenerator[WatchEvent, None]:
-        """Raises ApiError if the server refuses for good."""
+        """Yields events, without end. Raises ApiError if the server refuses for good."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
-            # One that brought nothing and ended early is a failure, so that it is not opened again in a tight loop.
+            # A connection that brought nothing and ended early is a failure, so that it is not reopened in a tight
+            # loop.
             failures += 1
             asked = 0.0
             request, seconds = self._request()
@@ -77,7 +78,7 @@ class Watching:
             await stream.close()
 
     def _request(self) -> tuple[Request, int]:
-        """With the seconds it is to last."""
+        """Returns the request and its duration in seconds."""
         longest = self._transport.watch_seconds
         seconds = max(1, int(longest * (1 - _SPREAD * self._retries.random())))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **self._query}
@@ -97,7 +98,7 @@ async def _refusal(stream: AsyncIterable[bytes]) -> bytes:
 
 
 async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> AsyncGenerator[bytes, None]:
-    """What stands after the last line break was cut off by a broken connection, and is left out."""
+    """Yields complete lines; a line without line break was cut off by a broken connection, and is dropped."""
     rest: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -116,7 +117,7 @@ async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> As
 
 
 def watch_event(line: bytes) -> WatchEvent:
-    """Raises ApiError for an ERROR event."""
+    """Decodes a watch event. Raises ApiError for an ERROR event."""
     try:
         document: Any = msgspec.json.decode(line)
         kind, body = document["type"], document["object"]
