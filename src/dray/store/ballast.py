@@ -14,12 +14,12 @@ from typing import Final
 
 _SIZE: Final = 16 << 20
 _LEAST: Final = 64 << 10
-# Of a small disk it takes only a part.
+# The ballast takes at most this fraction of a small disk.
 _SHARE: Final = 4
-# More than this beside it, and the disk is not full.
+# With more free bytes than this, the disk is not full.
 _ENOUGH: Final = 1 << 20
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-# Answers of file systems that keep no room for a file.
+# Errors of file systems that cannot reserve room for a file.
 _UNABLE: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
@@ -29,7 +29,7 @@ class Ballast:
         self._size = _wanted(path.parent)
 
     def hold(self) -> bool:
-        """Takes the room, or as much of it as there is, and says whether that is all; raises OSError."""
+        """Reserves the room, or as much as there is. Returns True if that is all of it; raises OSError."""
         size = self._size
         while size >= _LEAST:
             if self._take(size):
@@ -38,20 +38,20 @@ class Ballast:
         return False
 
     def is_light(self) -> bool:
-        """Whether there is room again beside it; raises OSError."""
+        """Returns True if there is free room besides the ballast again; raises OSError."""
         return self.hold() and free(self._path.parent) >= self.enough
 
     @property
     def enough(self) -> int:
-        """Number of free bytes from which on a disk does not count as full."""
+        """Returns the number of free bytes from which on the disk does not count as full."""
         return min(_ENOUGH, self._size)
 
     @property
     def largest_log(self) -> int:
-        """Size in bytes that the write-ahead log should have at most, so that it always fits into the database.
+        """Returns the largest size in bytes of the write-ahead log, so that it always fits into the database.
 
         A log of this size is not moved on a disk with less room than that. It may then grow until the disk is full, to
-        about twice the size, and beyond it by one transaction. The room that is kept back is enough for that.
+        about twice the size, and beyond it by one transaction. The ballast is enough for that.
         """
         return self._size // 4
 
@@ -78,7 +78,7 @@ class Ballast:
 
 
 def free(directory: Path) -> int:
-    """The bytes that may still be written there."""
+    """Returns the number of bytes that may still be written in the directory."""
     disk = os.statvfs(directory)
     return disk.f_bavail * disk.f_frsize
 

@@ -14,11 +14,11 @@ _log = logging.getLogger("dray.store")
 
 
 class InUse(StoreError):
-    """Another store has the directory open."""
+    """Raised if another store has the directory open."""
 
 
 def close_to_others(path: Path) -> None:
-    """Takes from all but the owner what they may do with a file or directory, and says so."""
+    """Removes all permissions of other users from a file or directory, and logs that."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & 0o077:
@@ -34,7 +34,7 @@ def close_to_others(path: Path) -> None:
 
 
 class Directory:
-    """Held from construction to `release`; the lock goes with the process, however it ends."""
+    """The directory of a store, locked until `release`; the end of the process releases the lock too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Directory:
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
 
     def file(self, name: str) -> Path:
-        """A file in the directory, made if it is not there, readable by its owner only."""
+        """Returns the path of a file in the directory; makes the file if it is missing, readable by its owner only."""
         path = self.path / name
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         return path

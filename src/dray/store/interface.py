@@ -21,19 +21,19 @@ Encode = Callable[[int], bytes]
 
 
 class StoreError(Exception):
-    """Anything a store refuses."""
+    """Base class of all errors of a store."""
 
 
 class Exists(StoreError):
-    """Create: the key is taken."""
+    """Raised by create if the key exists."""
 
 
 class Missing(StoreError):
-    """Update or delete: there is no such key."""
+    """Raised by update or delete if the key does not exist."""
 
 
 class Conflict(StoreError):
-    """The key is not at the revision the writer expected; `current` is what is there."""
+    """Raised if the key is not at the expected revision; `current` is the present record."""
 
     def __init__(self, current: Record) -> None:
         super().__init__(f"{current.key} is at revision {current.revision}")
@@ -41,19 +41,19 @@ class Conflict(StoreError):
 
 
 class Compacted(StoreError):
-    """The revision asked for is older than what is kept, or the watcher fell too far behind: list again."""
+    """Raised if the revision is no longer kept, or the watcher fell too far behind: list again."""
 
 
 class Ahead(StoreError):
-    """The revision asked for has not been reached yet."""
+    """Raised if the revision has not been reached yet."""
 
 
 class NotDurable(StoreError):
-    """The write was undone because it could not be committed."""
+    """Raised if the write was undone because it could not be committed."""
 
 
 class NoSpace(NotDurable):
-    """There is no room on the disk."""
+    """Raised if the disk is full."""
 
 
 class EventType(Enum):
@@ -63,7 +63,7 @@ class EventType(Enum):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A document as it was written: `created` is the revision of its creation, `revision` that of this version."""
+    """A stored document; `created` is the revision of its creation, `revision` that of this version."""
 
     key: str
     value: bytes
@@ -72,7 +72,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """For DELETED, `record` is the last version with the revision of the deletion; `previous` is what was before."""
+    """A change; for DELETED, `record` is the last version at the revision of the deletion.
+
+    `previous` is the version before.
+    """
 
     type: EventType
     record: Record
@@ -80,7 +83,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """`revision` is that of the whole list; all pages of one list are read at the same one."""
+    """A page of a list; `revision` is that of the list, and equal for all its pages."""
 
     records: list[Record]
     revision: int
@@ -88,9 +91,9 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Watch(Protocol):
-    """Events after a revision, in order, without gap or repeat; iteration raises Compacted when it cannot go on.
+    """Events after a revision, in order, without gap or repeat; iteration raises Compacted when it cannot continue.
 
-    `revision` is how far the watch has come: all events up to it were given out. A watch buffers a bounded number of
+    `revision` is the position of the watch: all events up to it were returned. A watch buffers a bounded number of
     events; a reader that falls further behind gets Compacted instead of the rest.
     """
 
@@ -100,11 +103,11 @@ class Watch(Protocol):
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
     async def take(self) -> list[Event]:
-        """Waits for the next event and gives it with those behind it; none after a nudge. Ends as iteration does."""
+        """Waits for events and returns all available ones; an empty list after a nudge. Ends like the iteration."""
         ...
 
     def nudge(self) -> None:
-        """Makes the `take` under way, or else the next one, return without events."""
+        """Makes the running `take`, or else the next one, return without events."""
         ...
 
     def close(self) -> None: ...
@@ -113,18 +116,19 @@ class Watch(Protocol):
 class Store(Protocol):
     @property
     def revision(self) -> int:
-        """The newest there is; a restart or a failed write may have moved it past that of the newest write."""
+        """Returns the newest revision; a restart or a failed write may have moved it past that of the newest write."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why writes cannot be taken at present; empty if they can."""
+        """Returns why writes are refused at present; empty if they are accepted."""
         ...
 
     def get(self, key: str) -> Record | None: ...
 
     def list(self, prefix: str, *, limit: int = 0, after: str = "", revision: int = 0) -> Page:
-        """Records under a prefix in key order; `after` is the last key of the page before, `revision` that page's.
+        """Returns the records under a prefix in key order; `after` is the last key of the page before, `revision` its
+        revision.
 
         Raises Compacted if that revision is no longer kept, Ahead if it has not been reached.
         """
@@ -133,18 +137,21 @@ class Store(Protocol):
     async def create(self, key: str, encode: Encode) -> Record: ...
 
     async def update(self, key: str, encode: Encode, *, expect: int = 0, frees: bool = False) -> Record:
-        """`expect` is the revision the key must be at; 0 for whichever.
+        """Updates a record; `expect` is the required revision of the key, 0 for any.
 
-        One that `frees` leads to a deletion, and like that is taken when there is no room for others.
+        An update that `frees` leads to a deletion, and like that is accepted while the disk is full.
         """
         ...
 
     async def delete(self, key: str, *, expect: int = 0, encode: Encode | None = None) -> Record:
-        """The last version, with the revision of the deletion; `encode` makes the document that watchers see."""
+        """Deletes a record.
+
+        Returns its last version at the revision of the deletion; `encode` makes the document for watchers.
+        """
         ...
 
     def watch(self, prefix: str, *, after: int) -> Watch:
-        """Events with revisions above `after`; raises as `list` does if some of them are not there."""
+        """Watches events with revisions above `after`; raises Compacted or Ahead like `list`."""
         ...
 
     async def compact(self, revision: int) -> None:
@@ -152,12 +159,12 @@ class Store(Protocol):
         ...
 
     def snapshot(self) -> bytes:
-        """Returns an SQLite file with everything that is acknowledged; a store can be opened on it.
+        """Returns an SQLite file with all acknowledged writes; a store can be opened on it.
 
         Raises StoreError if the store keeps nothing on disk.
         """
         ...
 
     async def close(self) -> None:
-        """Waits for writes under way, ends all watches and releases what the store holds."""
+        """Waits for running writes, ends all watches and releases all resources."""
         ...

@@ -47,7 +47,7 @@ _SET: Final = "UPDATE meta SET value = ? WHERE name = ?"
 
 
 class Journal:
-    """`fsync` makes every commit wait for the disk: an acknowledged write then survives a loss of power too."""
+    """The log as an SQLite file. With `fsync` every commit waits for the disk and survives a loss of power."""
 
     def __init__(self, directory: Path, *, fsync: bool) -> None:
         self._fsync = fsync
@@ -70,7 +70,7 @@ class Journal:
             raise
 
     def load(self) -> Log:
-        """The log as it was left, and the reservation for what comes next."""
+        """Returns the log as it was left, and reserves revisions for new writes."""
         meta: dict[str, int] = dict(self._connection.execute("SELECT name, value FROM meta"))
         gaps: Gaps = self._connection.execute("SELECT first, last FROM gap ORDER BY first").fetchall()
         reserved, compacted = meta["reserved"], meta["compacted"]
@@ -92,7 +92,7 @@ class Journal:
         return log
 
     def _compare(self, newest: int, reserved: int) -> None:
-        """Raises StoreError if something that was acknowledged is not there."""
+        """Raises StoreError if an acknowledged write is missing."""
         noted = self._mark.read()
         if noted is None or (newest >= noted.revision and reserved >= noted.reserved):
             return
@@ -103,14 +103,14 @@ class Journal:
         if reserved >= noted.reserved and not noted.same_boot and not self._fsync:
             _log.warning("%s; the machine went down, and --fsync was not given", lost)
             return
-        # Closing the database would take the log for finished and remove it.
+        # Closing the database would remove the log as complete.
         log = Path(f"{self.path}-wal")
         if log.exists() and not (kept := log.with_name(f"{log.name}.damaged")).exists():
             shutil.copy(log, kept)
         raise StoreError(f"{lost}; restore it, or remove {self._mark.path} to go on with what is left")
 
     def append(self, events: Sequence[Event], gaps: Gaps, revision: int, *, sparing: bool = False) -> None:
-        """All or nothing; `revision` is the newest that was handed out. `sparing` takes as little room as can be."""
+        """Appends all events or none; `revision` is the newest one used. `sparing` takes as little room as possible."""
         reserve = revision + _BLOCK if revision + _BLOCK // 2 > self.reserved else 0
         with self._transaction(sync=bool(reserve)) as connection:
             rows = map(_bare_row, events) if sparing else map(_row, events)
@@ -124,7 +124,7 @@ class Journal:
             self._mark.note(events[-1].record.revision, self.reserved)
 
     def make_room(self) -> None:
-        """Moves the write-ahead log into the database where that fits, so that its room is used again."""
+        """Moves the write-ahead log into the database if it fits, so that its room is reused."""
         execute = self._connection.execute
         with suppress(sqlite3.Error, OSError):
             pages, size = execute("PRAGMA page_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
@@ -132,26 +132,26 @@ class Journal:
                 execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def has_room(self, enough: int) -> bool:
-        """Whether so many bytes fit, with what the files have free within them: rows that were removed leave pages."""
+        """Returns True if this many bytes fit, including free pages of the database, which deleted rows leave."""
         execute, log = self._connection.execute, Path(f"{self.path}-wal")
         try:
             pages, size = execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
             disk = free(self.path.parent)
-            # The write-ahead log begins anew in its own room once it is moved into the database.
+            # The write-ahead log is overwritten from its start once it is moved into the database.
             logged = log.stat().st_size if log.exists() else 0
         except (sqlite3.Error, OSError):
             return False
         return pages * size + disk >= enough and logged + disk >= enough
 
     def checkpoint_at(self, size: int) -> None:
-        """Moves the write-ahead log into the database whenever it has about so many bytes, or 4 MB.
+        """Moves the write-ahead log into the database whenever it has about this many bytes, or 4 MB.
 
-        With 0 only `make_room` does: a move that is begun in vain takes what room is left.
+        With 0 only `make_room` moves it: a move that fails takes the remaining room.
         """
         self._connection.execute(f"PRAGMA wal_autocheckpoint = {min(_CHECKPOINT_PAGES, size // _PAGE)}")
 
     def snapshot(self) -> bytes:
-        """Returns the database as a file would have it, with what is only in the write-ahead log.
+        """Returns the database as a file would have it, including the write-ahead log.
 
         Nothing else runs meanwhile: 100 MB take about 0.3 s. Raises StoreError.
         """
@@ -161,19 +161,19 @@ class Journal:
             raise StoreError(f"{self.path} cannot be copied: {error}") from error
 
     def try_out(self) -> None:
-        """Raises what a write would."""
+        """Raises the error that a write would raise."""
         with self._transaction(sync=False) as connection:
             connection.execute("UPDATE meta SET value = value WHERE name = 'schema'")
 
     def forget(self, revisions: Sequence[int], compacted: int) -> None:
-        """Removes rows; they must come in order, over all calls."""
+        """Removes rows; their revisions must be in order over all calls."""
         with self._transaction(sync=False) as connection:
             connection.execute(_SET, (compacted, "compacted"))
             connection.execute("DELETE FROM gap WHERE last < ?", (compacted,))
             connection.executemany("DELETE FROM log WHERE revision = ?", ((each,) for each in revisions))
 
     def close(self, revision: int) -> None:
-        """Gives back what is reserved above `revision`."""
+        """Closes the file, and gives back reserved revisions above `revision`."""
         try:
             clean = False
             with suppress(sqlite3.Error), self._transaction(sync=True) as connection:
@@ -187,7 +187,7 @@ class Journal:
             self._directory.release()
 
     def abandon(self) -> None:
-        """Lets go of the file without a word to it, as a crash would."""
+        """Closes the file without writing to it, as a crash would."""
         self._mark.release()
         self._connection.close()
         self._directory.release()
@@ -241,7 +241,7 @@ def out_of_space(error: Exception) -> bool:
 
 
 def _bare_row(event: Event) -> tuple[int, str, int, bool, bytes]:
-    """What is gone is known from the row before."""
+    """Returns a row; without the content of a deleted record, which the row before has."""
     row = _row(event)
     return (*row[:4], b"") if event.type is EventType.DELETED else row
 

@@ -33,11 +33,11 @@ from dray.store.interface import (
     Record,
 )
 
-# First and last revision of each.
+# First and last revision of each gap.
 Gaps = list[tuple[int, int]]
 
 _revision = attrgetter("record.revision")
-# Sorts after every continuation of a prefix.
+# Sorts after every key with the prefix.
 _LAST: Final = "\U0010ffff"
 
 
@@ -51,19 +51,19 @@ class Log:
         self._keys = SortedKeys()
         self._events: list[Event] = []
         self.past_bytes = 0
-        """Of the versions that are kept for the past only."""
+        """Bytes of old versions."""
 
     def restore(
         self, versions: Iterable[tuple[Record, bool]], *, compacted: int, revision: int, gaps: Gaps
     ) -> list[int]:
-        """Takes over versions (record, deleted) that were kept elsewhere; those up to `compacted` only make the state.
+        """Restores versions (record, deleted) from a file; those up to `compacted` only make the state.
 
         Returns the revisions that a compaction should have removed.
         """
         forgotten: list[Event] = []
         for record, deleted in versions:
             if deleted and not record.value and (last := self._records.get(record.key)) is not None:
-                # The last version was not written once more, for want of room.
+                # The last version was not written again on a full disk.
                 record = Record(record.key, last.value, record.created, record.revision)
             event = Event(_type(record, deleted), record, self._records.get(record.key))
             if deleted:
@@ -127,7 +127,7 @@ class Log:
         self.published = self.revision
 
     def undo(self) -> tuple[int, int]:
-        """Takes back what is pending; returns the gap this leaves."""
+        """Undoes pending writes. Returns the gap that this leaves."""
         pending = self.pending()
         for event in reversed(pending):
             self._restore_previous(event)
@@ -140,14 +140,14 @@ class Log:
         return gap
 
     def since(self, prefix: str, after: int) -> list[Event]:
-        """Published events above a revision."""
+        """Returns the published events above a revision."""
         self._check(after)
         start = bisect_right(self._events, after, key=_revision)
         end = bisect_right(self._events, self.published, lo=start, key=_revision)
         return [event for event in self._events[start:end] if event.record.key.startswith(prefix)]
 
     def compact(self, revision: int) -> list[int]:
-        """Returns the revisions of the versions that nobody can reach any more, in order."""
+        """Compacts up to a revision. Returns the revisions of versions that are no longer needed, in order."""
         revision = min(revision, self.published)
         if revision <= self.compacted:
             return []
@@ -161,7 +161,7 @@ class Log:
         return dropped
 
     def oldest_within(self, most: int) -> int:
-        """The revision up to which must be forgotten so that the past has at most so many bytes."""
+        """Returns the revision to compact to, so that old versions have at most `most` bytes."""
         excess = self.past_bytes - most
         for event in self._events:
             if excess <= 0:
@@ -199,7 +199,7 @@ class Log:
         return current
 
     def _past(self, prefix: str, revision: int) -> dict[str, Record | None]:
-        """What the keys that changed after a revision were at it; None where there was nothing."""
+        """Returns the older records of keys that changed after a revision; None for keys that did not exist."""
         if revision == self.revision:
             return {}
         self._check(revision)
@@ -226,13 +226,13 @@ class Log:
 
 
 def past_bytes(event: Event) -> int:
-    """What is kept for an event beside what is there now: the version before it, and the last of what is gone."""
+    """Returns the bytes kept for an event besides the present state: the version before it, and a deleted record."""
     size = len(event.previous.value) if event.previous is not None else 0
     return size + len(event.record.value) if event.type is EventType.DELETED else size
 
 
 def unreachable(events: Iterable[Event]) -> list[int]:
-    """The revisions whose versions are of no use once these events, the oldest of the log, are forgotten."""
+    """Returns the revisions of versions that nobody can read once these events, the oldest of the log, are dropped."""
     revisions = []
     for event in events:
         if event.previous is not None:
@@ -250,16 +250,16 @@ def _type(record: Record, deleted: bool) -> EventType:
 
 class SortedKeys(SortedList):  # type: ignore[misc] # the library has no types
     def has(self, prefix: str) -> bool:
-        """Whether `under` would give any."""
+        """Returns True if there is a key with the prefix."""
         first: str | None = next(self.irange(prefix), None)
         return first is not None and first.startswith(prefix)
 
     def under(self, prefix: str, after: str = "") -> Iterator[str]:
-        """Keys with the prefix and above `after`, in order."""
+        """Yields the keys with the prefix and above `after`, in order."""
         found: Iterator[str] = self.irange(max(prefix, after), prefix + _LAST, inclusive=(after < prefix, True))
         return found
 
     def count_under(self, prefix: str, after: str = "") -> int:
-        """How many `under` would give."""
+        """Returns the number of keys with the prefix and above `after`."""
         low: int = self.bisect_left(prefix) if after < prefix else self.bisect_right(after)
         return max(0, int(self.bisect_right(prefix + _LAST)) - low)

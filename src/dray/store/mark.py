@@ -35,7 +35,7 @@ class Mark:
         self._reserved = 0
 
     def read(self) -> Noted | None:
-        """What a process that did not end by itself has noted."""
+        """Returns the mark of a process that did not end in good order; None if there is none."""
         try:
             revision, reserved, boot = self.path.read_text().split()
             return Noted(int(revision), int(reserved), boot == self._boot)
@@ -46,7 +46,7 @@ class Mark:
             return None
 
     def begin(self, revision: int, reserved: int) -> None:
-        """From now on there is a mark."""
+        """Creates the mark."""
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.note(revision, reserved)
         with suppress(OSError):
@@ -55,18 +55,18 @@ class Mark:
     def note(self, revision: int, reserved: int = 0) -> None:
         self._reserved = max(reserved, self._reserved)
         line = f"{revision:{_WIDTH}} {self._reserved:{_WIDTH}} {self._boot}\n"
-        # A full disk does not stop it: the place is there since the beginning.
+        # A full disk does not matter: the file has its full size from the beginning.
         with suppress(OSError):
             os.pwrite(self._descriptor, line.encode(), 0)
 
     def release(self) -> None:
-        """Leaves the mark where it is, as a crash would."""
+        """Closes the mark and leaves the file, as a crash would."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def remove(self) -> None:
-        """The database was closed in good order: everything is in it."""
+        """Removes the mark after the database was closed in good order."""
         self.release()
         self.path.unlink(missing_ok=True)
 

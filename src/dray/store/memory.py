@@ -13,9 +13,9 @@ HISTORY: Final = 64 << 20
 
 
 class MemoryStore:
-    """`history` is how many bytes of former versions are kept, for watches and pages at an older revision.
+    """A store in memory; `history` is the limit in bytes of old versions, for watches and pages at older revisions.
 
-    Also what a durable store is built on: it decides in `_admit` and `_settle` when a write counts.
+    Durable stores are subclasses: `_admit` and `_settle` decide when a write is accepted and when it is durable.
     """
 
     def __init__(self, *, buffer: int = BUFFER, history: int = HISTORY) -> None:
@@ -67,23 +67,23 @@ class MemoryStore:
         self._watches.close()
 
     def _admit(self, *, frees: bool) -> None:
-        """Before a write: raises if it cannot be taken."""
+        """Called before a write; raises an error if the write is refused."""
         if self._closed:
             raise StoreError("the store is closed")
 
     async def _settle(self, event: Event) -> Record:
-        """After a write was applied: returns when it is durable."""
+        """Called after a write was applied; returns when it is durable."""
         self._publish((event,))
         return event.record
 
     def _publish(self, events: Sequence[Event]) -> None:
-        """Events are durable: from now on they can be watched. What makes the past too large is forgotten."""
+        """Publishes durable events to watches, and drops old versions above the limit."""
         self._log.publish()
         self._watches.publish(events)
         if self._log.past_bytes > self._most_bytes:
-            # Down to half of it, so that it is not done for every write.
+            # Drops down to half of the limit, so that this is not needed for every write.
             self._forget(self._log.oldest_within(self._most_bytes // 2))
-            # A reader that has not come this far would keep what was forgotten.
+            # A reader that is further behind would keep dropped versions in memory.
             self._watches.fail_behind(self._log.compacted)
 
     def _forget(self, revision: int) -> None:

@@ -16,13 +16,13 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Retention:
     seconds: float = 300.0
-    # Under heavy writing the past is cut shorter, so that memory has a bound.
+    # Limit of revisions: it bounds memory under heavy writing.
     revisions: int = 100_000
     interval: float = 10.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self, store: Store) -> None:
-        """Compacts the store from time to time, until cancelled; what fails is logged, and made up for later."""
+        """Compacts the store from time to time, until cancelled; failures are logged and retried later."""
         marks = deque([store.revision], maxlen=max(1, round(self.seconds / self.interval)))
         said = ""
         while True:

@@ -31,9 +31,9 @@ from dray.store.watches import BUFFER
 
 _logger = logging.getLogger("dray.store")
 
-# Seconds between two attempts to write where the last one failed.
+# Seconds between two attempts to write after a failure.
 _PAUSE: Final = 1.0
-# Rows a compaction removes before it lets others have the loop; each may have 1.5 MiB, freed page by page.
+# Rows that a compaction removes before other tasks run; each may have 1.5 MiB, freed page by page.
 _STRIDE: Final = 20
 
 
@@ -45,11 +45,11 @@ class SqliteStore(MemoryStore):
         self._journal.checkpoint_at(self._ballast.largest_log)
         self._trouble = ""
         self._tight = False
-        # Whether less room is kept back for deletions than is wanted.
+        # True if less room than wanted is kept back for deletions.
         self._light = False
-        # Whether what waits for the commit needs room.
+        # True if a write that waits for the commit needs room.
         self._needs_room = False
-        # When a write that needs room may be tried next.
+        # Time of the next attempt of a write that needs room.
         self._next_try = 0.0
         try:
             self._log = self._load()
@@ -83,7 +83,7 @@ class SqliteStore(MemoryStore):
         except NoSpace:
             if not frees:
                 raise
-        # Meanwhile there is room for it, and others are turned away.
+        # The ballast is released meanwhile, and other writes are refused.
         return await super().update(key, encode, expect=expect, frees=frees)
 
     async def delete(self, key: str, *, expect: int = 0, encode: Encode | None = None) -> Record:
@@ -93,7 +93,7 @@ class SqliteStore(MemoryStore):
             return await super().delete(key, expect=expect, encode=encode)
 
     def _forget(self, revision: int) -> None:
-        # What nobody can read any more leaves the file with the next compaction.
+        # Versions that nobody can read leave the file with the next compaction.
         self._garbage.extend(self._log.compact(revision))
 
     async def compact(self, revision: int) -> None:
@@ -173,14 +173,14 @@ class SqliteStore(MemoryStore):
         return NotDurable(self._trouble)
 
     def _tighten(self) -> None:
-        """From now on only what frees space is sure to be taken."""
+        """Refuses all writes on a full disk, except those that free space."""
         if not self._tight:
             self._tight = True
             self._journal.checkpoint_at(0)
         self._note_trouble(f"no space left on device: cannot write to {self._journal.path}")
 
     def _hold(self) -> None:
-        """Keeps back room for deletions, as much as there is."""
+        """Reserves room for deletions, as much as there is."""
         try:
             self._light = not self._ballast.hold()
         except OSError as error:
@@ -192,7 +192,7 @@ class SqliteStore(MemoryStore):
 
     @contextmanager
     def _giving_way(self) -> Iterator[None]:
-        """What frees space has the room that is kept back."""
+        """Releases the ballast within the context, so that writes that free space have room."""
         if not self._tight:
             yield
             return
@@ -223,7 +223,7 @@ class SqliteStore(MemoryStore):
             self._end_trouble()
 
     def _has_room(self) -> bool:
-        """Whether a disk that was full is not any more; notes it if something else is the matter."""
+        """Returns True if a disk that was full has room again; records other problems."""
         try:
             if self._ballast.is_light():
                 self._light = False

@@ -20,12 +20,12 @@ from dray.store.interface import Compacted, Event
 from dray.store.log import Log
 
 BUFFER: Final = 1000
-# Events handed over at once: what others do in between should not have to wait for more.
+# Events returned at once, so that other tasks need not wait long.
 _MOST_TAKEN: Final = 100
 _MOST_BYTES: Final = 256 * 1024
-# Readers that are woken in a turn of the event loop.
+# Readers that are woken in one turn of the event loop.
 _MOST_WOKEN: Final = 100
-# Kinds and namespaces of which it is remembered who watches them.
+# Kinds and namespaces whose watches are cached.
 _MOST_PARENTS: Final = 4096
 
 
@@ -103,7 +103,7 @@ class BufferedWatch:
         return bool(self._buffer) and self._buffer[0].record.revision <= revision
 
     def fail(self) -> None:
-        """The reader cannot go on from where it is."""
+        """Fails the watch: its reader is too far behind."""
         self._stop(Compacted)
 
     def close(self) -> None:
@@ -123,16 +123,16 @@ class BufferedWatch:
 
 
 class Watches:
-    """The open watches by prefix: a write looks at each prefix once, however many watch it."""
+    """The open watches by prefix: a write looks at each prefix once, however many watches it has."""
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, dict[BufferedWatch, None]] = {}
         self._odd: dict[str, None] = {}
-        """The prefixes that do not end with a slash."""
+        """Prefixes that do not end with a slash."""
         self._above: dict[str, list[dict[BufferedWatch, None]]] = {}
-        """By the part of a key up to its last slash: those who watch a prefix of it that ends with a slash."""
+        """Watches by the part of a key up to its last slash: those of a prefix of it that ends with a slash."""
         self._woken = 0
-        """Readers that were woken in this turn of the event loop."""
+        """Number of readers woken in this turn of the event loop."""
         self._to_wake: dict[BufferedWatch, None] = {}
         self._turn: Handle | None = None
 
@@ -164,7 +164,7 @@ class Watches:
                     watch.push(event)
 
     def wake(self, watch: BufferedWatch) -> None:
-        """Wakes the reader in this turn of the event loop, or in one that follows soon."""
+        """Wakes the reader in this turn of the event loop, or in one of the next."""
         if self._woken < _MOST_WOKEN:
             self._woken += 1
             watch.wake()
@@ -194,13 +194,13 @@ class Watches:
         return [*(self._by_prefix[prefix] for prefix in self._odd if key.startswith(prefix)), *above]
 
     def fail_behind(self, revision: int) -> None:
-        """Ends the watches that have not given out all events up to a revision."""
+        """Fails the watches that have not returned all events up to a revision."""
         for watch in self._all():
             if watch.behind(revision):
                 watch.fail()
 
     def fail_above(self, revision: int) -> None:
-        """Ends the watches that began at a revision which came to nothing."""
+        """Fails the watches that began at a revision which was undone."""
         for watch in self._all():
             if watch.after > revision:
                 watch.fail()
