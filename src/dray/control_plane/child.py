@@ -32,44 +32,46 @@ from dray.client.transport import Transport
 from dray.process.forking import ForkedProcess, can_fork, fork
 
 _BACKOFF: Final = Backoff(first=1.0, longest=60.0)
-# A child that worked for so long is not failing again and again.
+# A child that worked this long has not failed repeatedly.
 _LASTING: Final = 600.0
-# One that was ready before it ended, such as one that was killed, is needed again soon: its pods wait for it.
+# A child that was ready before it ended, such as a killed one, is needed soon: pods wait for it.
 _LONGEST_AFTER_WORK: Final = 8.0
 _LAST_SECONDS: Final = 10.0
 _logger = logging.getLogger("dray.control_plane")
 
 
 class Report(msgspec.Struct, omit_defaults=True):
-    """A line of the child's output. What is left out has not changed."""
+    """A line of the child's output. Missing members have not changed."""
 
     ready: bool = False
     metrics: str = ""
     parts: Mapping[str, str] | None = None
-    """The problem of each part, empty where it works."""
+    """The problem of each part by name; empty for a working one."""
     plugins: Mapping[str, str] | None = None
-    """Of users: by name why one is not used, empty where it is."""
+    """The problem of each plugin of users by name; empty for a used one."""
     refused: str = ""
-    """Why it cannot run, however often it is tried."""
+    """Why it cannot run, however often it is tried; empty if it can."""
     made: Mapping[str, int] | None = None
-    """How many objects of each kind it has made."""
+    """Number of objects that it has made, by kind."""
 
 
 class Refused(Exception):
-    """The child cannot run, however often it is tried."""
+    """Raised if the child cannot run, however often it is tried."""
 
 
 class Child:
-    """`command` is given the number of its end of the link as last argument, and `orders` as its input. `called` is
-    what it is called in the log."""
+    """A child process; `command` gets the number of its end of the link as last argument, and `orders` as input.
+
+    `called` is its name in the log.
+    """
 
     def __init__(self, command: Sequence[str], orders: bytes = b"", *, called: str = "control plane") -> None:
         self.called = called
         self.orders = orders
         self.ready = asyncio.Event()
-        """Set once it works for the first time."""
+        """Set once the child works for the first time."""
         self.metrics = ""
-        """Where it serves them."""
+        """The address of its metrics."""
         self.made: Mapping[str, int] = {}
         self.restarts = 0
         self._command = tuple(command)
@@ -82,11 +84,11 @@ class Child:
         self._end: socket.socket | None = None
 
     def problems(self) -> Mapping[str, str]:
-        """By part, why it does not work; empty where it does."""
+        """Returns the problem of each part by name; empty for a working one."""
         return {self.called.replace(" ", "-"): self._problem, **self._parts}
 
     def plugins(self) -> Mapping[str, str]:
-        """Of users, beside the scheduler's own: by name why one is not used, empty where it is."""
+        """Returns the problem of each plugin of users by name; empty for a used one."""
         return {f"plugin {name}": why for name, why in self._plugins.items()}
 
     @property
@@ -94,8 +96,10 @@ class Child:
         return self._process.pid if self._process is not None else None
 
     def fork(self, main: Callable[[int], None]) -> None:
-        """Before there is an event loop, where it is possible: a process that does what the command would, as `main`
-        with the number of its end does it."""
+        """Forks the first child, if possible, which calls `main` with the number of its end.
+
+        Call it before the event loop.
+        """
         if not can_fork():
             return
         here, there = socket.socketpair()
@@ -104,7 +108,7 @@ class Child:
         self._end = here
 
     async def start(self) -> None:
-        """Loads it and gives it its orders; what it asks waits until `run`."""
+        """Starts the child and sends its orders; its requests wait until `run`."""
         if isinstance(self._process, ForkedProcess):
             await self._process.tell(self.orders)
             return
@@ -134,7 +138,7 @@ class Child:
         stdin.close()
 
     async def run(self, transport: Transport) -> None:
-        """Lets it work, and starts it again when it ends, until `stop`. Raises Refused."""
+        """Answers the child, and restarts it when it ends, until `stop`. Raises Refused."""
         failures = 0
         loop = asyncio.get_running_loop()
         while not self._stopping:
@@ -157,10 +161,10 @@ class Child:
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        """It may finish what it is writing, for a moment, and is not started again."""
+        """Ends the child, which may finish its writes for a moment; it is not restarted."""
         self._stopping = True
         if self._end is not None:
-            # It was loaded and never let work.
+            # The child was started, but `run` was never called.
             self._end.close()
             self._end = None
         process = self._process
@@ -176,7 +180,7 @@ class Child:
                 await process.wait()
 
     async def _attend(self, transport: Transport) -> int:
-        """Answers one child until it ends; gives its status."""
+        """Answers one child until it ends. Returns its exit status."""
         process, end = self._process, self._end
         self._end = None
         assert process is not None
@@ -189,7 +193,7 @@ class Child:
             return await process.wait()
         finally:
             link.close()
-            # Whoever cancels this stops the child by itself.
+            # After a cancellation `stop` ends the child.
             if process.returncode is not None:
                 self._process = None
 

@@ -41,14 +41,14 @@ class Lease:
 @dataclass(frozen=True, slots=True)
 class PlaneOptions:
     scheduler: Options | None = None
-    """None where another scheduler places pods."""
+    """Options of the scheduler; None if another scheduler places pods."""
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
     lease: Lease | None = None
     gates: FeatureGates = ALL_GATES
     sharing: Sharing | None = None
-    """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
+    """Settings for other schedulers that allocate devices at the same time; None for a single scheduler."""
     root: RootCertificate = field(default_factory=RootCertificate)
-    """The root certificate for namespaces of a server that does not write it into kube-system."""
+    """The root certificate for namespaces, if the server does not write it into kube-system."""
     notifications: NotificationOptions = NO_NOTIFICATIONS
 
 
@@ -61,7 +61,7 @@ class ControlPlane:
         lease_client: ApiClient | None = None,
         time: TimeOfDay | None = None,
     ) -> None:
-        """`lease_client` has connections that the work does not use; it is `client` where nobody waits for one."""
+        """`lease_client` has connections of its own for the lease; by default it is `client`."""
         self.options = options
         self._client = client
         self._lease_client = lease_client or client
@@ -69,7 +69,7 @@ class ControlPlane:
         self.informers = Informers(client)
         self.events: list[EventRecorder] = []
         self.loop: SchedulerLoop | None = None
-        """The scheduler at work, another one after a failure; None before `run` and without one."""
+        """The running scheduler; a new one after a failure, None before `run` and without a scheduler."""
         self.environment = Environment(
             client,
             self.informers,
@@ -79,7 +79,7 @@ class ControlPlane:
             root=options.root,
             notifications=options.notifications,
         )
-        """What the controllers are given when they are made, apart from their metrics."""
+        """The environment of controllers, without their metrics."""
         self._own_metrics = CollectorRegistry()
         self.watch = LoopWatch(self._own_metrics)
         self.changed = asyncio.Event()
@@ -87,10 +87,10 @@ class ControlPlane:
         self.parts = self._parts()
         PartMetrics(self._own_metrics, self.parts)
         self.ready = asyncio.Event()
-        """Set once everything that is watched is known, and work begins."""
+        """Set once all informers are synced and work begins."""
 
     def obstacles(self) -> list[str]:
-        """Why it does not work, or not as it should; nothing if it does."""
+        """Returns why the control plane does not work as it should; empty if it does."""
         found = self.informers.troubles()
         found += self.loop.troubles() if self.loop is not None else []
         found += [f"{part.name}: {part.problem}" for part in self.parts if part.problem]
@@ -99,7 +99,7 @@ class ControlPlane:
         return found
 
     def plugins(self) -> dict[str, str]:
-        """The scheduler's plugins of users: by name why one is not used, empty where it is."""
+        """Returns the problem of each scheduler plugin of users by name; empty for a used one."""
         return self.loop.plugins.problems() if self.loop is not None else {}
 
     def _recorder(self, component: str) -> EventRecorder:
@@ -108,11 +108,14 @@ class ControlPlane:
         return recorder
 
     def metrics(self) -> list[CollectorRegistry]:
-        """Of each part its own, as two of them may count under one name."""
+        """Returns a registry for each part, because two parts may use the same metric name."""
         return [self._own_metrics, *(part.metrics for part in self.parts)]
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises LeadershipLost where the lease cannot be kept."""
+        """Runs scheduler and controllers until it is cancelled.
+
+        Raises LeadershipLost if the lease cannot be renewed.
+        """
         for part in self.parts:
             part.prepare()
         watching = asyncio.create_task(self.informers.run())
@@ -120,7 +123,7 @@ class ControlPlane:
         try:
             await unless(watching, self.informers.synced())
             if self.loop is not None:
-                # Not after the lease is held: another one may have the rights that are missing here.
+                # Before the lease is held: another process may have permissions that are missing here.
                 await unless(watching, self.parts[0].within(self.loop.prepare))
             lease = self.options.lease
             if lease is None:
@@ -162,11 +165,11 @@ class ControlPlane:
             for part in self.parts:
                 group.create_task(part.keep(), name=f"keeping {part.name}")
             self.ready.set()
-            # Informers are there for others too, even if nothing works here.
+            # The shared informers are used by others, even if nothing works here.
             await asyncio.Event().wait()
 
     async def _say_the_rest(self, writing: list[asyncio.Task[None]]) -> None:
-        """Events that were recorded are still written, if that is quick."""
+        """Writes recorded events, for a short time at most."""
         if any(task.done() for task in writing):
             return
         with suppress(TimeoutError):

@@ -21,10 +21,10 @@ from dray.client.retries import Backoff
 
 Run = Callable[[], Awaitable[None]]
 Make = Callable[[CollectorRegistry], Run]
-"""Makes a part that was never run, with metrics in that registry."""
+"""Makes a part that can be run once, with its metrics in that registry."""
 
 _BACKOFF: Final = Backoff(first=1.0, longest=300.0)
-# A part that worked for so long is not failing again and again.
+# A part that worked this long has not failed repeatedly.
 _LASTING: Final = 600.0
 _logger = logging.getLogger("dray.control_plane")
 
@@ -33,7 +33,7 @@ class Part:
     def __init__(self, name: str, make: Make, informers: Informers, *, changed: Callable[[], None]) -> None:
         self.name = name
         self.problem = ""
-        """Why it does not work at the moment; empty where it does."""
+        """Why the part does not work at present; empty if it does."""
         self.restarts = 0
         self.metrics = CollectorRegistry()
         self._make = make
@@ -44,16 +44,16 @@ class Part:
         self._run: Run | None = None
 
     def prepare(self) -> None:
-        """Before the informers start, so that all it reads is known when it begins."""
+        """Makes the part before the informers start, so that everything it reads is synced when it begins."""
         self.metrics = CollectorRegistry()
         self._run = self._context.run(self._make, self.metrics)
 
     async def within(self, work: Run) -> None:
-        """Does it as the part would: handlers that it adds are the part's."""
+        """Runs `work` in the context of the part: handlers that it adds belong to the part."""
         await asyncio.create_task(_awaiting(work), name=self.name, context=self._context)
 
     async def keep(self) -> None:
-        """Until it is cancelled."""
+        """Runs the part, and restarts it when it ends, until it is cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
@@ -72,7 +72,7 @@ class Part:
             self._changed()
 
     async def _attempt(self) -> str:
-        """What ended it."""
+        """Runs the part once. Returns why it ended."""
         try:
             if self._run is None:
                 self.prepare()
@@ -89,14 +89,14 @@ async def _awaiting(work: Run) -> None:
 
 
 def _text(error: BaseException) -> str:
-    """The first cause in a group of several."""
+    """Returns the text of the first error in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class PartMetrics:
-    """Which parts work, and how often each was started again; looked up when somebody asks."""
+    """Metrics of parts: whether each works, and its restarts; read on collection."""
 
     def __init__(self, registry: CollectorRegistry, parts: Sequence[Part]) -> None:
         works = Gauge("dray_part_up", "Whether a part of the control plane works.", ("part",), registry=registry)
