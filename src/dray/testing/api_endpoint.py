@@ -16,7 +16,7 @@ from dray.server.security import kubeconfig
 
 
 class _Server(uvicorn.Server):
-    """Signals are left to the test runner."""
+    """Leaves signals to the test runner."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -24,7 +24,7 @@ class _Server(uvicorn.Server):
 
 
 class ApiEndpoint:
-    """Plain HTTP on a free port of the loopback interface; `async with` serves for as long as the block lasts."""
+    """Serves plain HTTP on a free loopback port, for as long as the `async with` block lasts."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

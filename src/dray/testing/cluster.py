@@ -62,7 +62,7 @@ _VERSIONS = (
 
 
 def kind_of(name: str, api_version: str = "") -> KindVersion:
-    """The kind by its name, in the version that is stored unless another is named."""
+    """Returns a kind by its name, in the stored version unless another is named."""
     for version in (api_version,) if api_version else _VERSIONS:
         found = find(version, name)
         if found is not None:
@@ -74,7 +74,7 @@ def kind_of(name: str, api_version: str = "") -> KindVersion:
 
 
 def in_place(document: Object, kind: KindVersion) -> Object:
-    """With its namespace: `default`, unless it says otherwise."""
+    """Returns the document with the namespace `default`, unless it has a namespace or the kind has none."""
     metadata = document["metadata"]
     if not kind.namespaced or metadata.get("namespace"):
         return document
@@ -82,10 +82,10 @@ def in_place(document: Object, kind: KindVersion) -> Object:
 
 
 class LocalCluster:
-    """`client` is an administrator's. Whatever runs in it ends with the block.
+    """A cluster in this process; `client` is the administrator's. Everything ends with the block.
 
-    `objects` are there before anything runs; nodes among them get a status as `bare_nodes` gives it. The gates are
-    those of server, controllers and scheduler.
+    `objects` exist before anything runs; nodes among them get a status as `bare_nodes` gives it. The gates are those of
+    server, controllers and scheduler.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LocalCluster:
         time: TimeOfDay | None = None,
     ) -> None:
         controllers = tuple(controllers)
-        # Without the controllers that it relies on, pods could be created in few namespaces.
+        # Without the controllers that make accounts, pods could be created in few namespaces.
         disabled = frozenset(() if set(controllers) >= _ACCOUNTING else ("ServiceAccount",))
         self.server = ApiServer(Context(store or MemoryStore(), gates, disabled_plugins=disabled))
         self.application = Application(self.server)
@@ -115,7 +115,7 @@ class LocalCluster:
         try:
             await self._enter()
         except BaseException as error:
-            # What was started before the failure ends all the same.
+            # Parts that were started before the failure end too.
             await self.__aexit__(type(error), error, None)
             raise
         return self
@@ -151,7 +151,7 @@ class LocalCluster:
             raise failures[0]
 
     def client_of(self, user: User) -> ApiClient:
-        """With the rights of that user."""
+        """Returns a client with the permissions of the user."""
         return ApiClient(InProcessTransport(self.application, user))
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -160,7 +160,7 @@ class LocalCluster:
         return task
 
     async def create(self, document: Object) -> Object:
-        """In namespace `default`, unless it says otherwise; with its status, if it has one."""
+        """Creates an object, including its status, by default in the namespace `default`."""
         kind = kind_of(document["kind"], document["apiVersion"])
         made = await self.client.create(kind, in_place(document, kind))
         if "status" in document and made.get("status") != document["status"]:
@@ -172,7 +172,7 @@ class LocalCluster:
             await self.create(document)
 
     async def get(self, kind: str, name: str, *, namespace: str = "default") -> Object | None:
-        """None where there is none."""
+        """Returns the object; None if it does not exist."""
         resource = kind_of(kind)
         try:
             return await self.client.get(resource, name, namespace=namespace if resource.namespaced else "")
@@ -196,12 +196,12 @@ class LocalCluster:
         await self.client.delete(resource, name, namespace=place, options=DeleteOptions(grace_period=grace))
 
     def sample(self, name: str, labels: dict[str, str] | None = None) -> float | None:
-        """A sample of the metrics of what runs in it; None where nobody counted that."""
+        """Returns the value of a metric of the control plane; None if it has no such sample."""
         found = (registry.get_sample_value(name, labels or {}) for registry in self.plane.metrics())
         return next((value for value in found if value is not None), None)
 
     async def eventually(self, holds: Callable[[], Awaitable[Any]], *, within: float = _PATIENCE) -> Any:
-        """What `holds` gives once it is true; fails with what it gave last."""
+        """Waits until `holds` returns a true value, and returns it; fails with the last value."""
         end = asyncio.get_running_loop().time() + within
         while not (found := await holds()):
             assert asyncio.get_running_loop().time() < end, f"still {found!r} after {within:g} s"

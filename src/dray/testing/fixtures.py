@@ -58,10 +58,10 @@ def _make(clusters: ExitStack, /, *objects: Any, **options: Any) -> ThreadedClus
 
 @pytest.fixture
 def dray_kubelet(dray_cluster: Callable[..., ThreadedCluster]) -> Iterator[Callable[..., ThreadedKubelet]]:
-    """Makes kubelet doubles that end with the test, and before its clusters: `dray_kubelet(cluster, node=…)`.
+    """Makes kubelet doubles that end with the test, before its clusters: `dray_kubelet(cluster, node=…)`.
 
-    `cluster` is one that `dray_cluster` made; `dray_kubelet(kubeconfig=…, node=…)` is on any API server. Further
-    options are those of `dray.testing.kubelet.double.KubeletDouble`.
+    `cluster` comes from `dray_cluster`; `dray_kubelet(kubeconfig=…, node=…)` uses any API server. Further options are
+    those of `dray.testing.kubelet.double.KubeletDouble`.
     """
     with ExitStack() as kubelets:
 

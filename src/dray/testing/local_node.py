@@ -18,11 +18,11 @@ _STOP_SECONDS: Final = 30.0
 
 
 class LocalNode:
-    """Started by its constructor; `stop` ends the agent. Pods must be gone by then: they would go on running."""
+    """A node agent, started by its constructor; `stop` ends it. Delete its pods first, or they go on running."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.name = socket.gethostname().lower()
-        # Sockets of drivers are below it, and their paths must be short.
+        # It holds the sockets of drivers, whose paths must be short.
         self._root = Path(tempfile.mkdtemp(prefix="dray-"))
         self._log = (self._root / "node.log").open("wb")
         options = ("--kubeconfig", str(kubeconfig), "--root", str(self._root / "node"), "--port", "0")
@@ -31,7 +31,7 @@ class LocalNode:
         )
 
     def problem(self) -> str:
-        """Returns what the agent said if it has ended; empty while it runs."""
+        """Returns the agent's error output if it has ended; empty while it runs."""
         if self._process.poll() is None:
             return ""
         return (self._root / "node.log").read_text(errors="replace") or f"status {self._process.returncode}"

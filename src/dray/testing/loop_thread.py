@@ -17,7 +17,7 @@ class LoopThread:
         self.thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
 
     def start(self, first: Coroutine[Any, Any, None]) -> None:
-        """Returns when the first work is done; where that fails, the thread has ended again."""
+        """Starts the thread and runs `first` in it; ends the thread again if that fails."""
         self.thread.start()
         try:
             self.call(first)
@@ -26,11 +26,11 @@ class LoopThread:
             raise
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does something in the thread, and waits for it."""
+        """Runs a coroutine in the thread, and returns its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def stop(self, last: Coroutine[Any, Any, object]) -> None:
-        """Returns when the last work is done and the thread has ended."""
+        """Runs `last` in the thread, and ends the thread."""
         try:
             self.call(last)
         finally:

@@ -32,7 +32,7 @@ _NODES: Final = frozenset({"nodeName", "nodeSelector", "allNodes", "perDeviceNod
 
 
 def _object(api_version: str, kind: str, name: str, members: Object, spec: Object | None = None) -> Object:
-    """Without a spec the members stand beside the metadata."""
+    """Makes an object; without a spec its members are at the top level."""
     given = _present(members)
     metadata = {"name": name, **{key: given.pop(key) for key in _METADATA & given.keys()}}
     made = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
@@ -64,21 +64,21 @@ def node(
     status: Object | None = None,
     **members: Any,
 ) -> Object:
-    """A node, labelled with its hostname; `allocatable` has further resources."""
+    """Returns a node, labelled with its hostname; `allocatable` has further resources."""
     amounts = {"cpu": cpu, "memory": memory, "pods": pods, **(allocatable or {})}
     status = {"capacity": amounts, "allocatable": dict(amounts), **(status or {})}
     return _object("v1", "Node", name, {**members, "labels": {HOSTNAME: name, **(labels or {})}, "status": status}, {})
 
 
 def taint(key: str, effect: str = "NoSchedule", **members: Any) -> Object:
-    """A taint of a node or of a device."""
+    """Returns a taint of a node or of a device."""
     return _present({"key": key, "effect": effect, **members})
 
 
 def device(
     name: str, *, attributes: Mapping[str, Any] | None = None, capacity: Mapping[str, Any] | None = None, **members: Any
 ) -> Object:
-    """A device of a slice, with its attributes as Python values and its capacity as quantities."""
+    """Returns a device of a slice, with its attributes as Python values and its capacity as quantities."""
     made: Object = {"name": name}
     if attributes:
         made["attributes"] = {key: attribute(value) for key, value in attributes.items()}
@@ -88,7 +88,7 @@ def device(
 
 
 def attribute(value: Any) -> Object:
-    """A device attribute from a string, a number, a bool or a list of one of them; a dictionary stands for itself."""
+    """Returns a device attribute for a string, number, bool or list of these; a dictionary is used as it is."""
     if isinstance(value, dict):
         return value
     many = isinstance(value, list)
@@ -106,7 +106,7 @@ def resource_slice(
     resourceSliceCount: int = 1,
     **members: Any,
 ) -> Object:
-    """A slice of a pool that has its name unless `pool` names another; for all nodes unless a member says which.
+    """Returns a slice of the pool `pool`, by default of its own name; for all nodes unless a member names one.
 
     Devices are given by name or as `device` makes them.
     """
@@ -121,12 +121,12 @@ def resource_slice(
 
 
 def device_class(name: str, *selectors: str | Object, **members: Any) -> Object:
-    """A class of the devices for which all these CEL expressions hold."""
+    """Returns a class of the devices for which all these CEL expressions are true."""
     return _object(_RESOURCE, "DeviceClass", name, members, {"selectors": _selectors(selectors)})
 
 
 def device_taint_rule(name: str, taint: Object, **members: Any) -> Object:
-    """A rule that taints the devices of its `deviceSelector`."""
+    """Returns a rule that taints the devices of its `deviceSelector`."""
     return _object(_RESOURCE, "DeviceTaintRule", name, members, {"taint": taint})
 
 
@@ -134,17 +134,17 @@ def device_taint_rule(name: str, taint: Object, **members: Any) -> Object:
 
 
 def request(name: str = "gpu", **members: Any) -> Object:
-    """A request for devices of the class `gpu`: one, unless `count` or `allocationMode` says otherwise."""
+    """Returns a request for devices of the class `gpu`: for one, unless `count` or `allocationMode` is given."""
     return {"name": name, "exactly": _wanted(**members)}
 
 
 def first_available(name: str, *subrequests: Object) -> Object:
-    """A request for the first of its subrequests that can be had."""
+    """Returns a request for the first of its subrequests that can be allocated."""
     return {"name": name, "firstAvailable": list(subrequests)}
 
 
 def subrequest(name: str, **members: Any) -> Object:
-    """An alternative of `first_available`, with the members of a request."""
+    """Returns an alternative of `first_available`, with the members of a request."""
     return {"name": name, **_wanted(**members)}
 
 
@@ -171,7 +171,7 @@ def claim(
     config: list[Object] | None = None,
     **members: Any,
 ) -> Object:
-    """A claim for one GPU, unless requests are given."""
+    """Returns a claim, by default for one GPU."""
     return _object(_RESOURCE, "ResourceClaim", name, members, _claim_spec(requests, constraints, config))
 
 
@@ -183,7 +183,7 @@ def claim_template(
     metadata: Object | None = None,
     **members: Any,
 ) -> Object:
-    """A template of claims as `claim` makes them; `metadata` is what the claims get."""
+    """Returns a template of claims as `claim` makes them; `metadata` is that of the claims."""
     spec = {"metadata": metadata, "spec": _claim_spec(requests, constraints, config)}
     return _object(_RESOURCE, "ResourceClaimTemplate", name, members, spec)
 
@@ -196,7 +196,7 @@ def _claim_spec(requests: tuple[Object, ...], constraints: list[Object] | None, 
 def allocation(
     *devices: str, pool: str, driver: str = DRIVER, request: str = "gpu", nodeName: str | None = None, **members: Any
 ) -> Object:
-    """What a scheduler writes to `status.allocation`: these devices of a pool, to be used on a node."""
+    """Returns an allocation as a scheduler writes it to `status.allocation`: devices of a pool, for use on a node."""
     shared = _present({"request": request, "driver": driver, "pool": pool, **members})
     made: Object = {"devices": {"results": [{**shared, "device": each} for each in devices]}}
     if nodeName:
@@ -206,7 +206,7 @@ def allocation(
 
 
 def consumer(pod: Object) -> Object:
-    """The entry of a stored pod in `status.reservedFor`."""
+    """Returns the entry of a stored pod in `status.reservedFor`."""
     return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
 
 
@@ -222,7 +222,7 @@ def pod(
     limits: Mapping[str, str] | None = None,
     **members: Any,
 ) -> Object:
-    """A pod with one container, which gets the resources and all claims.
+    """Returns a pod with one container, which gets the resources and all claims.
 
     `claims` are ResourceClaims and `templates` ResourceClaimTemplates: names, or names by the name of their entry in
     `spec.resourceClaims`.
@@ -247,46 +247,46 @@ def container(
     claims: Iterable[str] = (),
     **members: Any,
 ) -> Object:
-    """A container; `claims` are names of entries in the pod's `spec.resourceClaims`."""
+    """Returns a container; `claims` are names of entries in the pod's `spec.resourceClaims`."""
     uses = [{"name": each} for each in claims]
     resources = _present({"requests": requests or None, "limits": limits or None, "claims": uses or None})
     return _present({"name": name, "image": image, "resources": resources or None, **members})
 
 
 def job(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A Job of pods like `template`, a pod that ends; of one with a single container unless it is given."""
+    """Returns a Job of pods like `template`; by default of a pod with one container that ends."""
     template = template or pod(name, restartPolicy="Never")
     return _object("batch/v1", "Job", name, members, {"template": _template(template)})
 
 
 def cron_job(name: str, schedule: str, template: Object | None = None, **members: Any) -> Object:
-    """A CronJob of Jobs like `template`, the builder's own unless it is given."""
+    """Returns a CronJob of Jobs like `template`, by default the builder's own."""
     made = template or job(name)
     return _object("batch/v1", "CronJob", name, members, {"schedule": schedule, "jobTemplate": _template(made)})
 
 
 def daemon_set(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A DaemonSet of pods like `template`, labelled `app: NAME`."""
+    """Returns a DaemonSet of pods like `template`, labelled `app: NAME`."""
     return _object("apps/v1", "DaemonSet", name, members, _selecting(name, template))
 
 
 def stateful_set(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A StatefulSet of pods like `template`, labelled `app: NAME`, with a Service of its name."""
+    """Returns a StatefulSet of pods like `template`, labelled `app: NAME`, with a Service of its name."""
     return _object("apps/v1", "StatefulSet", name, members, {"serviceName": name, **_selecting(name, template)})
 
 
 def replica_set(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A ReplicaSet of pods like `template`, labelled `app: NAME`."""
+    """Returns a ReplicaSet of pods like `template`, labelled `app: NAME`."""
     return _object("apps/v1", "ReplicaSet", name, members, _selecting(name, template))
 
 
 def deployment(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A Deployment of pods like `template`, labelled `app: NAME`."""
+    """Returns a Deployment of pods like `template`, labelled `app: NAME`."""
     return _object("apps/v1", "Deployment", name, members, _selecting(name, template))
 
 
 def replication_controller(name: str, template: Object | None = None, **members: Any) -> Object:
-    """A ReplicationController of pods like `template`, labelled `app: NAME`."""
+    """Returns a ReplicationController of pods like `template`, labelled `app: NAME`."""
     made = _selecting(name, template)
     return _object("v1", "ReplicationController", name, members, {**made, "selector": made["selector"]["matchLabels"]})
 
@@ -304,19 +304,19 @@ def _template(made: Object) -> Object:
 
 
 def pod_group(name: str, *, minCount: int | None = None, **members: Any) -> Object:
-    """A PodGroup: a gang of at least `minCount` pods, or else pods that may be scheduled one by one."""
+    """Returns a PodGroup: a gang of at least `minCount` pods, or else pods that may be scheduled one by one."""
     policy = {"basic": {}} if minCount is None else {"gang": {"minCount": minCount}}
     return _object("scheduling.k8s.io/v1beta1", "PodGroup", name, members, {"schedulingPolicy": policy})
 
 
 def composite_pod_group(name: str, *, minGroupCount: int | None = None, **members: Any) -> Object:
-    """A group of groups: at least `minGroupCount` of them at once, or else each by itself."""
+    """Returns a group of groups: at least `minGroupCount` of them are scheduled together, or else each alone."""
     policy = {"basic": {}} if minGroupCount is None else {"gang": {"minGroupCount": minGroupCount}}
     return _object("scheduling.k8s.io/v1alpha3", "CompositePodGroup", name, members, {"schedulingPolicy": policy})
 
 
 def pod_disruption_budget(name: str, matchLabels: Mapping[str, str], **members: Any) -> Object:
-    """A budget for the pods with these labels: `minAvailable=` or `maxUnavailable=`."""
+    """Returns a budget for the pods with these labels: `minAvailable=` or `maxUnavailable=`."""
     selector = {"matchLabels": dict(matchLabels)}
     return _object("policy/v1", "PodDisruptionBudget", name, members, {"selector": selector})
 

@@ -31,7 +31,7 @@ from dray.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 Source = Object | str | Path
-"""An object, YAML with one or several, or a file or directory of that."""
+"""An object, YAML with one or several, or a file or directory with YAML."""
 
 _PATIENCE = 30.0
 _PAUSE = 0.02
@@ -39,10 +39,10 @@ _APPLY = WriteOptions("dray-testing", force=True)
 
 
 class ThreadedCluster:
-    """Takes what LocalCluster takes; `objects` may be any `Source`.
+    """A LocalCluster in a thread; takes the same arguments, and `objects` may be any `Source`.
 
-    `fleet` adds simulated machines, as `dray up --fleet` does: `p5.48xlarge=2`, or a file. Their pods live by rule.
-    With `node` this machine is a node too, whose pods run as processes.
+    `fleet` adds simulated machines, as `dray up --fleet` does: `p5.48xlarge=2`, or a file. Their pods run in
+    simulation. With `node` this machine is a node too, whose pods run as processes.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ThreadedCluster:
         self._with_node = node
         self._node: LocalNode | None = None
         self.local: LocalCluster
-        """What runs in the thread; use it through `call`."""
+        """The LocalCluster in the thread; use it through `call`."""
 
     def __enter__(self) -> ThreadedCluster:
         self.start()
@@ -68,7 +68,7 @@ class ThreadedCluster:
         self.stop()
 
     def start(self) -> None:
-        """Returns when everything runs."""
+        """Starts the cluster; returns when everything runs."""
         self._thread.start(self._enter())
         if self._with_node:
             try:
@@ -110,12 +110,12 @@ class ThreadedCluster:
 
     @property
     def url(self) -> str:
-        """The address of the API server, in plain HTTP on the loopback interface; served once it is asked for."""
+        """Returns the address of the API server in plain HTTP on loopback; it is served from the first use on."""
         return self.call(self._served()).url
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig for programs in other processes, such as kubectl."""
+        """Returns the path of a kubeconfig for programs in other processes, such as kubectl."""
         folder = self._parts.enter_context(tempfile.TemporaryDirectory(prefix="dray-"))
         return self.call(self._served()).write_kubeconfig(Path(folder) / "kubeconfig")
 
@@ -125,23 +125,23 @@ class ThreadedCluster:
         return self._endpoint
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does something in the thread of the cluster, and waits for it."""
+        """Runs a coroutine in the thread of the cluster, and returns its result."""
         return self._thread.call(work)
 
     def apply(self, *sources: Source) -> Sequence[Object]:
-        """Creates or changes objects, by server-side apply; gives back what is stored."""
+        """Creates or changes objects by server-side apply. Returns the stored objects."""
         return [self.call(self._apply(each)) for source in sources for each in documents(source)]
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Object | None:
-        """None where there is none."""
+        """Returns the object; None if it does not exist."""
         return self.call(self.local.get(kind, name, namespace=namespace))
 
     def list(self, kind: str, *, namespace: str = "") -> Sequence[Object]:
-        """Of all namespaces, unless one is named."""
+        """Returns the objects of all namespaces, or of one."""
         return self.call(self.local.list(kind, namespace=namespace))
 
     def patch(self, kind: str, name: str, body: Object, *, namespace: str = "default", subresource: str = "") -> Object:
-        """A merge patch."""
+        """Applies a merge patch. Returns the stored object."""
         return self.call(self.local.patch(kind, name, body, namespace=namespace, subresource=subresource))
 
     def delete(self, kind: str, name: str, *, namespace: str = "default", grace: int | None = 0) -> None:
@@ -156,7 +156,7 @@ class ThreadedCluster:
         namespace: str = "default",
         within: float = _PATIENCE,
     ) -> Object:
-        """The object once it exists and `holds` says yes; an AssertionError with the object as it was last if not."""
+        """Waits until the object exists and `holds` is true, and returns it; AssertionError shows its last state."""
         end = time.monotonic() + within
         while True:
             found = self.get(kind, name, namespace=namespace)
@@ -194,7 +194,7 @@ def documents(source: Source) -> list[Object]:
 
 
 def _state(kind: str, name: str, found: Object | None) -> str:
-    """The reason comes first: test runners show the first line alone in their summary."""
+    """Describes an object for a failure, the reason first: test runners show only the first line in their summary."""
     if found is None:
         return f"there is no {kind} {name}"
     conditions = [each for each in conditions_of(found) if each.get("message")]

@@ -13,7 +13,7 @@ import click
 
 from dray.testing.conformance.corpus import Case, CorpusError, Outcome, read, read_known, with_known
 
-# Loaded when asked for: a mode pays only for the rooms it visits.
+# Modules are imported on use, so that a mode loads only what it needs.
 MODES = {
     "allocation": "dray.testing.conformance.allocation:run",
     "api": "dray.testing.conformance.api:run",
@@ -24,7 +24,7 @@ MODES = {
     "groups": "dray.testing.conformance.groups.runner:run",
     "hard": "dray.testing.conformance.allocation:run_hard",
 }
-# Modes that can ask a server at a URL.
+# Modes that can test a server at a URL.
 REMOTE = {
     "api": "dray.testing.conformance.api:over_http",
     "cluster": "dray.testing.conformance.cluster:play_there",
@@ -33,13 +33,13 @@ REMOTE = {
 
 
 def asked(mode: str, cases: Iterable[Case], url: str, token: str, scheduler: str) -> list[Outcome]:
-    """What comes of the cases, of this process or of the server at the URL."""
+    """Runs the cases in this process, or against the server at the URL. Returns the outcomes."""
     if url and mode not in REMOTE:
         raise click.UsageError(f"--url goes with {', '.join(sorted(REMOTE))}")
     module, _, name = (REMOTE if url else MODES)[mode].partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     if mode == "cluster":
-        # Stories wait most of the time, and are played several at once where that is possible.
+        # Stories mostly wait, so several are played at once where possible.
         outcomes: list[Outcome] = found(cases, *((url, token) if url else ()), scheduler=scheduler)
         return outcomes
     return list(map(found(url, token) if url else found, cases))

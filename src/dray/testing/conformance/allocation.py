@@ -23,7 +23,7 @@ def run(case: Case) -> Outcome:
 
 
 def run_hard(case: Case) -> Outcome:
-    """Checks the answer and the CPU time that it took; a run that took too long is repeated twice."""
+    """Checks the answer and its CPU time; a run that took too long is repeated twice."""
     for _ in range(_RUNS):
         started = time.thread_time()
         difference = _difference(case)
@@ -50,7 +50,7 @@ def _compare(expected: dict[str, Any], answer: Allocation | Rejection) -> str | 
     if expected["outcome"] != given:
         detail = expected.get("error") or expected.get("results") or ""
         return f"expected {expected['outcome']}, got {given}: {str(answer)[:300]}; expected {str(detail)[:300]}"
-    # Where Kubernetes was stopped, only the outcome is known.
+    # If Kubernetes was stopped, only the outcome is known.
     if isinstance(answer, Rejection) or "results" not in expected:
         return None
     for wanted, result in zip(expected["results"], answer.results, strict=True):

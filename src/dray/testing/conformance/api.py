@@ -32,7 +32,7 @@ WORLD: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
 )
-# Of an answer these are not compared: they differ from one server, or second, to the next.
+# Members that differ between servers or times, and are not compared.
 _VOLATILE = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "selfLink")
 
 
@@ -54,7 +54,7 @@ def _in_process() -> Server:
 
 
 def prepare(server: Server) -> None:
-    """Makes the world of the corpus; what is there already is left alone."""
+    """Creates the objects of the corpus, if they do not exist."""
     for path, document in WORLD:
         answer = create(server, path, document)
         if answer.code not in (200, 201, 409):
@@ -96,7 +96,7 @@ def _stripped(value: Any) -> Any:
 
 
 def without_tokens(value: Any) -> Any:
-    """Without the volume with a service account's token, its mounts, and lists that hold nothing else."""
+    """Returns the value without token volumes of service accounts, their mounts, and lists that become empty."""
     if isinstance(value, dict):
         members = {name: without_tokens(item) for name, item in value.items()}
         return {name: item for name, item in members.items() if item or not value[name]}
@@ -110,7 +110,7 @@ def _is_token(value: Any) -> bool:
 
 
 def first_difference(wanted: Any, given: Any, path: str) -> str | None:
-    """Where two documents differ, in words."""
+    """Describes the first difference between two documents; None if they are equal."""
     if isinstance(wanted, dict) and isinstance(given, dict):
         for name in sorted({*wanted, *given}):
             if name not in given:

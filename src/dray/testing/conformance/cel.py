@@ -87,13 +87,13 @@ def run_spec(case: Case) -> Outcome:
 
 @cache
 def exclusions() -> dict[str, str]:
-    """The cases that are not asked, with the reason for each."""
+    """Returns the cases that are left out, with the reason for each."""
     data = (files("dray.testing.conformance") / "cel_spec_exclusions.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, str])
 
 
 def _decode(value: Any) -> Value:
-    """A value of the corpus: a dict with one key says which type its text has."""
+    """Decodes a value of the corpus: a dict with one key names the type of its text."""
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -127,7 +127,7 @@ def _type_of(value: Value) -> Type:
 
 
 def _same(one: Value, other: Value) -> bool:
-    """Equality that tells types and the signs of zero apart and takes NaN for itself."""
+    """Compares values including types and the signs of zeros; NaN equals itself."""
     if type(one) is not type(other):
         return False
     if isinstance(one, float):

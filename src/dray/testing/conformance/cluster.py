@@ -39,7 +39,7 @@ _CLUSTER_SCOPED: Final = tuple(
         (_VERSION, "ResourceSlice"),
     )
 )
-# How long nothing may happen before a step counts as settled; in this process things happen faster.
+# Seconds without a change after which a step counts as settled; shorter in this process.
 QUIET_HERE: Final = 0.3
 QUIET: Final = 2.0
 _LONGEST: Final = 25.0
@@ -51,7 +51,7 @@ def _root(api_version: str) -> str:
 
 
 class Play:
-    """One story on one server."""
+    """Plays one story on one server."""
 
     def __init__(self, server: Server, scheduler: str, quiet: float) -> None:
         self._server = server
@@ -98,7 +98,7 @@ class Play:
         place = f"/namespaces/{self._namespace}" if kind.namespaced else ""
         self._ask("POST", f"{root}{place}/{kind.plural}", document)
         if kind.kind == "Node":
-            # A server may taint a new node, as one that is not ready.
+            # A server may taint a new node as not ready.
             taints = {"spec": {"taints": spec_of(document).get("taints")}}
             self._ask("PATCH", f"{root}/nodes/{document['metadata']['name']}", taints, _MERGE)
 
@@ -120,7 +120,7 @@ class Play:
     # Outlines
 
     def _settled(self, expected: Object) -> Object:
-        """When nothing has changed for a while; for a longer while if it is not as expected."""
+        """Returns the outline of the cluster once it has not changed for a while; longer if it is unexpected."""
         began = since = time.monotonic()
         last = None
         while (now := time.monotonic()) - began < _LONGEST:
@@ -187,12 +187,12 @@ class Play:
 
 
 def _in_order(claim: Object) -> str:
-    """As the recorder sorted them."""
+    """Returns the sort key of a claim, as in the recorded cases."""
     return json.dumps(claim)
 
 
 class InThread:
-    """A LocalCluster with everything in it, in this process."""
+    """Runs a LocalCluster with all parts in a thread."""
 
     def __init__(self, scheduler: str) -> None:
         from dray.controllers.registry import CONTROLLERS
@@ -210,7 +210,7 @@ class InThread:
 
 
 def play_here(stories: Iterable[Case], scheduler: str = "default-scheduler") -> list[Outcome]:
-    """In this process, several at a time: mostly it is waited whether anything else happens."""
+    """Plays stories in this process, several at a time because they mostly wait."""
     server = InThread(scheduler)
     try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -222,6 +222,6 @@ def play_here(stories: Iterable[Case], scheduler: str = "default-scheduler") -> 
 def play_there(
     stories: Iterable[Case], url: str, token: str = "", scheduler: str = "default-scheduler"
 ) -> list[Outcome]:
-    """On a control plane that runs already; one after the other, as they were recorded."""
+    """Plays stories on a running control plane, one after the other as they were recorded."""
     server = OverHttp(url, token)
     return [Play(server, scheduler, QUIET).run(story) for story in stories]

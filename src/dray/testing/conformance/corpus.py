@@ -15,15 +15,15 @@ Case = dict[str, Any]
 
 
 class CorpusError(Exception):
-    """The file is not a corpus."""
+    """Raised if the file is not a corpus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`difference` says in one line what differs; None where the case passed.
+    """The result of a case; `difference` describes what differs in one line, None if the case passed.
 
-    A case that cannot be decided yet is `waiting`, with the reason in `difference`: neither passed nor failed.
-    A difference with a reason in `reviewed` is accepted: the case passed. `known` is the reason why a difference is
+    A case that cannot be decided yet is `waiting`, with the reason in `difference`: neither passed nor failed. A
+    difference with a reason in `reviewed` is accepted: the case passed. `known` is the reason why a difference is
     expected for now: the case is counted apart.
     """
 
@@ -33,7 +33,7 @@ class Outcome:
     reviewed: str = ""
     known: str = ""
     remark: str = ""
-    """How the expected outcome was reached in another way."""
+    """How the expected outcome was reached in another way; empty if it was not."""
 
     @property
     def state(self) -> str:
@@ -45,12 +45,12 @@ class Outcome:
 
     @property
     def group(self) -> str:
-        """The word before the colon; of names without one, what comes before a slash or a number."""
+        """Returns the group of the case: its name up to a colon, or else up to a slash or a number."""
         return re.split(r":|/|-\d", self.name, maxsplit=1)[0]
 
 
 def read(path: Path) -> Iterator[Case]:
-    """The cases of a `.jsonl` or `.jsonl.gz` file."""
+    """Yields the cases of a `.jsonl` or `.jsonl.gz` file."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as file:
@@ -62,7 +62,7 @@ def read(path: Path) -> Iterator[Case]:
 
 
 def _case(line: bytes, path: Path, number: int) -> Case | None:
-    """The case of a line; None for a line with the inner form of a case that has no id."""
+    """Returns the case of a line; None for the inner form of a case, which has no id."""
     try:
         case = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
@@ -78,7 +78,7 @@ def _case(line: bytes, path: Path, number: int) -> Case | None:
 
 
 def read_known(path: Path) -> dict[str, str]:
-    """The names of the cases that are known to differ, each with the reason."""
+    """Returns the names of cases that are known to differ, each with the reason."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError) as error:
@@ -86,7 +86,7 @@ def read_known(path: Path) -> dict[str, str]:
 
 
 def with_known(outcome: Outcome, known: Mapping[str, str]) -> Outcome:
-    """Marks a difference that is known; a known case that passes now fails, so that the list stays true."""
+    """Marks a known difference; a known case that passes is a failure, so that the list stays true."""
     if outcome.name not in known:
         return outcome
     if outcome.state == "passed":

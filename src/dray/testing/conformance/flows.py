@@ -74,7 +74,7 @@ def _ask(server: Server, step: dict[str, Any], names: dict[str, str]) -> Answer:
 
 
 def filled(value: Any, names: dict[str, str]) -> Any:
-    """With every `${name}` replaced."""
+    """Replaces every `${name}` in a value."""
     if isinstance(value, str):
         return re.sub(r"\$\{(\w+)\}", lambda match: str(names[match[1]]), value)
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def _dig(document: Any, path: str) -> Any:
 
 
 def _outline(answer: Answer, namespace: str, step: dict[str, Any]) -> dict[str, Any]:
-    """What is compared of an answer: for some steps less than the whole."""
+    """Returns the parts of an answer that are compared, depending on the step."""
     code, document = answer.code, None if step.get("watch") else answer.document
     if step.get("watch"):
         return {"code": code, "events": _events(answer)}

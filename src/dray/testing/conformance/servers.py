@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The body as JSON, or as text where it is none."""
+        """Returns the body as JSON, or as text if it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
         except msgspec.DecodeError:
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 class Server(Protocol):
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        """`path` with its query; headers by name, `_` standing for `-`."""
+        """Sends a request; `path` includes the query, `_` in a header name means `-`."""
         ...
 
 
@@ -68,7 +68,7 @@ async def handled(api: ApiServer, method: str, path: str, body: bytes, headers: 
 
 @dataclass(frozen=True, slots=True)
 class OverHttp:
-    """Certificates are not checked: who asks a server by its URL knows which one it is."""
+    """Tests a server at a URL; its certificate is not verified."""
 
     url: str
     token: str = ""

@@ -51,7 +51,7 @@ QUICK: Final = Timing(
     reconcile=0.2,
     wipe_delay=1.0,
 )
-"""Pauses for tests; the limits of calls are the kubelet's own."""
+"""Pauses for tests; the timeouts of calls are the kubelet's."""
 
 T = TypeVar("T")
 _PROMPT: Final = {"repair_delay": 0.1, "socket_check": 0.1, "grace": 1.0}
@@ -63,21 +63,21 @@ _PODS: Final = built_in("v1", "Pod")
 
 @dataclass(frozen=True, slots=True)
 class StartedPod:
-    """A pod whose claims are prepared: what the runtime would inject into each container."""
+    """A started pod: its claims are prepared, and the CDI ids of its containers are resolved."""
 
     pod: Object
     cdi_ids: Mapping[str, list[str]]
-    """By container, in the order in which they go to the runtime."""
+    """CDI ids by container, in the order in which the runtime gets them."""
     edits: Mapping[str, cdi.Edits]
-    """By container, what the CDI files say of these ids."""
+    """The merged CDI edits of each container."""
 
     def env(self, container: str = "main") -> dict[str, str]:
-        """The variables that a container gets from its devices."""
+        """Returns the variables that a container gets from its devices."""
         return dict(self.edits[container].environment)
 
 
 class KubeletDouble:
-    """`root` is the kubelet's directory, a temporary one unless given; its path must be short, for sockets in it."""
+    """A kubelet for tests; `root` is its directory, by default a temporary one. Its path must be short, for sockets."""
 
     def __init__(
         self,
@@ -94,18 +94,18 @@ class KubeletDouble:
         self.node_name = node
         self.root = root or Path(tempfile.mkdtemp(prefix="kubelet-"))
         self.cdi = self.root / "cdi"
-        """Where its container runtime reads CDI specs."""
+        """The directory of CDI specs."""
         self.kubeconfig = kubeconfig
-        """The way of driver processes to the API server."""
+        """The kubeconfig for driver processes."""
         self.faults = Faults()
         self._temporary = root is None
         self._options: dict[str, Any] = {"gates": gates, "timing": timing, "time": time}
         self._active: dict[str, Object] | None = None
-        """The pods of the node by uid, once they are known."""
+        """The pods of the node by uid; None before they are known."""
         self._started: dict[Key, str] = {}
         self._processes: list[DriverProcess] = []
         self.node: DraNode
-        """The part of it that a node agent has too."""
+        """The DRA part, which a node agent has too."""
         self._events = EventRecorder(client, "kubelet")
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -131,7 +131,7 @@ class KubeletDouble:
     # Its own life
 
     async def start(self) -> None:
-        """With whatever the checkpoint has; raises CheckpointError where that cannot be read."""
+        """Starts the kubelet with the state of its checkpoint; raises CheckpointError if that cannot be read."""
         self._active = None
         self.node = DraNode(
             self.client,
@@ -149,7 +149,7 @@ class KubeletDouble:
         ]
 
     async def stop(self) -> None:
-        """As a kubelet that is killed: nothing is called, nothing is written."""
+        """Stops like a killed kubelet: calls no driver and writes nothing."""
         if self._tasks:
             await end_tasks(self._tasks)
             self._tasks = []
@@ -164,7 +164,7 @@ class KubeletDouble:
     def start_driver(
         self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None, *, name: str = "driver"
     ) -> DriverProcess:
-        """Starts a driver in a process of its own, with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
+        """Starts a driver as a process with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
         given = {"NODE_NAME": self.node_name, **(environment or {})}
         if self.kubeconfig is not None:
             given.setdefault("KUBECONFIG", str(self.kubeconfig))
@@ -186,7 +186,7 @@ class KubeletDouble:
             yield runner
 
     async def registered(self, driver: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
-        """Returns when so many instances of the driver are registered and one of them is connected."""
+        """Returns when this many instances of the driver are registered and one of them is connected."""
 
         async def holds() -> bool:
             return len(self.node.plugins.endpoints(driver)) == instances and self.node.plugins.is_connected(driver)
@@ -201,17 +201,17 @@ class KubeletDouble:
 
     @property
     def registrations(self) -> list[RegistrationState]:
-        """What became of each registration socket."""
+        """Returns the result of each registration socket."""
         return self.node.registry.states
 
     # Pods
 
     async def start_pod(self, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> StartedPod:
-        """Tries until the pod is started, as a kubelet does, only sooner; raises the last error."""
+        """Retries until the pod is started, as a kubelet does, but sooner; raises the last error."""
         return await self._retried(lambda: self.try_pod(name, namespace=namespace), within)
 
     async def try_pod(self, name: str, *, namespace: str = "default") -> StartedPod:
-        """One attempt to start a pod that is bound to this node; raises PrepareError or CdiError."""
+        """Tries once to start a pod that is bound to this node; raises PrepareError or CdiError."""
         pod = await self.client.get(_PODS, name, namespace=namespace)
         assert node_of(pod) == self.node_name, f"pod {name} is bound to {node_of(pod)!r}, not to {self.node_name}"
         self._started[namespace, name] = uid_of(pod)
@@ -228,7 +228,7 @@ class KubeletDouble:
         return started
 
     async def report_pod(self, name: str, *, namespace: str = "default") -> Object:
-        """Writes that the pod runs, and the health of its devices as it stands now."""
+        """Writes the status of a running pod, with the present health of its devices."""
         pod = await self.client.get(_PODS, name, namespace=namespace)
         health = self.node.allocated_resources(pod)
         statuses = [
@@ -247,14 +247,14 @@ class KubeletDouble:
     async def end_pod(
         self, name: str, *, namespace: str = "default", phase: str = "Succeeded", within: float = _PATIENCE
     ) -> None:
-        """Tries until the claims are unprepared; then the pod has ended, or is gone if it was being deleted.
+        """Retries until the claims are unprepared; then the pod has ended, or is gone if it was being deleted.
 
         Raises the last UnprepareError.
         """
         await self._retried(lambda: self.try_end(name, namespace=namespace, phase=phase), within)
 
     async def try_end(self, name: str, *, namespace: str = "default", phase: str = "Succeeded") -> None:
-        """One attempt; raises UnprepareError. A pod that the API server no longer has is ended all the same."""
+        """Tries once to end a pod, even one that is gone from the API server; raises UnprepareError."""
         uid = self._started.get((namespace, name), "")
         assert uid, f"pod {namespace}/{name} was never tried on node {self.node_name}"
         await self.node.manager.unprepare(uid)
@@ -272,19 +272,19 @@ class KubeletDouble:
 
     @property
     def prepared_claims(self) -> dict[str, set[str]]:
-        """The uids of the pods that use a claim, by its name: what the kubelet would unprepare."""
+        """Returns the uids of the pods that use each prepared claim, by the claim's name."""
         return {info.reference.name: set(info.pods) for info in self.node.manager.cache}
 
     async def find_pods(self) -> None:
-        """Learns from the API server which pods are on the node."""
+        """Reads the pods of the node from the API server."""
         before = set(self._active or ())
         listed = await self.client.list_all(_PODS, selection=Selection(fields=f"spec.nodeName={self.node_name}"))
-        # A pod that was started while the server answered need not be among them.
+        # A pod that was started meanwhile may be missing in the answer.
         started = {uid: each for uid, each in (self._active or {}).items() if uid not in before}
         self._active = started | {uid_of(each): each for each in listed["items"] if not is_terminal(each)}
 
     async def eventually(self, holds: Callable[[], Awaitable[Any]], what: str = "it", within: float = _PATIENCE) -> Any:
-        """What `holds` gives once it is true; fails with what drivers and registrations look like."""
+        """Waits until `holds` returns a true value, and returns it; fails with the state of the drivers."""
         end = asyncio.get_running_loop().time() + within
         while not (found := await holds()):
             if asyncio.get_running_loop().time() >= end:

@@ -18,7 +18,7 @@ _SHOWN: Final = 4000
 
 
 class DriverProcess:
-    """`environment` is added to that of this process."""
+    """A driver process; `environment` is added to that of this process."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._command = [str(each) for each in command]
@@ -43,12 +43,12 @@ class DriverProcess:
         return self
 
     def kill(self) -> None:
-        """As `kill -9` does: its sockets and files stay as they are."""
+        """Kills the driver with SIGKILL: its sockets and files stay."""
         self._running.kill()
         self._running.wait()
 
     def stop(self, within: float = _PATIENCE) -> int:
-        """Asks it to end (SIGTERM), as a kubelet asks the pod of a driver; gives its exit status."""
+        """Ends the driver with SIGTERM, as a kubelet does with a driver's pod. Returns its exit status."""
         self._running.terminate()
         try:
             return self._running.wait(within)
@@ -57,14 +57,14 @@ class DriverProcess:
             raise AssertionError(f"{self} did not end within {within:g} s of SIGTERM\n{self.output()}") from None
 
     def restart(self) -> None:
-        """Killed, and started anew."""
+        """Kills the driver and starts it again."""
         if self.is_alive:
             self.kill()
         self.start()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """It hangs for as long as the block lasts: its sockets accept, nobody answers."""
+        """Suspends the driver within the block: its sockets accept connections, but it does not answer."""
         self._running.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -72,7 +72,7 @@ class DriverProcess:
             self._running.send_signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """The end of what it wrote."""
+        """Returns the end of the driver's output."""
         return self.log.read_text(errors="replace")[-_SHOWN:] if self.log.exists() else ""
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ import grpc
 from dray.node.plugin_client import PREPARE, UNPREPARE
 
 Invoke: TypeAlias = Callable[[float | None], Awaitable[Any]]
-"""Makes the call with another deadline, or with its own where it is None; gives the driver's answer."""
+"""Calls the driver with another timeout, or with its own if it is None; returns the answer."""
 Fault: TypeAlias = Callable[[Invoke], Awaitable[Any]]
 
 
@@ -66,7 +66,7 @@ class Faults(grpc.aio.UnaryUnaryClientInterceptor):
 
 
 def lost_answer() -> Fault:
-    """The driver does its work, and the connection breaks before its answer arrives."""
+    """Loses the answer: the driver does its work, and the connection breaks before its answer arrives."""
 
     async def fault(invoke: Invoke) -> Any:
         await invoke(None)
@@ -76,7 +76,7 @@ def lost_answer() -> Fault:
 
 
 def unreachable() -> Fault:
-    """The question never arrives."""
+    """Loses the request: the driver never gets it."""
 
     async def fault(invoke: Invoke) -> Any:
         raise _unavailable("the driver cannot be reached")
@@ -85,7 +85,7 @@ def unreachable() -> Fault:
 
 
 def answer_for_another_claim(uid: str = "00000000-0000-4000-8000-000000000000") -> Fault:
-    """The first claim of the answer has another uid."""
+    """Gives the first claim of the answer another uid."""
 
     async def fault(invoke: Invoke) -> Any:
         answer = await invoke(None)
@@ -98,7 +98,7 @@ def answer_for_another_claim(uid: str = "00000000-0000-4000-8000-000000000000") 
 
 
 def skipped_claim() -> Fault:
-    """The answer leaves the first claim out."""
+    """Leaves the first claim out of the answer."""
 
     async def fault(invoke: Invoke) -> Any:
         answer = await invoke(None)
@@ -109,7 +109,7 @@ def skipped_claim() -> Fault:
 
 
 def deadline(seconds: float) -> Fault:
-    """The kubelet waits no longer than this."""
+    """Sets the timeout of the call."""
 
     async def fault(invoke: Invoke) -> Any:
         return await invoke(seconds)
@@ -118,7 +118,7 @@ def deadline(seconds: float) -> Fault:
 
 
 def during(action: Callable[[], Any], *, after: float = 0.0) -> Fault:
-    """Does something, such as killing the driver, so many seconds after the question was sent."""
+    """Calls `action`, such as killing the driver, this many seconds after the request was sent."""
 
     async def fault(invoke: Invoke) -> Any:
         call = asyncio.ensure_future(invoke(None))
@@ -135,7 +135,7 @@ def during(action: Callable[[], Any], *, after: float = 0.0) -> Fault:
 
 
 def dying(kill: Callable[[], Any], *, after: float = 0.0) -> Fault:
-    """The driver is killed so many seconds after the question was sent, and the kubelet gets no answer in any case."""
+    """Kills the driver this many seconds after the request was sent; the kubelet gets no answer in any case."""
 
     async def fault(invoke: Invoke) -> Any:
         await during(kill, after=after)(invoke)

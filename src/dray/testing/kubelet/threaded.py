@@ -29,7 +29,7 @@ _PATIENCE = 10.0
 
 
 class ThreadedKubelet:
-    """Takes a cluster or a kubeconfig, the name of the node, and what KubeletDouble takes."""
+    """A kubelet for tests on a cluster or a kubeconfig; takes the node's name and the options of KubeletDouble."""
 
     def __init__(
         self, cluster: ThreadedCluster | None = None, *, node: str, kubeconfig: Path | None = None, **options: Any
@@ -43,7 +43,7 @@ class ThreadedKubelet:
         self._thread = LoopThread("dray kubelet") if cluster is None else None
         self._stack = AsyncExitStack()
         self.double: KubeletDouble
-        """What runs in the thread; use it through `call`."""
+        """The KubeletDouble in the thread; use it through `call`."""
 
     def __enter__(self) -> ThreadedKubelet:
         if self._thread is not None:
@@ -75,7 +75,7 @@ class ThreadedKubelet:
         self.double = await self._stack.enter_async_context(double)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does something in the thread of the kubelet, and waits for it."""
+        """Runs a coroutine in the thread of the kubelet, and returns its result."""
         if self._thread is not None:
             return self._thread.call(work)
         assert self._cluster is not None
@@ -83,12 +83,12 @@ class ThreadedKubelet:
 
     @property
     def root(self) -> Path:
-        """The kubelet's directory."""
+        """Returns the kubelet's directory."""
         return self.double.root
 
     @property
     def cdi(self) -> Path:
-        """The directory of CDI specs."""
+        """Returns the directory of CDI specs."""
         return self.double.cdi
 
     @property
@@ -102,17 +102,17 @@ class ThreadedKubelet:
 
     @property
     def prepared_claims(self) -> dict[str, set[str]]:
-        """The uids of the pods that use a claim, by its name: what the kubelet would unprepare."""
+        """Returns the uids of the pods that use each prepared claim, by the claim's name."""
         return self.double.prepared_claims
 
     def start_driver(
         self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
     ) -> DriverProcess:
-        """Starts a driver in a process of its own, with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
+        """Starts a driver as a process with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
         return self.double.start_driver(command, environment)
 
     def run_driver(self, driver: Driver, **options: Any) -> None:
-        """Runs a `dray.driver.Driver` in this process, and returns when it is registered; it ends with the kubelet."""
+        """Runs a `dray.driver.Driver` in this process and waits for its registration; it ends with the kubelet."""
         self.call(self._run_driver(driver, options))
 
     async def _run_driver(self, driver: Driver, options: Mapping[str, Any]) -> None:
@@ -120,28 +120,28 @@ class ThreadedKubelet:
         await self.double.registered(driver.name)
 
     def wait_for_driver(self, name: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
-        """Returns when so many instances of the driver are registered and one of them is connected."""
+        """Returns when this many instances of the driver are registered and one of them is connected."""
         self.call(self.double.registered(name, instances=instances, within=within))
 
     def wait_until_deregistered(self, name: str, *, within: float = _PATIENCE) -> None:
         self.call(self.double.deregistered(name, within=within))
 
     def start_pod(self, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> StartedPod:
-        """Tries until the pod is started, as a kubelet does, only sooner; raises the last error."""
+        """Retries until the pod is started, as a kubelet does, but sooner; raises the last error."""
         return self.call(self.double.start_pod(name, namespace=namespace, within=within))
 
     def try_pod(self, name: str, *, namespace: str = "default") -> StartedPod:
-        """One attempt to start a pod that is bound to this node; raises PrepareError or CdiError."""
+        """Tries once to start a pod that is bound to this node; raises PrepareError or CdiError."""
         return self.call(self.double.try_pod(name, namespace=namespace))
 
     def end_pod(
         self, name: str, *, namespace: str = "default", phase: str = "Succeeded", within: float = _PATIENCE
     ) -> None:
-        """Tries until the claims are unprepared; the pod has ended then. Raises the last UnprepareError."""
+        """Retries until the claims are unprepared and the pod has ended. Raises the last UnprepareError."""
         self.call(self.double.end_pod(name, namespace=namespace, phase=phase, within=within))
 
     def try_end(self, name: str, *, namespace: str = "default", phase: str = "Succeeded") -> None:
-        """One attempt; raises UnprepareError."""
+        """Tries once to end a pod; raises UnprepareError."""
         self.call(self.double.try_end(name, namespace=namespace, phase=phase))
 
     def stop(self) -> None:
@@ -151,11 +151,11 @@ class ThreadedKubelet:
         self.call(self.double.start())
 
     def restart(self) -> None:
-        """With its checkpoint as all that it remembers."""
+        """Restarts the kubelet with the state of its checkpoint only."""
         self.call(self.double.restart())
 
     def eventually(self, holds: Callable[[], Any], what: str = "it", *, within: float = _PATIENCE) -> Any:
-        """What `holds` gives once it is true."""
+        """Waits until `holds` returns a true value, and returns it."""
 
         async def asked() -> Any:
             return await asyncio.to_thread(holds)

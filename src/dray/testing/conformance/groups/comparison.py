@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 @dataclass(slots=True)
 class Comparison:
     differences: list[str] = field(default_factory=list)
-    """Another outcome than the expected one."""
+    """Differences from the expected outcome."""
     remarks: list[str] = field(default_factory=list)
-    """The expected outcome in another way: on other nodes, with other pods that are alike, or in a later turn."""
+    """Ways in which the expected outcome was reached differently: other nodes, equal pods, or a later turn."""
 
     def add(self, text: str, *, counts: bool = True) -> None:
         (self.differences if counts else self.remarks).append(text)

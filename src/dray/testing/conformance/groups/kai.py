@@ -62,7 +62,7 @@ class _Table:
             stale_gangs=stale,
         )
         self.first: dict[str, str | None] = {}
-        """The nodes of pods before those in deletion are gone."""
+        """The nodes of pods, before deleted pods are gone."""
         self.last: dict[str, str | None] = {}
 
     def run(self) -> None:
@@ -84,7 +84,7 @@ class _Table:
         self.last = player.node_of_pods()
 
     def alike(self) -> list[list[str]]:
-        """Names of the pods that a test says something about, those together that are interchangeable."""
+        """Returns the names of pods with an expectation, grouped so that the pods of a group are interchangeable."""
         found: dict[Hashable, list[str]] = {}
         for name in self.expected:
             pod = self.initial[name]
@@ -145,7 +145,7 @@ class _Table:
             return EVICTED
         if self.first.get(name):
             return RUNS
-        # KAI looks once; that a pod finds a place when others are gone is no difference.
+        # KAI looks once; a pod that finds a place after other pods are gone is no difference.
         return RUNS_LATER if self.last.get(name) and expected != PENDING else PENDING
 
     def _was_running(self, name: str) -> bool:
@@ -157,5 +157,5 @@ def _part_of(pod: Object) -> str:
 
 
 def _in_later_turn(wanted: Counter[str], got: Counter[str]) -> bool:
-    """A table of a single action leaves pods pending that dray places afterwards, without further evictions."""
+    """Returns True if the only difference is that dray places pending pods later, without further evictions."""
     return wanted[EVICTED] == got[EVICTED] and wanted[PENDING] > got[PENDING]

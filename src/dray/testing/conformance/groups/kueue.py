@@ -37,8 +37,8 @@ def play_preemption(case: Case) -> tuple[Player, Comparison]:
 def play_cycle(case: Case) -> tuple[Player, Comparison]:
     """Plays a case with a cycle of admission.
 
-    Workloads that are admitted, evicted and inadmissible in that cycle have to be so. No other workload is evicted,
-    unless others had their turn.
+    Workloads that are admitted, evicted or inadmissible in that cycle must be so here. No other workload may be
+    evicted, unless other queues had their turn.
     """
     player = Player(case["objects"])
     player.settle()
@@ -90,19 +90,19 @@ class _Admitted:
         return sorted({self._by_pod[pod] for pod in pods if pod in self._by_pod})
 
     def shape(self, name: str) -> str:
-        """Workloads of the same shape are interchangeable."""
+        """Returns the shape of a workload; workloads of the same shape are interchangeable."""
         workload = self.workloads[name]
         return json.dumps([workload[key] for key in ("cq", "priority", "at", "requests")], sort_keys=True)
 
 
 def pods_of(workload: Workload) -> list[str]:
-    """The pods of a workload, as `namespace/name`."""
+    """Returns the pods of a workload as `namespace/name`."""
     namespace = workload["workload"].split("/")[0]
     return [f"{namespace}/{name}" for name in workload["pods"]]
 
 
 def nodes_of(workload: Workload, player: Player) -> list[str]:
-    """The nodes of those of its pods that have one."""
+    """Returns the nodes of the placed pods of a workload."""
     placed = player.placed()
     return [placed[pod] for pod in pods_of(workload) if pod in placed]
 

@@ -47,7 +47,7 @@ def _delete(step: Step, player: Player) -> None:
 
 
 def _difference(step: Step, player: Player) -> str | None:
-    """How the state of the pods that a step names differs from what it says; None if it does not."""
+    """Returns how the pods that a step names differ from the expected state; None if they do not."""
     check, names, nodes = step["check"], step.get("names", ()), player.node_of_pods()
     placed = {name: node for name in names if (node := nodes.get(name))}
     if check == "scheduled":
