@@ -3,7 +3,7 @@
 import pytest
 
 from dray.scheduling.groups.front_ends import APIS
-from dray.snapshot.fields import ANNOTATIONS, kept
+from dray.snapshot.fields import ANNOTATIONS, is_kept_event, kept
 
 
 def test_marks_of_groups_are_kept_as_labels_or_annotations():
@@ -58,3 +58,13 @@ def test_fields_of_queues_and_groups_that_the_scheduler_reads_are_kept():
         kept("LocalQueue", {"metadata": {"name": "a"}, "spec": {"clusterQueue": "c"}, "status": usage})["status"]
         == usage
     )
+
+
+def test_events_about_objects_that_explanations_do_not_read_are_left_out():
+    """Other programs use the same reasons for their own objects, with any message."""
+    event = {"reason": "FailedCreate", "message": "secret"}
+    assert is_kept_event({**event, "involvedObject": {"kind": "ReplicaSet"}})
+    assert is_kept_event({**event, "involvedObject": {"kind": "ClusterQueue"}})
+    assert not is_kept_event({**event, "involvedObject": {"kind": "Database"}})
+    assert not is_kept_event({**event, "involvedObject": {"kind": "Pod"}, "reason": "Unhealthy"})
+    assert not is_kept_event(event)

@@ -308,6 +308,12 @@ EVENT_REASONS: Final = frozenset(
 """Reasons of events that explanations print. Events with output of containers, such as failing probes, are left out."""
 
 
+def is_kept_event(event: Object) -> bool:
+    """Returns True for an event that an explanation may print: about an object of a kind that snapshots hold."""
+    kind = mapping(event.get("involvedObject")).get("kind")
+    return event.get("reason") in EVENT_REASONS and (kind in _ALLOWED or kind in _QUEUES_AND_GROUPS)
+
+
 def kept(kind: str, obj: Object) -> Object:
     """Returns the object with only the fields that the lists name; `kind` is the kind of the object."""
     allowed = _ALLOWED.get(kind) or _QUEUES_AND_GROUPS.get(kind, {})

@@ -15,7 +15,7 @@ from dray.client.errors import ApiError
 from dray.client.interface import Resource
 from dray.process.memory import loading
 from dray.scheduling_loop.kind_owners import WEBHOOKS
-from dray.snapshot.fields import EVENT_REASONS, kept
+from dray.snapshot.fields import is_kept_event, kept
 from dray.snapshot.files import Header, ListedKind, Refusal, Snapshot
 from dray.snapshot.listing import Listed, wanted_kinds
 
@@ -93,7 +93,7 @@ async def _list(client: ApiClient, resource: ServedResource, at: str) -> tuple[O
 
 
 def _is_kept(name: _Name, obj: Object) -> bool:
-    return name != _EVENTS or obj.get("reason") in EVENT_REASONS
+    return name != _EVENTS or is_kept_event(obj)
 
 
 def _kind(
