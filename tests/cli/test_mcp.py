@@ -148,6 +148,9 @@ def test_manifests_are_text_and_never_a_path(tmp_path: Path) -> None:
         answered(FLEET, "plan", {"add": ["p5.48xlarge=1,box.yaml"]}, "text")
     with pytest.raises(Refused, match="10,000 machines at most"):
         answered(FLEET, "plan", {"add": ["99999xp5.48xlarge"]}, "text")
+    for endless in ("9" * 5000, "9" * 5000 + "xp5.48xlarge"):
+        with pytest.raises(Refused, match="is no machine type|10,000 machines at most"):
+            answered(FLEET, "plan", {"add": [endless]}, "text")
 
 
 def test_a_fault_of_a_question_is_an_answer(

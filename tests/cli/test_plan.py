@@ -107,6 +107,8 @@ def test_wrong_options_and_files_are_named(run: Dray, file: str, tmp_path: Path)
         (("--seconds", "-1"), "give a number from 0 to 3600"),
         (("--quota", "team=gpu:-1"), "queue team not found"),
         (("--add", "0xp5.48xlarge"), "adds no machine"),
+        (("--add", "9" * 5000), "there is no machine type '9"),
+        (("--add", "9" * 5000 + "xp5.48xlarge"), "10,000 machines at most"),
         (("--add", "4xp5.48xlarg"), "did you mean p5.48xlarge?"),
         (("--snapshot", file), "leave --snapshot"),
     ):

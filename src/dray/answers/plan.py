@@ -38,6 +38,7 @@ from dray.snapshot.listing import listed
 _MOST_NAMES: Final = 6
 _MOST_SECONDS: Final = 3600
 _MOST_MACHINES: Final = 10_000
+_MOST_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,7 @@ class Question:
         for name, price in self.prices.items():
             if not name or not 0 <= price < inf:
                 problems.append(f"error: price {name}={price}: write TYPE=AMOUNT, as in p5.48xlarge=55.04")
-        counts = [_as_choice(each).rpartition("=")[2] for each in self.add]
-        if sum(int(each) for each in counts if each.isascii() and each.isdecimal()) > _MOST_MACHINES:
+        if sum(map(_count_of, self.add)) > _MOST_MACHINES:
             problems.append(f"error: a plan can add {_MOST_MACHINES:,} machines at most")
         problems += [
             f"error: {each!r} adds no machine; write NxTYPE, as in 4xp5.48xlarge"
@@ -279,6 +279,12 @@ def _as_choice(text: str) -> str:
     """Turns `4xp5.48xlarge` into `p5.48xlarge=4`, the form of --fleet."""
     count, x, type_ = text.partition("x")
     return f"{type_}={count}" if x and count.isascii() and count.isdecimal() else text
+
+
+def _count_of(text: str) -> int:
+    """Returns the number of machines in an option; 0 if it names none. More digits than any plan can add are cut."""
+    _, equals, count = _as_choice(text).rpartition("=")
+    return int(count[:_MOST_DIGITS]) if equals and count.isascii() and count.isdecimal() else 0
 
 
 def _prices(machines: Sequence[Machine]) -> dict[str, float]:
