@@ -149,7 +149,7 @@ def test_manifests_are_text_and_never_a_path(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="10,000 machines at most"):
         answered(FLEET, "plan", {"add": ["99999xp5.48xlarge"]}, "text")
     for endless in ("9" * 5000, "9" * 5000 + "xp5.48xlarge"):
-        with pytest.raises(Refused, match="is no machine type|10,000 machines at most"):
+        with pytest.raises(Refused, match=r"is no machine type|10,000 machines at most"):
             answered(FLEET, "plan", {"add": [endless]}, "text")
 
 
