@@ -1,7 +1,8 @@
 """An API server with the page and many nodes, for the benchmark of the page; prints its address.
 
 The command `load VIEWERS CHANGES SECONDS` on standard input opens so many streams, writes so many changes a second, and
-prints the share of a core that this process used meanwhile.
+prints the share of a core that this process used meanwhile. The command `forget` drops what the page has read, so that
+the next viewer is the first one again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dray.cli.page import paged
 from dray.client.api import ApiClient
 from dray.server.inprocess import InProcessTransport
 from dray.server.running import Options, RunningServer
+from dray.web.page import Page
 
 GPU = "gpu.nvidia.com"
 CLAIMS = built_in("resource.k8s.io/v1", "ResourceClaim")
@@ -131,18 +133,24 @@ async def change(client: ApiClient, number: int) -> None:
     await client.update_status(CLAIMS, {**found, "status": status})
 
 
+async def answer(client: ApiClient, page: Page, url: str, nodes: int, command: str) -> Any:
+    if command == "forget":
+        await page.close()
+        return {}
+    _, viewers, changes, seconds = command.split()
+    return await load(client, url, nodes, int(viewers), int(changes), int(seconds))
+
+
 async def main(nodes: int) -> None:
     running = RunningServer(Options(port=0, plain=True))
     transport = InProcessTransport(running.application)
     client = ApiClient(transport)
-    async with running.running() as server, paged(server, transport):
+    async with running.running() as server, paged(server, transport) as page:
         await fill(client, nodes)
         print(server.url, flush=True)
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
-            _, viewers, changes, seconds = line.split()
-            found = await load(client, server.url, nodes, int(viewers), int(changes), int(seconds))
-            print(json.dumps(found), flush=True)
+            print(json.dumps(await answer(client, page, server.url, nodes, line.strip())), flush=True)
 
 
 asyncio.run(main(int(sys.argv[1])))

@@ -62,6 +62,14 @@ def memory(browser: Browser) -> float:
     return max(found)
 
 
+def first_picture(browser: Browser, url: str) -> int:
+    """Milliseconds from the start of loading until the map is complete, by the counter of the page."""
+    browser.open("about:blank")
+    browser.open(f"{url}/ui/cluster")
+    browser.until(lambda: browser.run("return document.querySelector('canvas')?.dataset.firstPicture"), "map")
+    return int(browser.find("canvas").get_attribute("data-first-picture") or 0)
+
+
 def pan(browser: Browser) -> list[int]:
     """Frames in each of the last seconds, by the counter of the page, while the map is dragged."""
     canvas = browser.find("canvas.cluster-map")
@@ -94,11 +102,11 @@ def test_cluster_view_of_5000_nodes(capsys: pytest.CaptureFixture[str]) -> None:
         # The least of three: other work on the machine only adds to it.
         alone = min(ask(process, f"load 0 {CHANGES} {SECONDS}")["percent"] for _ in range(3))
         browser.size(1440, 900)
-        pictures = []
+        cold = []
         for _ in range(4):
-            browser.open(f"{url}/ui/cluster")
-            browser.until(lambda: browser.run("return document.querySelector('canvas')?.dataset.firstPicture"), "map")
-            pictures.append(int(browser.find("canvas").get_attribute("data-first-picture") or 0))
+            ask(process, "forget")
+            cold.append(first_picture(browser, url))
+        pictures = [first_picture(browser, url) for _ in range(3)]
         frames = pan(browser)
         used = memory(browser)
         if folder := os.environ.get("DRAY_SCREENSHOTS"):
@@ -111,7 +119,8 @@ def test_cluster_view_of_5000_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     part = watched["percent"] - alone
     with capsys.disabled():
         print(f"\ncluster view, {NODES} nodes × 8 devices")
-        print(f"first picture after {pictures} ms (the first starts the page's model); limit 1500")
+        print(f"first picture of the first viewer, for whom the server reads the cluster, after {cold} ms; limit 1500")
+        print(f"first picture of later viewers after {pictures} ms; limit 1500")
         print(f"frames in a second while panning {frames} (racks, nodes, devices); limit 30")
         print(f"memory of the page {used:.0f} MB; limit 150")
         print(
@@ -119,7 +128,9 @@ def test_cluster_view_of_5000_nodes(capsys: pytest.CaptureFixture[str]) -> None:
             f"with {VIEWERS} viewers {watched['percent']} %"
         )
         print(f"the part of the page: {part:.1f} %; limit 5; {watched['frames']} frames to each viewer")
-    assert min(pictures[1:]) < 1500
+    # The first one also pays for what the browser and the server do once.
+    assert min(cold) < 1500
+    assert min(pictures) < 1500
     assert min(frames) >= 30
     assert used < 150
     assert part < 5

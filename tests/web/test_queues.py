@@ -8,6 +8,7 @@ import pytest
 
 from dray.answers.manifests.cluster_objects import cluster_objects
 from dray.answers.manifests.reading import of_text
+from dray.client.foreign_kinds import definitions
 from dray.snapshot.in_memory import in_memory
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
@@ -93,6 +94,19 @@ def test_the_tree_has_amounts_loans_and_who_is_next() -> None:
 
 def test_a_cluster_without_queues_has_an_empty_tree() -> None:
     assert ask(NODE.partition("---")[0]) == {"queues": [], "open": None, "notes": []}
+
+
+async def test_a_viewer_who_may_not_list_queues_is_not_told_that_there_are_none() -> None:
+    async with LocalCluster(objects=definitions()) as cluster:
+        made = Stage(cluster, views=[queues.VIEW])
+        try:
+            for token, is_told in (("ann-token", True), ("admin-token", False)):
+                async with (await made.signed_in(token)).stream("/ui/stream/queues") as answer:
+                    [(_, found), *_] = await answer.until_event(1)
+                    assert found["queues"] is False
+                    assert ("clusterqueues" in found["hidden"], bool(found["hidden"])) == (is_told, is_told)
+        finally:
+            await made.page.close()
 
 
 @pytest.mark.usefixtures("in_this_process")

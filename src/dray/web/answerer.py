@@ -50,9 +50,17 @@ def decoded(data: bytes) -> StoredSnapshot:
     return StoredSnapshot(packed.header, objects)
 
 
+def too_little(error: Exception) -> str:
+    """What a viewer is told who may not list what an answer takes."""
+    return (
+        f"this is worked out from what you may list, and that is too little: {error}; the role dray:viewer has the "
+        "rights that it takes"
+    )
+
+
 def answered(asked: Asked) -> Answered:
     from dray.answers.errors import InvalidInput
-    from dray.client.errors import ClientError
+    from dray.client.errors import ApiError, ClientError
     from dray.web.questions import QUESTIONS
 
     try:
@@ -60,7 +68,8 @@ def answered(asked: Asked) -> Answered:
     except InvalidInput as error:
         return Answered(problem="\n".join(each.removeprefix("error: ") for each in error.problems))
     except ClientError as error:
-        return Answered(problem=str(error))
+        is_refused = isinstance(error, ApiError) and error.is_forbidden
+        return Answered(problem=too_little(error) if is_refused else str(error))
 
 
 def frame(value: Any) -> bytes:

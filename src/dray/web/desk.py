@@ -20,7 +20,7 @@ from dray.client.errors import ApiError
 from dray.snapshot.in_memory import stored
 from dray.snapshot.taking import take
 from dray.web.access import Identity
-from dray.web.answerer import LENGTH_BYTES, Answered, Asked, encoded, frame
+from dray.web.answerer import LENGTH_BYTES, Answered, Asked, encoded, frame, too_little
 from dray.web.turns import Turns
 from dray.web.view import BadCall
 
@@ -81,10 +81,7 @@ class Desk:
         except ApiError as error:
             if not error.is_forbidden:
                 raise
-            raise BadCall(
-                f"this is worked out from what you may list, and that is too little: {error}; the role dray:viewer has "
-                "the rights that it takes"
-            ) from None
+            raise BadCall(too_little(error)) from None
         data = await asyncio.to_thread(lambda: encoded(stored(taken)))
         self._clusters[viewer.key] = now, data
         return data

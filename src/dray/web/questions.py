@@ -17,7 +17,9 @@ from dray.answers.queue import read_queues
 from dray.answers.waiting import plan_waiting
 from dray.api.gates import DEFAULT_GATES
 from dray.api.objects import Object
+from dray.client.errors import ApiError
 from dray.snapshot.files import StoredSnapshot
+from dray.web.answerer import too_little
 from dray.web.queue_rows import queue_document
 from dray.web.submitting import read
 
@@ -52,15 +54,21 @@ def _help(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
 
 
 def _check(snapshot: StoredSnapshot, arguments: Arguments) -> Object:
-    """What is wrong with a manifest, and where its pods would go: `manifest` is its text."""
+    """What is wrong with a manifest, and where its pods would go: `manifest` is its text. `unplanned` says why nobody
+    knows where they would go."""
     reading = read(arguments["manifest"])
     report = lint_reading(reading, gates=DEFAULT_GATES, ignore=())
     found: Object = {"findings": report.document, "summary": report.summary, "objects": len(reading.manifests)}
     if reading.problems or not reading.manifests:
         return found
-    base = replace(Cluster.from_stored(snapshot).ask(cluster_base), namespace=arguments["namespace"])
     try:
+        base = replace(Cluster.from_stored(snapshot).ask(cluster_base), namespace=arguments["namespace"])
         planned = plan_reading(reading, base, Asked(seconds=arguments["seconds"]))
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        # What is wrong with a manifest can be said without the cluster.
+        return {**found, "unplanned": too_little(error)}
     except InvalidInput as error:
         return {**found, "problems": [each.removeprefix("error: ") for each in error.problems]}
     return {**found, "plan": planned.document}

@@ -36,6 +36,10 @@ class Question:
         """The objects of a kind that the viewer may list."""
         return self.sight.objects(kind, self.model.table(kind))
 
+    def is_hidden(self, kind: str) -> bool:
+        """Whether the server has the kind, and the viewer may not list it in all namespaces."""
+        return self.model.table(kind).resource is not None and not self.sight.sees_all(kind)
+
     def get(self, kind: str, name: str, *, namespace: str = "") -> Object | None:
         return self.model.table(kind).get(name, namespace=namespace) if self.sight.sees(kind, namespace) else None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dray.api.objects import Object, key_of, metadata_of
 from dray.api.pods import is_terminal, node_of
+from dray.web.model import KINDS
 from dray.web.view import Call, Question, View
 
 _QUEUES: Final = ("clusterqueues", "localqueues", "cohorts", "flavors", "kaiqueues")
@@ -18,7 +19,7 @@ _QUEUES: Final = ("clusterqueues", "localqueues", "cohorts", "flavors", "kaiqueu
 
 def derive(question: Question) -> Object:
     """`mark` is another one whenever a queue has changed, or a pod has come, gone or got a node; `queues` says whether
-    there are any, so that the page need not ask for the tree."""
+    there are any, so that the page need not ask for the tree. `hidden` names the kinds that the viewer may not list."""
     mark = 0
     for kind in _QUEUES:
         for each in question.objects(kind):
@@ -26,7 +27,11 @@ def derive(question: Question) -> Object:
     for pod in question.objects("pods"):
         if not is_terminal(pod):
             mark ^= _mark("pods", *key_of(pod), node_of(pod))
-    return {"mark": mark, "queues": any(True for kind in _QUEUES for _ in question.objects(kind))}
+    return {
+        "mark": mark,
+        "queues": any(True for kind in _QUEUES for _ in question.objects(kind)),
+        "hidden": [KINDS[kind][1] for kind in _QUEUES if question.is_hidden(kind)],
+    }
 
 
 def _mark(*parts: str) -> int:

@@ -70,7 +70,7 @@ function Devices() {
     ${data && html`<${Models} models=${data.models} kinds=${data.kinds} chosen=${model} onChoose=${setModel} />
       <${Selector} match=${match} classes=${classes} selector=${selector} onSelector=${setSelector} />
       <div class=${data.open ? "split open" : "split"}>
-        <div><p class="soft" role="status">${count(rows.length, "device")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
+        <div><p class="soft" role="status">${hidden > 0 ? `${rows.length.toLocaleString("en")} of ` : ""}${count(hidden > 0 ? data.found : rows.length, "device")}${hidden > 0 ? "; add words to the filter to see others" : ""}</p>
         <${Table} caption="Devices" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
           empty=${Object.keys(data.models).length ? "No device is found by these filters." : html`No devices yet: drivers publish them in ResourceSlices. If you expect some, check that drivers run on the nodes and that you may list ResourceSlices. <code>dray up --fleet dgx-h100=3</code> simulates three machines.`} most=${300} /></div>
         ${data.open && html`<${DeviceDetails} key=${open} device=${data.open} name=${open} onClose=${() => setOpen("")}

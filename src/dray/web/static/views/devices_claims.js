@@ -51,7 +51,7 @@ export function Claims() {
       <${Choice} label="State" param="state" options=${STATES.map((name) => [name, name || "any state"])} /><//>
     <${Tabs} current="claims" />
     ${data && html`<div class=${claim ? "split open" : "split"}>
-      <div><p class="soft" role="status">${count(rows.length, "claim")}${hidden > 0 ? ` of ${data.found.toLocaleString("en")}; add words to the filter to see others` : ""}</p>
+      <div><p class="soft" role="status">${hidden > 0 ? `${rows.length.toLocaleString("en")} of ` : ""}${count(data.found, "claim")}${hidden > 0 ? "; add words to the filter to see others" : ""}</p>
       <${Table} caption="Claims" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
         empty=${q || state ? "No claim is found by these filters." : html`No claims yet: submit a pod that asks for a device in <a href=${link("try")}>Try</a>.`} most=${300} /></div>
       ${claim && html`<${Details} key=${open} title=${open} onClose=${() => setOpen("")}>

@@ -56,7 +56,7 @@ function History() {
   const hidden = [...new Set(Object.values(data?.hidden || {}).flat())];
   return html`<${ViewHead} title="History" state=${state} problem=${problem}>
       <${Choice} label="Last" param="hours" options=${[["1", "hour"], ["6", "6 hours"], ["24", "24 hours"]]} /><//>
-    ${hidden.length > 0 && html`<p class="notice">Some charts are about the whole cluster; you may not list these in all namespaces: ${hidden.join(", ")}.</p>`}
+    ${hidden.length > 0 && html`<p class="notice">Charts about the whole cluster are not shown, because you may not list ${hidden.join(", ")} in all namespaces.</p>`}
     ${data && !data.since && html`<p class="empty">No sample was taken yet; the first comes within seconds.</p>`}
     ${data?.since > 0 && html`
       <label class="time-cursor">Time <input type="range" min=${span.from} max=${span.to} step=${data.step} value=${cursor || span.to}
@@ -68,7 +68,7 @@ function History() {
       <p class="soft">Recorded since ${new Date(data.since * 1000).toLocaleString("en-GB")}, in the memory of the server: ${data.hours === 1 ? "an hour" : `${data.hours} hours`} in steps of ${data.step} s.</p>`}
     ${data && html`<h2 class="section">Idle devices</h2>
       <p class="soft">${idle.length ? `${count(idle.length, "device")} that a claim holds and nobody uses` : ""}</p>
-      <${Table} caption="Idle devices" columns=${IDLE} rows=${idle} sortParam="idle" empty="No device that is in use is reported as idle." />
+      <${Table} caption="Idle devices" columns=${IDLE} rows=${idle} sortParam="idle" empty=${`No device that is in use is reported as idle${hidden.length ? ", as far as you may see" : ""}.`} />
       <${EventList} events=${data.events} span=${span} partial=${!data.seesAllEvents} />`}`;
 }
 

@@ -72,7 +72,11 @@ function useFresh(mark, again) {
   }, [mark]);
 }
 
-function Empty() {
+function Empty({ hidden }) {
+  if (hidden.length) {
+    return html`<section class="card"><h2>You see no queues</h2>
+      <p>There may be some: you may not list ${hidden.join(", ")} in all namespaces.</p></section>`;
+  }
   return html`<section class="card"><h2>This cluster has no queues</h2>
     <p>A queue gives a team a quota of devices, and lets others borrow what the team does not use. dray knows ClusterQueues of Kueue and queues of KAI.</p>
     <p><a href=${link("try", [], { example: "5-queue-with-quota" })}>Try a queue with a quota</a></p></section>`;
@@ -98,7 +102,7 @@ function Queues({ route }) {
       <${FilterBox} /><//>
     ${found.problem && html`<p role="alert" class="failure">${found.problem}</p>`}
     ${!queues && !none && !found.problem && html`<p class="soft working" role="status">Working out who has what…</p>`}
-    ${(none || queues?.length === 0) && html`<${Empty} />`}
+    ${(none || queues?.length === 0) && html`<${Empty} hidden=${data?.hidden || []} />`}
     ${!none && queues?.length > 0 && html`
       <${Legend} entries=${[USED, BORROWED, LENT, { colour: "var(--line)", title: "free" }]} />
       <div class=${open ? "split open" : "split"}>

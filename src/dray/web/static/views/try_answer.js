@@ -1,6 +1,6 @@
 // What is wrong with a manifest, and where its pods would go.
 import { html } from "../html.js";
-import { count, moment } from "../parts/format.js";
+import { count, moment, sentence } from "../parts/format.js";
 
 function goTo(line) {
   const input = document.getElementById("manifest");
@@ -49,6 +49,7 @@ function PlannedPod({ pod }) {
 }
 
 export function Plan({ found: { answer, busy } }) {
+  if (answer?.unplanned) return html`<section class="card"><h2>Plan</h2><p class="failure">${sentence(answer.unplanned)}.</p></section>`;
   const plan = answer?.plan;
   if (!plan) return busy && !answer ? html`<section class="card"><h2>Plan</h2><p class="soft working" role="status">Playing it on the cluster as it is now…</p></section>` : "";
   const [look, sign, words] = plan.pods.length ? VERDICTS[plan.verdict] : ["good", "✓", "There is no pod to place."];
