@@ -132,6 +132,17 @@ async def test_a_code_is_good_once_and_wrong_codes_are_limited() -> None:
         assert (await Viewer(made.page, address="192.0.2.7").sign_in(code=code)).status == 200
 
 
+async def test_a_user_who_asks_for_many_codes_takes_none_from_others() -> None:
+    async with stage() as made:
+        admin, ann = made.identity("admin-token", ADMIN), made.identity("ann-token", ANN)
+        code = made.page.codes.issue(admin)
+        own = [made.page.codes.issue(ann) for _ in range(300)]
+        assert (await Viewer(made.page).sign_in(code=code)).json["user"] == "system:admin"
+        newest, oldest = Viewer(made.page, address="192.0.2.1"), Viewer(made.page, address="192.0.2.2")
+        assert [(await newest.sign_in(code=each)).status for each in own[-10:]] == [200] * 10
+        assert (await oldest.sign_in(code=own[-11])).status == 401
+
+
 async def test_wrong_codes_from_many_addresses_are_limited_in_all() -> None:
     async with stage() as made:
         tried = [

@@ -7,8 +7,8 @@ request, after a day, or when its credential is no longer valid. There are at mo
 all: the one that was used longest ago gives way.
 
 A code stands for an identity that was shown elsewhere (by a command with a kubeconfig). It is good once and for ten
-minutes. It has 40 random bits. Of wrong codes, ten a minute from one address and 200 a minute in all are looked at, so
-that one address cannot keep others from signing in.
+minutes, and a user has at most ten. It has 40 random bits. Of wrong codes, ten a minute from one address and 200 a
+minute in all are looked at, so that one address cannot keep others from signing in.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _IDLE: Final = 8 * 3600.0
 _LONGEST: Final = 24 * 3600.0
 _CODE_SECONDS: Final = 600.0
 _MOST_CODES: Final = 100
+_CODES_OF_USER: Final = 10
 _WRONG_OF_ADDRESS: Final = 10
 _WRONG_A_MINUTE: Final = 200
 # Without letters and digits that look alike.
@@ -124,6 +125,9 @@ class Codes:
     def issue(self, identity: Identity) -> str:
         now = self._clock()
         self._codes = {code: each for code, each in self._codes.items() if each[1] > now}
+        own = [code for code, (user, _) in self._codes.items() if user.key == identity.key]
+        for code in own[: max(0, len(own) - _CODES_OF_USER + 1)]:
+            del self._codes[code]
         while len(self._codes) >= _MOST_CODES:
             del self._codes[next(iter(self._codes))]
         code = "".join(secrets.choice(_ALPHABET) for _ in range(8))
