@@ -18,6 +18,20 @@ def test_every_import_is_a_file_of_the_page():
             assert ((ROOT / name).parent / target).resolve().is_file(), (name, target)
 
 
+def test_every_export_is_imported_by_another_module():
+    imported = {
+        name.strip()
+        for text in SCRIPTS.values()
+        for names in re.findall(r"import \{([^}]*)\}", text)
+        for name in names.split(",")
+    }
+    for name, text in SCRIPTS.items():
+        if not name.startswith("vendor/"):
+            exports = set(re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", text, re.MULTILINE))
+            # Modules of views are loaded when they are shown, and a test follows a stream by itself.
+            assert exports - {"view", "follow"} <= imported, (name, exports - imported)
+
+
 def test_nothing_is_loaded_from_the_network_and_no_markup_is_made_of_texts():
     for name, text in SCRIPTS.items():
         if not name.startswith("vendor/"):

@@ -12,7 +12,7 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
-export function currentRoute() {
+function currentRoute() {
   const parts = location.pathname.slice(BASE.length).split("/").filter(Boolean).map(decoded);
   return { view: parts[0] || "", parts: parts.slice(1), params: new URLSearchParams(location.search) };
 }

@@ -10,7 +10,7 @@ const LONGEST_PAUSE = 15_000;
 const LONGEST_SILENCE = 40_000;
 
 // RFC 7396. Parts that did not change stay the same objects, so that components can compare them.
-export function mergePatch(target, patch) {
+function mergePatch(target, patch) {
   if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
   const known = target !== null && typeof target === "object" && !Array.isArray(target);
   const merged = known ? { ...target } : {};

@@ -9,7 +9,7 @@ function stored() {
   try { return localStorage.getItem(KEY); } catch { return null; }
 }
 
-export const isDark = () => (document.documentElement.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+const isDark = () => (document.documentElement.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
 // For what is drawn on a canvas: it has to be drawn anew.
 export const onTheme = (listener) => { listeners.add(listener); return () => listeners.delete(listener); };
 // The value of a token of style.css: token("--text").

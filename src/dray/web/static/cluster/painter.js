@@ -1,38 +1,20 @@
 // Draws the map in tiles that are kept, so that moving it copies a few pictures instead of drawing 40,000 devices.
 // Far away a device is a coloured square, nearer nodes have names, and near by devices show name, holder and wiring.
 import { token } from "../theme.js";
+import { readable, write } from "./lettering.js";
 
 const TILE = 512;
 const MOST_TILES = 40;
 const FRAME_MILLISECONDS = 8;
 const NAMES_FROM = 1.5;
 const DETAILS_FROM = 4.2;
-const SQUEEZE = 1.15;
-const HALO = 0.7;
+const TOKENS = {
+  ground: "--ground", node: "--surface", line: "--line", strong: "--line-strong",
+  text: "--text", soft: "--text-soft", accent: "--accent", warn: "--warn",
+};
 
 export const levelOf = (scale) => (scale < NAMES_FROM ? 0 : scale < DETAILS_FROM ? 1 : 2);
 export const LEVEL_SCALES = [0, 2.2, 5.5];
-
-// Black or white, whichever can be read on a colour.
-function readable(colour) {
-  const [red, green, blue] = colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g).map(Number);
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#000" : "#fff";
-}
-
-// A text within a width. Of a long one, the middle is left out: beginnings and ends of names tell nodes and pods apart.
-// With a `halo`, a colour, the text can be read on a ground of several colours.
-function write(context, text, x, y, width, halo = "") {
-  const part = (width * SQUEEZE) / context.measureText(text).width;
-  const half = Math.max(1, Math.floor((text.length * part - 1) / 2));
-  const shown = part < 1 ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
-  if (halo) {
-    context.strokeStyle = halo;
-    context.lineWidth = HALO;
-    context.lineJoin = "round";
-    context.strokeText(shown, x, y, width);
-  }
-  context.fillText(shown, x, y, width);
-}
 
 export class Painter {
   constructor(geometry, colouring) {
@@ -45,7 +27,7 @@ export class Painter {
   }
 
   theme() {
-    this.colours = { ground: token("--ground"), node: token("--surface"), line: token("--line"), strong: token("--line-strong"), text: token("--text"), soft: token("--text-soft"), accent: token("--accent"), warn: token("--warn") };
+    this.colours = Object.fromEntries(Object.entries(TOKENS).map(([name, each]) => [name, token(each)]));
     this.tiles.clear();
   }
 

@@ -46,8 +46,8 @@ function ActionDialog({ name, action, target, onDone, onClose }) {
 }
 
 // <${Actions} target="pod" namespace="default" name="train" />; targets are device, node, pod, claim, and kinds of queues.
-// `version` is anything that changes when other actions may be possible.
-export function Actions({ target, namespace = "", name, version = "" }) {
+// `version` is anything that changes when other actions may be possible. With `named`, buttons say what they are about.
+export function Actions({ target, namespace = "", name, version = "", named = false }) {
   const [actions, setActions] = useState({});
   const [open, setOpen] = useState("");
   const [done, setDone] = useState("");
@@ -60,7 +60,8 @@ export function Actions({ target, namespace = "", name, version = "" }) {
   }, [target, namespace, name, done, seen]);
   if (!Object.keys(actions).length && !done) return null;
   return html`<div class="actions" role="group" aria-label=${`Actions on ${name}`}>
-    ${Object.entries(actions).map(([each, action]) => html`<button key=${each} type="button" class=${action.danger ? "dangerous" : ""} onClick=${() => setOpen(each)}>${action.title}</button>`)}
+    ${Object.entries(actions).map(([each, action]) => html`<button key=${each} type="button" class=${action.danger ? "dangerous" : ""}
+      onClick=${() => setOpen(each)}>${named ? action.title.replace("…", ` ${name}…`) : action.title}</button>`)}
     ${done && html`<p role="status">${done}.</p>`}
     ${actions[open] && html`<${ActionDialog} name=${open} action=${actions[open]} target=${{ namespace, name }}
       onDone=${setDone} onClose=${() => setOpen("")} />`}</div>`;

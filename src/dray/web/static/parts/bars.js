@@ -1,5 +1,6 @@
 // Small drawings in SVG: a bar of parts, with a text for screen readers.
 import { html } from "../html.js";
+import { figure } from "./format.js";
 
 // parts: [{ value, colour, title }] of `whole`.
 export function Bar({ parts, whole, label, width = 160, height = 12 }) {
@@ -18,5 +19,5 @@ export function Bar({ parts, whole, label, width = 160, height = 12 }) {
 export function Legend({ entries }) {
   return html`<ul class="legend" aria-label="Legend">${entries.map((entry) => html`<li key=${entry.title}>
     <svg width="12" height="12" aria-hidden="true"><rect width="12" height="12" rx="2" fill=${entry.colour} /></svg>
-    ${entry.title}${entry.count === undefined ? "" : html` <b>${entry.count.toLocaleString("en")}</b>`}</li>`)}</ul>`;
+    ${entry.title}${entry.count === undefined ? "" : html` <b>${figure(entry.count)}</b>`}</li>`)}</ul>`;
 }

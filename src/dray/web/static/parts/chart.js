@@ -19,7 +19,7 @@ export function useWidth() {
 
 // The horizontal place of a time in a drawing of this width.
 export const placeOf = (time, { from, to }, width) => LEFT + ((width - LEFT - RIGHT) * (time - from)) / Math.max(1, to - from);
-export const timeAt = (place, { from, to }, width) => from + ((place - LEFT) * (to - from)) / (width - LEFT - RIGHT);
+const timeAt = (place, { from, to }, width) => from + ((place - LEFT) * (to - from)) / (width - LEFT - RIGHT);
 export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 export function ticks({ from, to }) {

@@ -9,8 +9,11 @@ export function age(timestamp, now = Date.now()) {
   return `${Math.floor(seconds / size)}${unit}`;
 }
 
-export const count = (number, singular, plural = `${singular}s`) => `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
-export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
+export const figure = (number) => number.toLocaleString("en");
+export const count = (number, singular, plural = `${singular}s`) => `${figure(number)} ${number === 1 ? singular : plural}`;
+// "12 devices", or where not all are shown: "1,000 of 1,370 devices; add words to the filter to see others".
+export const countShown = (shown, all, singular) => (shown < all
+  ? `${figure(shown)} of ${count(all, singular)}; add words to the filter to see others` : count(shown, singular));
 
 // With a capital at its beginning.
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -3,7 +3,7 @@ import { html } from "../html.js";
 
 const ended = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
-export function LiveStatus({ state, problem }) {
+function LiveStatus({ state, problem }) {
   const text = { live: "Live", opening: "Loading…", stale: `Not current: ${ended(problem)}`, waiting: `Not current: ${ended(problem)} Trying again.` }[state];
   return html`<span class=${`live live-${state}`} role="status">${text}</span>`;
 }

@@ -29,12 +29,14 @@ export function Table({ caption, columns, rows, onOpen, current, empty = "Nothin
     <caption class="hidden">${caption}</caption>
     <thead><tr>${columns.map((each) => html`<th key=${each.name} scope="col" class=${each.number ? "number" : ""}
         aria-sort=${each === column ? (down ? "descending" : "ascending") : undefined}>
-      ${each.value ? html`<button type="button" class="sort" onClick=${() => setSort(next(each.name))}>${each.title}<span aria-hidden="true">${each === column ? (down ? " ↓" : " ↑") : ""}</span></button>` : each.title}
+      ${each.value ? html`<button type="button" class="sort" onClick=${() => setSort(next(each.name))}>
+        ${each.title}<span aria-hidden="true">${each === column ? (down ? " ↓" : " ↑") : ""}</span></button>` : each.title}
     </th>`)}</tr></thead>
     <tbody>${sorted.slice(0, most).map((row) => html`<tr key=${row.key} class=${row.key === current ? "current" : ""}
         aria-selected=${onOpen ? String(row.key === current) : undefined} tabindex=${onOpen ? 0 : undefined}
         onClick=${onOpen && ((event) => open(event, row))} onKeyDown=${onOpen && ((event) => open(event, row))}>
-      ${columns.map((each) => html`<td key=${each.name} class=${each.number ? "number" : each.whole ? "whole" : ""} title=${each.whole ? each.value(row) : undefined}>${each.cell ? each.cell(row) : each.value(row)}</td>`)}
+      ${columns.map((each) => html`<td key=${each.name} class=${each.number ? "number" : each.whole ? "whole" : ""}
+        title=${each.whole ? each.value(row) : undefined}>${each.cell ? each.cell(row) : each.value(row)}</td>`)}
     </tr>`)}</tbody>
   </table>${rows.length > most && html`<p class="more">${rows.length - most} more are not shown; filter to see them.</p>`}</div>`;
 }

@@ -2,7 +2,7 @@
 import { html } from "../html.js";
 
 // tree: { label, branches }. The first `open` levels are open.
-export function Tree({ tree, open = 2 }) {
+function Tree({ tree, open = 2 }) {
   if (!tree.branches.length) return html`<div class="leaf">${tree.label}</div>`;
   return html`<details class="branch" open=${open > 0}><summary>${tree.label}</summary>
     <ul>${tree.branches.map((each, place) => html`<li key=${place}><${Tree} tree=${each} open=${open - 1} /></li>`)}</ul>

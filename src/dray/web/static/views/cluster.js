@@ -50,6 +50,15 @@ const KINDS = { gpu: "GPU", tpu: "TPU", other: "other device", nic: "network dev
 const devicesText = (kinds) => Object.entries(KINDS).filter(([kind]) => kinds.has(kind))
   .map(([kind, title]) => `, ${count(kinds.get(kind), kinds.size === 1 ? title.replace("other ", "") : title)}`).join("");
 
+// How many nodes and devices there are, and what is not on the map.
+function Summary({ store, kept }) {
+  const found = kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : "";
+  const claims = store.whole ? "" : "; you do not see all claims";
+  const apart = store.apart > 0 && html`; <a href=${link("devices")}>${count(store.apart, "device")}</a>${" "}
+    of no single node ${store.apart === 1 ? "is" : "are"} not on the map`;
+  return html`<p class="soft">${count(store.names.length, "node")} with devices${devicesText(store.kinds)}${found}${claims}${apart}</p>`;
+}
+
 function Empty({ apart }) {
   return html`<section class="card"><h2>${apart ? "No node has devices of its own" : "No devices yet"}</h2>
     <p>Devices appear here as soon as a driver publishes them in ResourceSlices. If you expect some, check that drivers run on the nodes and that you may list ResourceSlices.</p>
@@ -127,7 +136,7 @@ function Cluster({ route }) {
       <${FilterBox} placeholder="Node, rack, model, pod, queue" />
       <${Choice} label="Colour" param="colour" options=${MODES} />
       <${Choice} label="Show" param="show" options=${SHOWN} /><//>
-    ${store && html`<p class="soft">${count(store.names.length, "node")} with devices${devicesText(store.kinds)}${kept ? `, ${count(kept.length, "node")} match${kept.length === 1 ? "es" : ""}` : ""}${store.whole ? "" : "; you do not see all claims"}${store.apart > 0 ? html`; <a href=${link("devices")}>${count(store.apart, "device")}</a> of no single node ${store.apart === 1 ? "is" : "are"} not on the map` : ""}</p>
+    ${store && html`<${Summary} store=${store} kept=${kept} />
       <${Legend} entries=${legend.slice(0, 12)} />
       ${!store.names.length ? html`<${Empty} apart=${store.apart} />` : html`<div class=${node >= 0 ? "split open" : "split"}>
         <div class="map-frame">

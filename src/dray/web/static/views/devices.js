@@ -3,7 +3,7 @@ import { html, useMemo, useState } from "../html.js";
 import { Bar } from "../parts/bars.js";
 import { STATES } from "../parts/colours.js";
 import { Choice, FilterBox } from "../parts/filter.js";
-import { count } from "../parts/format.js";
+import { countShown, figure } from "../parts/format.js";
 import { useLater } from "../parts/later.js";
 import { State, statesParts, statesText, statesTotal } from "../parts/state.js";
 import { ViewHead } from "../parts/status.js";
@@ -17,11 +17,15 @@ import { Selector, useMatch } from "./devices_selector.js";
 const claimLink = (name) => html`<a href=${link("devices", ["claims"], { open: name })}>${name}</a>`;
 const listed = (values, show = (value) => value) => values.map((value, place) => html`${place ? ", " : ""}${show(value)}`);
 
+// A device that a claim holds may be tainted as well.
+const stateCell = (row) => html`<${State} name=${row.state} />
+  ${row.taints.length > 0 && row.state !== "tainted" && html` <span class="soft">tainted</span>`}`;
+
 const COLUMNS = [
   { name: "name", title: "Device", value: (row) => row.name },
   { name: "node", title: "Node", whole: true, value: (row) => row.node || row.pool },
   { name: "model", title: "Model", whole: true, value: (row) => row.model },
-  { name: "state", title: "State", value: (row) => row.state, cell: (row) => html`<${State} name=${row.state} />${row.taints.length && row.state !== "tainted" ? html` <span class="soft">tainted</span>` : ""}` },
+  { name: "state", title: "State", value: (row) => row.state, cell: stateCell },
   { name: "claims", title: "Claim", value: (row) => row.claims.join(), cell: (row) => listed(row.claims, claimLink) },
   { name: "pods", title: "Pods", value: (row) => row.pods.join(", ") },
   { name: "busy", title: "Busy", number: true, value: (row) => row.use?.percent ?? -1, cell: (row) => (row.use?.percent === undefined ? "" : `${row.use.percent} %`) },
@@ -29,6 +33,11 @@ const COLUMNS = [
 
 const KINDS = ["gpu", "tpu", "other", "part", "nic", "cpu"];
 const MOST_MODELS = 6;
+const NoDevices = () => html`No devices yet: drivers publish them in ResourceSlices. If you expect some, check that drivers run on
+  the nodes and that you may list ResourceSlices. <code>dray up --fleet dgx-h100=3</code> simulates three machines.`;
+
+const freeText = (states) => `${figure(states.free || 0)} free${states.unknown > 0 ? `, ${figure(states.unknown)} unknown` : ""}`
+  + ` of ${figure(statesTotal(states))}`;
 
 function Models({ models, kinds, chosen, onChoose }) {
   const [all, setAll] = useState(false);
@@ -37,7 +46,7 @@ function Models({ models, kinds, chosen, onChoose }) {
   const shown = all || names.length <= MOST_MODELS + 1 ? names : names.filter((name, place) => place < MOST_MODELS || name === chosen);
   return html`<div class="models" role="group" aria-label="Models">${shown.map((name) => html`<button key=${name} type="button"
       class="model" aria-pressed=${String(name === chosen)} onClick=${() => onChoose(name === chosen ? "" : name)}>
-    <b>${name}</b><span class="soft">${(models[name].free || 0).toLocaleString("en")} free${models[name].unknown > 0 ? `, ${models[name].unknown.toLocaleString("en")} unknown` : ""} of ${statesTotal(models[name]).toLocaleString("en")}</span>
+    <b>${name}</b><span class="soft">${freeText(models[name])}</span>
     <${Bar} parts=${statesParts(models[name])} whole=${statesTotal(models[name])} label=${statesText(models[name])} width=${180} height=${8} />
   </button>`)}
     ${names.length > MOST_MODELS + 1 && html`<button type="button" class="more-models" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>
@@ -62,7 +71,6 @@ function Devices() {
   }, [data, match.answer]);
   const classes = [["", "any class"], ...Object.keys(data?.classes || {}).sort().map((name) => [name, name])];
   const states = [["", "any state"], ...Object.keys(STATES).map((name) => [name, name])];
-  const hidden = (data?.found || 0) - Object.keys(data?.devices || {}).length;
   return html`<${ViewHead} title="Devices" state=${live} problem=${problem}>
       <${FilterBox} placeholder="Name, node, numaNode=1 …" /><${Choice} label="State" param="state" options=${states} /><//>
     <${Tabs} current="devices" />
@@ -70,9 +78,9 @@ function Devices() {
     ${data && html`<${Models} models=${data.models} kinds=${data.kinds} chosen=${model} onChoose=${setModel} />
       <${Selector} match=${match} classes=${classes} selector=${selector} onSelector=${setSelector} />
       <div class=${data.open ? "split open" : "split"}>
-        <div><p class="soft" role="status">${hidden > 0 ? `${rows.length.toLocaleString("en")} of ` : ""}${count(hidden > 0 ? data.found : rows.length, "device")}${hidden > 0 ? "; add words to the filter to see others" : ""}</p>
+        <div><p class="soft" role="status">${countShown(rows.length, match.answer ? rows.length : data.found, "device")}</p>
         <${Table} caption="Devices" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
-          empty=${Object.keys(data.models).length ? "No device is found by these filters." : html`No devices yet: drivers publish them in ResourceSlices. If you expect some, check that drivers run on the nodes and that you may list ResourceSlices. <code>dray up --fleet dgx-h100=3</code> simulates three machines.`} most=${300} /></div>
+          empty=${Object.keys(data.models).length ? "No device is found by these filters." : html`<${NoDevices} />`} most=${300} /></div>
         ${data.open && html`<${DeviceDetails} key=${open} device=${data.open} name=${open} onClose=${() => setOpen("")}
           onSelect=${(condition) => setSelector(selector ? `${selector} && ${condition}` : condition)} />`}
       </div>`}`;

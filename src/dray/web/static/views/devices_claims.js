@@ -3,7 +3,7 @@ import { html, useMemo } from "../html.js";
 import { Actions } from "../parts/actions.js";
 import { Details, facts } from "../parts/details.js";
 import { Choice, FilterBox } from "../parts/filter.js";
-import { age, count } from "../parts/format.js";
+import { age, count, countShown } from "../parts/format.js";
 import { useLater } from "../parts/later.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
@@ -44,20 +44,19 @@ export function Claims() {
   const words = useLater(q);
   const { data, state: live, problem } = useView("devices", { show: "claims", q: words, state, open });
   const rows = useMemo(() => Object.entries(data?.claims || {}).map(([key, row]) => ({ key, ...row })), [data]);
-  const hidden = (data?.found || 0) - rows.length;
   const claim = data?.open;
   return html`<${ViewHead} title="Claims" state=${live} problem=${problem}>
       <${FilterBox} placeholder="Claim, class, pod …" />
       <${Choice} label="State" param="state" options=${STATES.map((name) => [name, name || "any state"])} /><//>
     <${Tabs} current="claims" />
     ${data && html`<div class=${claim ? "split open" : "split"}>
-      <div><p class="soft" role="status">${hidden > 0 ? `${rows.length.toLocaleString("en")} of ` : ""}${count(data.found, "claim")}${hidden > 0 ? "; add words to the filter to see others" : ""}</p>
+      <div><p class="soft" role="status">${countShown(rows.length, data.found, "claim")}</p>
       <${Table} caption="Claims" columns=${COLUMNS} rows=${rows} current=${open} onOpen=${(row) => setOpen(row.key)}
         empty=${q || state ? "No claim is found by these filters." : html`No claims yet: submit a pod that asks for a device in <a href=${link("try")}>Try</a>.`} most=${300} /></div>
       ${claim && html`<${Details} key=${open} title=${open} onClose=${() => setOpen("")}>
         ${facts([["State", claim.state], ["Class", claim.classes.join(", ")], ["Reserved for", claim.users.join(", ")]])}
         <${Actions} target="claim" namespace=${open.split("/")[0]} name=${open.split("/")[1]} version=${claim.state} />
-        ${claim.users.map((pod) => html`<${Actions} key=${pod} target="pod" namespace=${open.split("/")[0]} name=${pod} />`)}
+        ${claim.users.map((pod) => html`<${Actions} key=${pod} target="pod" namespace=${open.split("/")[0]} name=${pod} named=${true} />`)}
         <h3>Timeline</h3><${Timeline} entries=${claim.timeline} />
         ${claim.events.length > 0 && html`<h3>Events</h3><${Timeline} entries=${claim.events} />`}
         ${claim.results.length > 0 && html`<h3>${count(claim.results.length, "device")}</h3><ul class="plain">${claim.results.map((name) => html`<li key=${name}>

@@ -2,7 +2,7 @@
 import { call } from "../api.js";
 import { html, useEffect, useId, useRef, useState } from "../html.js";
 import { Choice } from "../parts/filter.js";
-import { count } from "../parts/format.js";
+import { count, figure } from "../parts/format.js";
 import { useLater } from "../parts/later.js";
 
 const AGAIN = 2000;
@@ -46,16 +46,16 @@ function Room({ room, certain }) {
   return html`<section class="room" aria-label="How many at once"><h3>How many could I get at once?</h3>
     ${room.total === 0 ? html`<p>None: all that match are in use, tainted or blocked.</p>` : html`
       <p><b class="figure">${room.most}</b> with one claim, on ${room.node}${room.most === room.limit ? " (a claim has no more)" : ""}</p>
-      <p><b class="figure">${more}${room.total.toLocaleString("en")}</b> on all nodes together: ${NODES(room.nodes)}</p>`}
+      <p><b class="figure">${more}${figure(room.total)}</b> on all nodes together: ${NODES(room.nodes)}</p>`}
     <p class="soft">Now, by devices alone: quota, CPU and memory of pods are not counted.${certain ? "" : " You do not see all claims, so it may be fewer."}</p></section>`;
 }
 
 function Others({ others, total }) {
   const left = others.reduce((sum, each) => sum + each.count, 0);
   if (!left) return null;
-  return html`<details class="others" open><summary>Why ${left.toLocaleString("en")} of ${count(total, "device")} do not match</summary>
+  return html`<details class="others" open><summary>Why ${figure(left)} of ${count(total, "device")} do not match</summary>
     <ul>${others.map((each, place) => html`<li key=${place} class=${each.error ? "error" : ""}>
-      <b>${each.count.toLocaleString("en")}</b><div><code>${each.condition}</code>
+      <b>${figure(each.count)}</b><div><code>${each.condition}</code>
       <p>${each.error ? "fails: " : ""}${each.reason}</p>
       <p class="soft">${each.examples.join(", ")}${each.count > each.examples.length ? " …" : ""}</p></div></li>`)}</ul></details>`;
 }
@@ -68,8 +68,9 @@ function Answer({ answer, failure }) {
       ${answer.problem.excerpt && html`<pre tabindex="0">${answer.problem.excerpt}</pre>`}</div>`;
   }
   return html`<div class="answer">
-    <div><p class="matched"><b class="figure">${answer.count.toLocaleString("en")}</b> of ${count(answer.total, "device")} match</p>
-      <p class="soft">Worst-case cost ${answer.cost.toLocaleString("en")} of ${answer.costLimit.toLocaleString("en")}${answer.cost > answer.costLimit ? ": an API server refuses this selector" : ""}</p>
+    <div><p class="matched"><b class="figure">${figure(answer.count)}</b> of ${count(answer.total, "device")} match</p>
+      <p class="soft">Worst-case cost ${figure(answer.cost)} of ${figure(answer.costLimit)}
+        ${answer.cost > answer.costLimit && ": an API server refuses this selector"}</p>
       ${answer.complete ? "" : html`<p class="failure">This selector takes too long for so many devices; not all were looked at.</p>`}</div>
     <${Room} room=${answer.room} certain=${answer.seesAllClaims} />
     <${Others} others=${answer.others} total=${answer.total} /></div>`;

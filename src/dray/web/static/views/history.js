@@ -20,7 +20,8 @@ const CHARTS = [
   { title: "Utilization", hint: "How busy the devices in use are on average, as their drivers report it.", names: ["busy"], most: 100, show: percent },
   { title: "Waiting", hint: "Pods without a node.", names: ["waiting"], show: number },
   { title: "Longest wait", hint: "How long the pod that came first has waited.", names: ["longest"], show: duration },
-  { title: "Fragmentation", hint: "Free devices on nodes where other devices of their model are in use: no pod can get all devices of such a node.", names: ["fragmentation"], most: 100, show: percent },
+  { title: "Fragmentation", hint: "Free devices on nodes where other devices of their model are in use: no pod can get all devices of such a node.",
+    names: ["fragmentation"], most: 100, show: percent },
 ];
 const NAMES = { allocated: "all", busy: "average", waiting: "pods", longest: "longest wait", fragmentation: "of all free devices" };
 
@@ -33,8 +34,9 @@ const IDLE = [
 
 // The lines of a chart: its measures, and those of single models (allocated:H100) that were not zero all the time.
 function linesOf(chart, points) {
-  const names = [...new Set(points.flatMap(([, point]) => Object.keys(point)))]
-    .filter((name) => chart.names.includes(name.split(":")[0]) && (!name.includes(":") || points.some(([, point]) => point[name] > 0))).sort((first, second) => first.length - second.length || first.localeCompare(second));
+  const isShown = (name) => chart.names.includes(name.split(":")[0]) && (!name.includes(":") || points.some(([, point]) => point[name] > 0));
+  const names = [...new Set(points.flatMap(([, point]) => Object.keys(point)))].filter(isShown)
+    .sort((first, second) => first.length - second.length || first.localeCompare(second));
   return names.map((name, place) => ({
     name: name.includes(":") ? name.slice(name.indexOf(":") + 1) : NAMES[name],
     colour: colourAt(place),
@@ -65,7 +67,8 @@ function History() {
       <div class="charts">${charts.map((chart) => html`<${TimeChart} key=${chart.title} ...${chart} lines=${linesOf(chart, points)} span=${span}
         step=${data.step} cursor=${cursor} onCursor=${setCursor} />`)}
         <${EventAxis} events=${data.events} span=${span} cursor=${cursor} /></div>
-      <p class="soft">Recorded since ${new Date(data.since * 1000).toLocaleString("en-GB")}, in the memory of the server: ${data.hours === 1 ? "an hour" : `${data.hours} hours`} in steps of ${data.step} s.</p>`}
+      <p class="soft">Recorded since ${new Date(data.since * 1000).toLocaleString("en-GB")}, in the memory of the server:
+        ${" "}${data.hours === 1 ? "an hour" : `${data.hours} hours`} in steps of ${data.step} s.</p>`}
     ${data && html`<h2 class="section">Idle devices</h2>
       <p class="soft">${idle.length ? `${count(idle.length, "device")} that a claim holds and nobody uses` : ""}</p>
       <${Table} caption="Idle devices" columns=${IDLE} rows=${idle} sortParam="idle" empty=${`No device that is in use is reported as idle${hidden.length ? ", as far as you may see" : ""}.`} />

@@ -4,7 +4,7 @@ import { useAnswer } from "../parts/answer.js";
 import { Bar, Legend } from "../parts/bars.js";
 import { CATEGORIES } from "../parts/colours.js";
 import { Choice, FilterBox, matches } from "../parts/filter.js";
-import { count } from "../parts/format.js";
+import { count, figure } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { link, navigate, useParam } from "../router.js";
 import { useView } from "../stream.js";
@@ -16,7 +16,7 @@ const BORROWED = { colour: CATEGORIES[1], title: "borrowed from others" };
 const LENT = { colour: CATEGORIES[3], title: "lent to others" };
 
 // In words, for everybody: "10 of 8 used, 2 borrowed, 4 left".
-export function amountsText({ quota, borrowed, lent, borrowable, share, text }) {
+function amountsText({ quota, borrowed, lent, borrowable, share, text }) {
   const parts = [quota === undefined ? `${text.used} used, no quota` : `${text.used} of ${text.quota} used`];
   if (borrowed) parts.push(`${text.borrowed} borrowed`);
   if (lent) parts.push(`${text.lent} lent`);
@@ -41,7 +41,8 @@ function Queue({ queue, resource, open, params }) {
   return html`<li><div class=${open === parts.join("/") ? "queue current" : "queue"}>
       <div class="queue-head"><a href=${link("queues", parts, params)} aria-current=${open === parts.join("/") ? "true" : undefined}><b>${queue.name}</b></a>
         <span class="soft">${queue.kind === "Queue" ? "KAI queue" : queue.kind}</span>
-        <span class="queue-counts">${count(queue.running, "pod")} ${queue.running === 1 ? "runs" : "run"}${queue.waiting > 0 ? html`, <b>${queue.waiting.toLocaleString("en")} ${queue.waiting === 1 ? "waits" : "wait"}</b>` : ""}</span></div>
+        <span class="queue-counts">${count(queue.running, "pod")} ${queue.running === 1 ? "runs" : "run"}
+          ${queue.waiting > 0 && html`, <b>${figure(queue.waiting)} ${queue.waiting === 1 ? "waits" : "wait"}</b>`}</span></div>
       ${shown.map((each) => html`<${Amounts} key=${`${each.resource} ${each.flavor}`} amounts=${each} />`)}
       ${queue.next && html`<p class="next"><b>Next: ${queue.next.title}.</b> Why not yet: ${queue.next.why}</p>`}
     </div>

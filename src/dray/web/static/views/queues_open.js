@@ -16,11 +16,16 @@ function Loans({ amounts }) {
   return html`${say(amounts.borrowers, "has borrowed")}${say(amounts.lenders, "lends")}`;
 }
 
+const runningText = ({ pods, uses, since, evicted }) => [
+  ...(pods > 1 ? [count(pods, "pod")] : []), ...uses, `for ${age(since)}`, ...(evicted ? ["being stopped"] : []),
+].join(", ");
+
 export function Open({ kind, name, queue, answer, busy, words, onClose }) {
   if (!queue) return html`<${Details} title=${name} onClose=${onClose}><p>${busy ? "Loading…" : `There is no ${kind} ${name}.`}</p></>`;
   const lends = queue.resources.some((each) => each.borrowers.length || each.lenders.length);
   return html`<${Details} title=${name} onClose=${onClose}>
-    <ul class="plain">${queue.resources.map((each) => html`<li key=${each.resource + each.flavor}><b>${each.resource}</b>${each.flavor && html` <span class="soft">${each.flavor}</span>`}: ${words(each)}${each.limit !== undefined && html`, limit ${each.text.limit}`}</li>`)}</ul>
+    <ul class="plain">${queue.resources.map((each) => html`<li key=${each.resource + each.flavor}><b>${each.resource}</b>
+      ${each.flavor && html` <span class="soft">${each.flavor}</span>`}: ${words(each)}${each.limit !== undefined && `, limit ${each.text.limit}`}</li>`)}</ul>
     <${Actions} target=${kind} name=${name} version=${JSON.stringify(queue.resources.map((each) => each.text))} />
     ${queue.share && html`<p class="soft">Weighted share of what can be borrowed: ${queue.share}. The lowest goes first.</p>`}
     ${lends && html`<h3>Loans</h3><ul class="helps">${queue.resources.map((each) => html`<${Loans} key=${each.resource + each.flavor} amounts=${each} />`)}</ul>
@@ -34,7 +39,7 @@ export function Open({ kind, name, queue, answer, busy, words, onClose }) {
       ${answer.more_waiting && html`<p class="soft">and more</p>`}
       <h3>Running</h3>
       ${answer.running.length ? html`<ul class="plain">${answer.running.map((each) => html`<li key=${each.title}>${each.title}
-          <span class="soft"> ${each.pods > 1 ? `${count(each.pods, "pod")}, ` : ""}${each.uses.join(", ")}, for ${age(each.since)}${each.evicted ? ", being stopped" : ""}</span></li>`)}</ul>` : html`<p class="soft">Nothing runs here.</p>`}
+          <span class="soft"> ${runningText(each)}</span></li>`)}</ul>` : html`<p class="soft">Nothing runs here.</p>`}
       ${answer.running_left_off > 0 && html`<p class="soft">and ${answer.running_left_off} more</p>`}`}
   <//>`;
 }

@@ -130,7 +130,8 @@ function Try() {
         ${of && html`<${Submitted} done=${done} pods=${live.data?.pods} leftOff=${live.data?.left_off}
           onForget=${() => { setDone([]); setOf(""); }} />`}
         ${!text.trim() && !of && html`<section class="card"><h2>See what would happen</h2>
-          <p>Paste a manifest, drop a file, or begin with an example. It is checked and planned at once: whether it fits, where, with which devices, and what would help. Nothing is changed until you submit it.</p>
+          <p>Paste a manifest, drop a file, or begin with an example. It is checked and planned at once: whether it fits, where,
+            with which devices, and what would help. Nothing is changed until you submit it.</p>
           <ul class="starts">${examples.map((each) => html`<li key=${each.name}><button type="button" onClick=${() => choose(each.name)}>${each.title}</button> <span class="soft">${each.about}</span></li>`)}</ul></section>`}
         ${text.trim() && html`<${Findings} found=${found} /><${Plan} found=${found} />`}
       </div>

@@ -5,7 +5,7 @@ import { Actions } from "../parts/actions.js";
 import { Details, facts } from "../parts/details.js";
 import { own } from "../parts/own.js";
 import { Choice, FilterBox, matches } from "../parts/filter.js";
-import { age, count, moment, sentence } from "../parts/format.js";
+import { age, count, figure, moment, sentence } from "../parts/format.js";
 import { ViewHead } from "../parts/status.js";
 import { Table } from "../parts/table.js";
 import { Trees } from "../parts/tree.js";
@@ -106,7 +106,8 @@ function Waiting({ route }) {
   const total = Object.keys(data?.waiting || {}).length + (data?.left_off || 0);
   return html`<${ViewHead} title="Waiting" state=${state} problem=${problem}>
       <${Choice} label="Show" param="state" options=${[["all", "All"], ...Object.entries(STATES)]} /><${FilterBox} /><//>
-    ${data && total > 0 && html`<p class="soft" role="status">${total.toLocaleString("en")} ${total === 1 ? "waits" : "wait"}, ${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.</p>`}
+    ${data && total > 0 && html`<p class="soft" role="status">
+      ${figure(total)} ${total === 1 ? "waits" : "wait"}, ${count(data.running, "pod")} ${data.running === 1 ? "runs" : "run"}.</p>`}
     ${data && html`<div class=${open ? "split open" : "split"}>
       <div class="waiting"><${Table} caption="What waits" columns=${COLUMNS} rows=${rows} current=${open}
         onOpen=${(row) => show(row.key)} empty=${emptyText(data, filter, shown)} /></div>
