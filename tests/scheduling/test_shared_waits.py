@@ -62,6 +62,24 @@ def test_a_pod_that_lacks_quota_because_it_is_not_preemptible_does_not_hold_up_a
     assert list(bound(core.settle())) == ["second"]
 
 
+def test_a_pod_that_lacks_quota_of_its_flavor_does_not_hold_up_a_pod_that_tolerates_another():
+    tainted = flavor("tainted", side="right")
+    tainted["spec"]["nodeTaints"] = [{"key": "k", "effect": "NoSchedule"}]
+    core = Core(flavor("left", side="left"), tainted, local_queue("team", "team"))
+    core.put(cluster_queue("team", *((name, {"cpu": nominal(1)}) for name in ("left", "tainted"))))
+    core.put(*(objects.node(side, labels={"side": side}) for side in ("left", "right")))
+    tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+    core.put(queued("a", "team", cpu="1"))
+    core.settle()
+    core.put(queued("b", "team", cpu="1", **tolerant))
+    core.settle()
+    core.put(queued("first", "team", cpu="1"))
+    core.put(queued("second", "team", cpu="1", **tolerant))
+    assert bound(core.settle()) == {}
+    core.remove_with_claims("b")
+    assert bound(core.settle()) == {"second": "right"}
+
+
 def test_a_pod_that_lacks_quota_of_its_flavor_does_not_hold_up_a_pod_of_another_flavor():
     core = Core(flavor("left", side="left"), flavor("right", side="right"), local_queue("team", "team"))
     core.put(cluster_queue("team", *((side, {"cpu": nominal(1)}) for side in ("left", "right"))))

@@ -31,8 +31,11 @@ class KueueEvictions:
 
     @property
     def wait_key(self) -> Hashable:
-        """Returns the flavors that the pods may use."""
-        flavors, queue, pod = self._queues.flavors, self._known.get(self._ask.queue), self._ask.pod
+        """Returns the flavors that the pods may use; None if they may use all."""
+        flavors, pod = self._queues.flavors, self._ask.pod
+        if not (pod.requirements.node_selector or flavors.tainted):
+            return None
+        queue = self._known.get(self._ask.queue)
         if queue is None or flavors.is_uniform(queue):
             return None
         return tuple(flavors.of(queue, name, pod) for name in self._ask.wanted)

@@ -33,6 +33,8 @@ class Flavors:
         self._known: dict[str, Flavor] = {}
         self.tolerant = False
         """Whether a flavor has tolerations, which pods with the flavor get."""
+        self.tainted = False
+        """Whether a flavor has taints, so that only some pods may use it."""
 
     def put(self, name: str, flavor: Flavor) -> None:
         self._known[name] = flavor
@@ -44,6 +46,7 @@ class Flavors:
 
     def _count(self) -> None:
         self.tolerant = any(flavor.tolerations for flavor in self._known.values())
+        self.tainted = any(flavor.taints for flavor in self._known.values())
 
     def missing(self, queue: ClusterQueue) -> str | None:
         return next((name for group in queue.groups for name in group.flavors if name not in self._known), None)
