@@ -58,7 +58,7 @@ soak: $(READY)
 		tests/drivers/gpu/test_kill.py tests/drivers/gpu/test_nvml_errors.py tests/drivers/gpu/test_sick_gpus.py \
 		tests/node/test_kill.py tests/cli/test_machines.py tests/fleet/test_rehearsal.py \
 		tests/replay/test_against_a_cluster.py tests/planning/test_one_step.py \
-		tests/planning/test_predicted_worlds.py $(ENDLESS)
+		tests/planning/test_predicted_worlds.py tests/planning/test_predicted_drains.py $(ENDLESS)
 
 # Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time
 # others; the tests have a few of them.

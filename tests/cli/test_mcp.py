@@ -73,10 +73,11 @@ async def test_an_agent_asks_about_a_fleet() -> None:
         assert "1 of 2 pods fit; each of these changes helps:" in planned
         assert "  add 1 p5.48xlarge\n" in planned
         assert '"verdict":"FitsWithChange"' in await call(session, "plan", manifests=JOB, output="json")
-        assert "2 of 2 pods fit" in await call(session, "plan", manifests=JOB, add=["1xp5.48xlarge"])
+        assert "2 of 2 pods fit" in await call(session, "plan", manifests=JOB, add=["1xp5.48xlarge"], policy="pack")
+        assert "Input should be 'kubernetes', 'pack'" in await call(session, "plan", manifests=JOB, policy="best")
         assert "node p5-48xlarge-0" in await call(session, "topology")
         assert "nothing found in 2 objects" in await call(session, "lint", manifests=JOB)
-        assert "1 of 2 fit" in await call(session, "allocate", manifests=JOB)
+        assert "1 of 2 fit" in await call(session, "allocate", manifests=JOB, policy="spread")
         assert "gpu-7" in await call(session, "devices", states=["free"])
         assert (await call(session, "queue")).startswith("error: ")
         assert "not found" in await call(session, "explain", target="pod/nobody")

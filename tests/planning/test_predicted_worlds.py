@@ -188,13 +188,13 @@ async def random_cluster(random, cluster, queued):
 async def test_a_cluster_does_what_the_plan_said(seed, virtual_time):
     random = Random(seed)
     fleet = ",".join(sorted(set(random.choices(FLEETS, k=random.randint(2, 4)))))
-    queued = random.random() < 0.3
-    async with Rehearsal(fleet, seed=seed).going() as cluster:
+    queued, policy = random.random() < 0.3, random.choice(("kubernetes", "kubernetes", "pack", "spread"))
+    async with Rehearsal(fleet, seed=seed, policy=policy).going() as cluster:
         await random_cluster(random, cluster, queued)
         before = await found_in(cluster)
         new = list(random_workloads(random, "new", queued, random.randint(1, 4)))
         base = await cluster_base(Live(cluster.client, "default", lambda: virtual_time.now().timestamp()))
-        answer = plan_reading(read_given(new), base, Question(seconds=0))
+        answer = plan_reading(read_given(new), base, Question(seconds=0, policy=policy))
         for each in new:
             # Pods that controllers make come a moment later than pods of the files.
             await cluster.create(each)

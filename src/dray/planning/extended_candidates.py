@@ -22,13 +22,16 @@ def fewer_extended(scene: Scene, waiting: Sequence[PlacedPod]) -> Iterator[Chang
     found: dict[tuple[str, int], None] = {}
     for pod in waiting:
         spec = spec_of(pod.document)
-        for container in (each for member in _CONTAINERS for each in mappings(spec.get(member))):
-            for name, amount in mapping(mapping(container.get("resources")).get("limits")).items():
-                found |= {(name, number): None for number in _numbers(amount) if is_extended(name)}
-            for name, amount in mapping(mapping(container.get("resources")).get("requests")).items():
-                found |= {(name, number): None for number in _numbers(amount) if is_extended(name)}
+        containers = (container for member in _CONTAINERS for container in mappings(spec.get(member)))
+        for name, amount in (item for container in containers for item in _amounts(container)):
+            found |= {(name, number): None for number in _numbers(amount) if is_extended(name)}
     for name, number in found:
         yield from Steps(range(number - 1, 0, -1), partial(_fewer, name, number)).doubling()
+
+
+def _amounts(container: Object) -> Iterator[tuple[str, object]]:
+    for member in _AMOUNTS:
+        yield from mapping(mapping(container.get("resources")).get(member)).items()
 
 
 def _numbers(amount: object) -> Iterator[int]:

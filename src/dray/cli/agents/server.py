@@ -34,6 +34,9 @@ fit, and what would help, call plan before anything is submitted. Manifests are 
 Output = Annotated[Literal["text", "json"], Field(description="text for reading, json for programs")]
 Manifests = Annotated[str, Field(description="Kubernetes objects as YAML or JSON text, several with --- between them")]
 Names = Sequence[str]
+Policy = Annotated[
+    Literal["kubernetes", "pack", "pack,power", "spread"], Field(description="the policy of the cluster's scheduler")
+]
 Confirm = Annotated[bool, Field(description="false: say what would be done; true: do it")]
 
 
@@ -110,13 +113,15 @@ def _questions(asking: _Asking) -> tuple[_Tool, ...]:
         namespace: Annotated[str, Field(description="default: that of the context")] = "",
         node: Annotated[str, Field(description="consider this node only")] = "",
         manifests: Manifests = "",
+        policy: Policy = "kubernetes",
         output: Output = "text",
     ) -> str:
         """Explain why a pod, claim, group or workload has its devices, or why it is pending and what to do.
 
         The target is looked up in the cluster; with manifests, among those.
         """
-        return await asking.ask("explain", output, target=target, namespace=namespace, node=node, manifests=manifests)
+        where = {"namespace": namespace, "node": node, "policy": policy}
+        return await asking.ask("explain", output, target=target, manifests=manifests, **where)
 
     async def plan(
         manifests: Manifests = "",
@@ -125,6 +130,7 @@ def _questions(asking: _Asking) -> tuple[_Tool, ...]:
         without: Annotated[Names, Field(description="devices that are gone, as in NODE/gpu-0")] = (),
         quota: Annotated[Names, Field(description="other quota, as in team-a=gpu.nvidia.com:+8")] = (),
         seconds: Annotated[float, Field(ge=0, le=60, description="longest search for changes that help")] = 10.0,
+        policy: Policy = "kubernetes",
         output: Output = "text",
     ) -> str:
         """Say where pods would go, who would be evicted, and the smallest change that helps if they do not fit.
@@ -132,7 +138,7 @@ def _questions(asking: _Asking) -> tuple[_Tool, ...]:
         Nothing is submitted. Without manifests it plans maintenance: drained nodes, added machines, failed devices.
         """
         changes = {"add": add, "drain": drain, "without": without, "quota": quota}
-        return await asking.ask("plan", output, manifests=manifests, seconds=seconds, **changes)
+        return await asking.ask("plan", output, manifests=manifests, seconds=seconds, policy=policy, **changes)
 
     async def lint(manifests: Manifests, output: Output = "text") -> str:
         """Check manifests: what an API server would reject, and common mistakes that it would accept."""
@@ -141,10 +147,11 @@ def _questions(asking: _Asking) -> tuple[_Tool, ...]:
     async def allocate(
         manifests: Manifests,
         node: Annotated[str, Field(description="consider this node only")] = "",
+        policy: Policy = "kubernetes",
         output: Output = "text",
     ) -> str:
         """Say which devices the pods and claims of manifests would get, one after the other, or why none."""
-        return await asking.ask("allocate", output, manifests=manifests, node=node)
+        return await asking.ask("allocate", output, manifests=manifests, node=node, policy=policy)
 
     return explain, plan, lint, allocate
 
