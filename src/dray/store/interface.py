@@ -127,10 +127,10 @@ class Store(Protocol):
     def get(self, key: str) -> Record | None: ...
 
     def list(self, prefix: str, *, limit: int = 0, after: str = "", revision: int = 0) -> Page:
-        """Returns the records under a prefix in key order; `after` is the last key of the page before, `revision` its
-        revision.
+        """Returns the records under a prefix in key order.
 
-        Raises Compacted if that revision is no longer kept, Ahead if it has not been reached.
+        For further pages, `after` is the last key of the page before, and `revision` its revision. Raises Compacted if
+        that revision is no longer kept, Ahead if it has not been reached.
         """
         ...
 
