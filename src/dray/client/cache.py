@@ -45,18 +45,18 @@ class _Lookup:
 
     def forget(self, key: Key) -> None:
         self.changed.pop(key, None)
-        for each in self._found.pop(key, ()):
-            _discard(self._keys, each, key)
+        for value in self._found.pop(key, ()):
+            _discard(self._keys, value, key)
 
     def _look(self, key: Key) -> None:
         values = tuple(self._function(self._objects[key]))
         before = self._found.get(key, ())
         if values == before:
             return
-        for each in before:
-            _discard(self._keys, each, key)
-        for each in values:
-            self._keys.setdefault(each, {})[key] = None
+        for value in before:
+            _discard(self._keys, value, key)
+        for value in values:
+            self._keys.setdefault(value, {})[key] = None
         self._found[key] = values
 
 

@@ -95,18 +95,18 @@ async def discover(client: ApiClient) -> Discovered:
 
 
 def _resources(group: str, version: Object) -> Iterator[ServedResource]:
-    for each in version.get("resources") or ():
-        if kind := mapping(each.get("responseKind")).get("kind"):
+    for resource in version.get("resources") or ():
+        if kind := mapping(resource.get("responseKind")).get("kind"):
             yield ServedResource(
                 group=group,
                 version=version["version"],
-                plural=each["resource"],
+                plural=resource["resource"],
                 kind=kind,
-                namespaced=each.get("scope") == "Namespaced",
-                verbs=frozenset(each.get("verbs") or ()),
-                singular=each.get("singularResource") or kind.lower(),
-                short_names=tuple(each.get("shortNames") or ()),
-                categories=tuple(each.get("categories") or ()),
+                namespaced=resource.get("scope") == "Namespaced",
+                verbs=frozenset(resource.get("verbs") or ()),
+                singular=resource.get("singularResource") or kind.lower(),
+                short_names=tuple(resource.get("shortNames") or ()),
+                categories=tuple(resource.get("categories") or ()),
             )
 
 
@@ -132,7 +132,7 @@ async def serves(client: ApiClient, resource: Resource) -> bool:
         answer = await client.request("GET", f"{prefix}/{resource.version}")
     except NotFound:
         return False
-    return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
+    return any(found.get("name") == resource.plural for found in answer.get("resources") or ())
 
 
 async def may_list(client: ApiClient, resource: Resource) -> bool:

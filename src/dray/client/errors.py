@@ -133,7 +133,8 @@ class ApiError(ClientError):
         causes = self.details.get("causes")
         named = [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
         return [
-            (str(each.get("field", "")), str(each.get("reason", "")), str(each.get("message", ""))) for each in named
+            (str(cause.get("field", "")), str(cause.get("reason", "")), str(cause.get("message", "")))
+            for cause in named
         ]
 
 

@@ -97,8 +97,8 @@ def _read(program: ExecConfig, output: bytes) -> ExecCredential:
         raise _failed(program, f"does not print an {_KIND} of {program.api_version}, as the kubeconfig wants")
     status = document.get("status")
     members = ("token", "clientCertificateData", "clientKeyData", "expirationTimestamp")
-    values = [(status.get(each) or "") if isinstance(status, dict) else "" for each in members]
-    if not all(isinstance(each, str) for each in values):
+    values = [(status.get(member) or "") if isinstance(status, dict) else "" for member in members]
+    if not all(isinstance(value, str) for value in values):
         raise _failed(program, "prints a status that is not text")
     token, certificate, key, expires = values
     if bool(certificate) != bool(key) or not (token or certificate):

@@ -31,7 +31,7 @@ KAI_TOPOLOGY: Final = ServedResource(
 KUEUE_TOPOLOGY: Final = ServedResource(
     "kueue.x-k8s.io", "v1beta2", "topologies", "Topology", namespaced=False, verbs=frozenset()
 )
-GROUPS: Final = {f"{each.kind}.{each.group}": each for each in (COSCHEDULING, KAI_GROUP, KAI_TOPOLOGY, KUEUE_TOPOLOGY)}
+GROUPS: Final = {f"{kind.kind}.{kind.group}": kind for kind in (COSCHEDULING, KAI_GROUP, KAI_TOPOLOGY, KUEUE_TOPOLOGY)}
 """Kinds of groups and of topologies by the scheduler's names for them."""
 _KUEUE: Final = "kueue.x-k8s.io"
 KUEUE: Final = {

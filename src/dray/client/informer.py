@@ -102,8 +102,8 @@ class Informer:
 
     def forget(self, subscriber: str) -> None:
         """Removes the handlers of a subscriber."""
-        self._handlers = [each for each in self._handlers if each[0] != subscriber]
-        self._listed = [each for each in self._listed if each[0] != subscriber]
+        self._handlers = [added for added in self._handlers if added[0] != subscriber]
+        self._listed = [added for added in self._listed if added[0] != subscriber]
 
     async def run(self) -> None:
         """Lists and watches until it is cancelled."""

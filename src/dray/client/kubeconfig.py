@@ -72,7 +72,7 @@ class Kubeconfig:
 
         Of several files, some may be missing.
         """
-        paths = paths or [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+        paths = paths or [Path(file) for file in environ.get("KUBECONFIG", "").split(os.pathsep) if file]
         paths = paths or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
         config, missing = cls(), []
         for path in paths:
@@ -136,7 +136,7 @@ class Kubeconfig:
 def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
     # As in kubectl, a token in the kubeconfig wins over a token file, and both over an exec plugin.
     token = user.text("token")
-    written = any(user.text(each) for each in ("token", "tokenFile", "username"))
+    written = any(user.text(member) for member in ("token", "tokenFile", "username"))
     return Endpoint(
         server=cluster.text("server"),
         namespace=context.text("namespace") or "default",
@@ -178,7 +178,7 @@ def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
         # A name is searched in $PATH, a relative path starts from the kubeconfig's folder.
         command=str(user.folder / command) if os.sep in command else command,
         arguments=tuple(map(str, values.get("args") or ())),
-        environment={str(each.get("name")): str(each.get("value")) for each in mappings(values.get("env"))},
+        environment={str(variable.get("name")): str(variable.get("value")) for variable in mappings(values.get("env"))},
         api_version=version,
         interactive=mode,
         hint=entry.text("installHint"),
@@ -196,6 +196,8 @@ def _told(cluster: Entry) -> dict[str, Any]:
         "certificate-authority-data": base64.b64encode(ca).decode() if ca else "",
         "proxy-url": cluster.text("proxy-url"),
     }
-    settings = [each for each in mappings(cluster.values.get("extensions")) if each.get("name") == _EXTENSION]
+    settings = [
+        extension for extension in mappings(cluster.values.get("extensions")) if extension.get("name") == _EXTENSION
+    ]
     told["config"] = settings[0].get("extension") if settings else None
     return {name: value for name, value in told.items() if value}

@@ -133,7 +133,7 @@ class NodeAgent:
             self._registration.changed()
 
     def _evictable(self) -> list[PodWorker]:
-        return [each for each in self._workers.values() if not each.state.ended]
+        return [worker for worker in self._workers.values() if not worker.state.ended]
 
     # What others ask
 
@@ -141,20 +141,20 @@ class NodeAgent:
         """Pods of the node that have not ended here; None before they are known."""
         if not self._pods.has_synced:
             return None
-        return [each.pod for each in self._workers.values() if not each.state.ended]
+        return [worker.pod for worker in self._workers.values() if not worker.state.ended]
 
     def pods(self) -> list[Object]:
-        return [each.pod for each in self._workers.values()]
+        return [worker.pod for worker in self._workers.values()]
 
     def workers(self) -> list[PodWorker]:
         return list(self._workers.values())
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         # Of two pods with the same name, return the one that was made later.
-        for each in reversed(self._workers.values()):
-            metadata = each.pod["metadata"]
+        for worker in reversed(self._workers.values()):
+            metadata = worker.pod["metadata"]
             if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
-                return each
+                return worker
         return None
 
     def host_pod(self, namespace: str, name: str) -> HostPod | None:
@@ -192,7 +192,7 @@ class NodeAgent:
         if said := self._pressure.refusal(worker.pod):
             return Refusal(EVICTED, said)
         before = itertools.takewhile(lambda each: each is not worker, self._workers.values())
-        others = [each.pod for each in before if each.takes_room]
+        others = [earlier.pod for earlier in before if earlier.takes_room]
         registration = self._registration
         if registration is None or not registration.node:
             return None
@@ -238,11 +238,11 @@ class NodeAgent:
         self._employ_static()
 
     def _want_mirrors(self) -> None:
-        self._mirrors.want({**self._host.static_pods(), **{key_of(each): each for each in self._static.values()}})
+        self._mirrors.want({**self._host.static_pods(), **{key_of(pod): pod for pod in self._static.values()}})
 
     def _employ_static(self) -> None:
         """Starts a worker for each static pod that has none, unless a worker still ends a pod with the same name."""
-        busy = {key_of(each.pod) for each in self._workers.values() if each.is_static}
+        busy = {key_of(worker.pod) for worker in self._workers.values() if worker.is_static}
         for uid, pod in self._static.items():
             if uid not in self._workers and key_of(pod) not in busy:
                 self._employ(pod, partial(self._mirrors.of, pod))
@@ -263,7 +263,7 @@ class NodeAgent:
         """Ends the containers of pods that were deleted while no agent ran, and removes their files."""
         found = await _retried(self.runtime.pods, "the pods on this machine cannot be listed")
         there = found | self.setup.uids()
-        known = {uid_of(each) for each in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
+        known = {uid_of(pod) for pod in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
         gone = (there | self.dra.manager.users()) - known
         # Their devices are given to others once their containers have ended.
         self.dra.manager.kept.update(gone)

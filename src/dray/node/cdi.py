@@ -48,17 +48,17 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
         return Edits()
     unreadable: list[str] = []
     found, problems = _devices(directories, unreadable)
-    missing = [each for each in ids if each not in found]
+    missing = [device_id for device_id in ids if device_id not in found]
     if missing:
         where = ", ".join(map(str, directories))
-        reasons = [problems.get(each, f"no CDI spec has device {each}") for each in missing]
+        reasons = [problems.get(device_id, f"no CDI spec has device {device_id}") for device_id in missing]
         text = "; ".join([*reasons, *unreadable])
         raise CdiError(f"{text} (looked in {where})")
     edits: list[ContainerEdits] = []
     sandbox: list[Hook] = []
     seen: set[int] = set()
-    for each in ids:
-        spec, device = found[each]
+    for device_id in ids:
+        spec, device = found[device_id]
         if id(spec) not in seen:
             seen.add(id(spec))
             edits.append(spec.container_edits)
@@ -69,14 +69,14 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
             own = msgspec.structs.replace(own, hooks=others)
         edits.append(own)
     merged = _merged(edits)
-    lists = joined(found[each][1].annotations for each in ids)
+    lists = joined(found[device_id][1].annotations for device_id in ids)
     return replace(merged, environment={**merged.environment, **lists}, sandbox_hooks=tuple(sandbox))
 
 
 def environments(ids: Iterable[str], directories: Sequence[Path] = DIRECTORIES) -> dict[str, Mapping[str, str]]:
     """Returns the variables that each device sets in a container; devices that cannot be found are left out."""
     found, _ = _devices(directories, [])
-    specs = {each: found[each] for each in ids if each in found}
+    specs = {device_id: found[device_id] for device_id in ids if device_id in found}
     return {
         each: _merged([spec.container_edits, device.container_edits]).environment
         for each, (spec, device) in specs.items()

@@ -81,7 +81,7 @@ class Cgroup:
         return found
 
     def processes(self) -> list[int]:
-        return [int(each) for each in self._read("cgroup.procs").split()]
+        return [int(pid) for pid in self._read("cgroup.procs").split()]
 
     def remove(self) -> bool:
         """Removes this group and the groups below it that have no processes. Returns True if none is left."""
@@ -129,12 +129,14 @@ def cpu_quota(limits: Limits) -> tuple[int, int] | None:
 
 def cgroup_at(path: str, root: Path = _ROOT) -> Cgroup:
     """Returns an existing control group by its path in every hierarchy."""
-    return Cgroup(tuple(each / path.lstrip("/") for each in _hierarchies(root)))
+    return Cgroup(tuple(hierarchy / path.lstrip("/") for hierarchy in _hierarchies(root)))
 
 
 def remove_below(path: str, root: Path = _ROOT) -> bool:
     """Removes empty groups at the path and below it, in all hierarchies. Returns True if none is left."""
-    return _remove([each / path for each in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())])
+    return _remove(
+        [hierarchy / path for hierarchy in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())]
+    )
 
 
 async def removed(remove: Callable[[], bool]) -> None:
@@ -146,12 +148,12 @@ async def removed(remove: Callable[[], bool]) -> None:
 
 
 def _remove(tops: Iterable[Path]) -> bool:
-    found = [each for each in tops if each.is_dir()]
+    found = [top for top in tops if top.is_dir()]
     for top in found:
         for directory, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
-    return not any(each.is_dir() for each in found)
+    return not any(directory.is_dir() for directory in found)
 
 
 def _settings(limits: Limits) -> dict[str, str]:
@@ -168,8 +170,8 @@ def _settings(limits: Limits) -> dict[str, str]:
 
 class Cgroups:
     def __init__(self, root: Path = _ROOT, parent: str = "dray") -> None:
-        self._parents = [each / parent for each in _hierarchies(root)]
-        self._parents = [each for each in self._parents if _made(each)]
+        self._parents = [hierarchy / parent for hierarchy in _hierarchies(root)]
+        self._parents = [directory for directory in self._parents if _made(directory)]
 
     @property
     def usable(self) -> bool:
@@ -179,16 +181,16 @@ class Cgroups:
         """Returns why containers cannot be kept from opening devices by number; empty if they can."""
         if not self.usable:
             return "no control groups that this user may write"
-        if any((each / _DENIED_DEVICES).exists() for each in self._parents):
+        if any((directory / _DENIED_DEVICES).exists() for directory in self._parents):
             return ""
-        if any((each / _VERSION_2).exists() for each in self._parents):
+        if any((directory / _VERSION_2).exists() for directory in self._parents):
             why = device_filter.why_not()
             return f"no BPF program can be loaded: {why}" if why else ""
         return "the controller devices of version 1 is not there"
 
     def find(self, pod_uid: str, name: str = "") -> Cgroup:
         """Returns the control group of a container, or of the whole pod if no name is given."""
-        return Cgroup(tuple(each / pod_uid / name for each in self._parents))
+        return Cgroup(tuple(directory / pod_uid / name for directory in self._parents))
 
     def make(self, pod_uid: str, name: str) -> Cgroup:
         cgroup = self.find(pod_uid, name)

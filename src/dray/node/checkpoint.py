@@ -108,7 +108,7 @@ class Checkpoint:
 
 
 def encode(claims: Iterable[ClaimState]) -> bytes:
-    data = msgspec.json.encode(_Data(_KIND, _API_VERSION, [_written(each) for each in claims]))
+    data = msgspec.json.encode(_Data(_KIND, _API_VERSION, [_written(claim) for claim in claims]))
     return msgspec.json.encode(_File(data.decode(), zlib.crc32(data)))
 
 
@@ -120,13 +120,13 @@ def decode(content: bytes) -> list[ClaimState]:
     data = _decode_data(file.Data)
     if (data.kind, data.apiVersion) != (_KIND, _API_VERSION):
         raise ValueError(f"it is {data.kind} {data.apiVersion}, not {_KIND} {_API_VERSION}")
-    return [_read(each) for each in data.ClaimInfoStateList or ()]
+    return [_read(claim) for claim in data.ClaimInfoStateList or ()]
 
 
 def _written(claim: ClaimState) -> _Claim:
     drivers = {
         name: _Driver(
-            [_device(each) for each in state.devices], list(state.skipped_operations), sorted(state.admin_devices)
+            [_device(device) for device in state.devices], list(state.skipped_operations), sorted(state.admin_devices)
         )
         for name, state in claim.drivers.items()
     }
@@ -144,13 +144,13 @@ def _read(claim: _Claim) -> ClaimState:
         name: DriverState(
             tuple(
                 PreparedDevice(
-                    each.PoolName,
-                    each.DeviceName,
-                    tuple(each.RequestNames or ()),
-                    tuple(each.CDIDeviceIDs or ()),
-                    each.ShareID,
+                    device.PoolName,
+                    device.DeviceName,
+                    tuple(device.RequestNames or ()),
+                    tuple(device.CDIDeviceIDs or ()),
+                    device.ShareID,
                 )
-                for each in state.Devices or ()
+                for device in state.Devices or ()
             ),
             tuple(state.skipNodeOperations),
             frozenset(state.adminDevices),

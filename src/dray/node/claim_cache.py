@@ -51,7 +51,7 @@ class ClaimInfo:
     @property
     def devices(self) -> Iterator[tuple[str, PreparedDevice]]:
         """Returns the prepared devices, each with the name of its driver."""
-        return ((driver, each) for driver, state in self.drivers.items() for each in state.devices)
+        return ((driver, device) for driver, state in self.drivers.items() for device in state.devices)
 
     def uses(self, driver: str, pool: str, device: str) -> bool:
         """Returns True if the claim uses the device; a device with admin access is not used."""

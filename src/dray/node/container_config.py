@@ -94,8 +94,8 @@ class PodSetup:
 
     def uids(self) -> set[str]:
         """Returns the uids of pods that have files on this node."""
-        logs = (each.name.rpartition("_")[2] for each in self._logs.iterdir())
-        return {*(each.name for each in self._pods.iterdir()), *logs}
+        logs = (directory.name.rpartition("_")[2] for directory in self._logs.iterdir())
+        return {*(directory.name for directory in self._pods.iterdir()), *logs}
 
     def volumes_of(self, pod: Object) -> Path:
         return self._volumes.directory(uid_of(pod))
@@ -108,7 +108,7 @@ class PodSetup:
     def sandbox(self, pod: Object) -> SandboxConfig:
         spec = spec_of(pod)
         namespace, name = key_of(pod)
-        hosts = {str(each["ip"]): tuple(each.get("hostnames") or ()) for each in mappings(spec.get("hostAliases"))}
+        hosts = {str(alias["ip"]): tuple(alias.get("hostnames") or ()) for alias in mappings(spec.get("hostAliases"))}
         return SandboxConfig(
             pod_uid=uid_of(pod),
             namespace=namespace,
@@ -292,12 +292,12 @@ def _host_ports(spec: Object) -> tuple[HostPort, ...]:
     ports = [port for each in containers for port in mappings(each.get("ports")) if port.get("hostPort")]
     return tuple(
         HostPort(
-            host_port=int(each["hostPort"]),
-            container_port=int(each["containerPort"]),
-            protocol=str(each.get("protocol") or "TCP"),
-            host_ip=str(each.get("hostIP") or ""),
+            host_port=int(port["hostPort"]),
+            container_port=int(port["containerPort"]),
+            protocol=str(port.get("protocol") or "TCP"),
+            host_ip=str(port.get("hostIP") or ""),
         )
-        for each in ports
+        for port in ports
     )
 
 

@@ -45,7 +45,7 @@ def container_claims(pod: Object, container: Object) -> Iterator[ContainerClaim]
 def pod_cdi_ids(cache: ClaimCache, pod: Object) -> list[str]:
     """Returns the CDI ids of all devices prepared for the pod, including claims that no container names."""
     devices = (device for info in cache.of_pod(uid_of(pod)) for _, device in info.devices)
-    return list(dict.fromkeys(each for device in devices for each in device.cdi_ids))
+    return list(dict.fromkeys(cdi_id for device in devices for cdi_id in device.cdi_ids))
 
 
 def prepared_cdi_ids(cache: ClaimCache) -> list[str]:
@@ -65,5 +65,5 @@ def cdi_ids(cache: ClaimCache, pod: Object, container: Object) -> list[str]:
                 f"container {container['name']} of pod {namespace}/{name}: "
                 f"unable to get information for ResourceClaim {use.claim}"
             )
-        found += [each for _, device in use.devices(info) for each in device.cdi_ids]
+        found += [cdi_id for _, device in use.devices(info) for cdi_id in device.cdi_ids]
     return found

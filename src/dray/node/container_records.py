@@ -106,7 +106,7 @@ class ContainerRecord:
             if signal := mapping(self.spec.get("lifecycle")).get("stopSignal"):
                 made["stopSignal"] = signal
         if mounts := mappings(self.spec.get("volumeMounts")):
-            made["volumeMounts"] = [_mount_status(each) for each in mounts]
+            made["volumeMounts"] = [_mount_status(mount) for mount in mounts]
         return made
 
     def _state(self, state: ContainerState | None) -> Object:
@@ -157,19 +157,21 @@ class PodRecords:
         yield from (*self.inits, *self.containers, *self.ephemerals)
 
     def find(self, name: str) -> ContainerRecord | None:
-        return next((each for each in self if each.name == name), None)
+        return next((record for record in self if record.name == name), None)
 
     def follow(self, pod: Object) -> list[tuple[ContainerRecord, Object]]:
         """Takes over changes of the pod's spec. Returns the records that changed, each with its old spec."""
         changed = []
-        given = {each["name"]: each for member in _MEMBERS for each in mappings(spec_of(pod).get(member))}
+        given = {
+            container["name"]: container for member in _MEMBERS for container in mappings(spec_of(pod).get(member))
+        }
         for record in self:
             before, record.spec = record.spec, given.get(record.name, record.spec)
             if before != record.spec:
                 changed.append((record, before))
-        for each in mappings(spec_of(pod).get("ephemeralContainers")):
-            if self.find(str(each["name"])) is None:
-                self.ephemerals.append(ContainerRecord(each))
+        for container in mappings(spec_of(pod).get("ephemeralContainers")):
+            if self.find(str(container["name"])) is None:
+                self.ephemerals.append(ContainerRecord(container))
         return changed
 
 
@@ -177,21 +179,23 @@ def records_of(pod: Object) -> PodRecords:
     """Makes the records of a pod whose containers have not run yet."""
     spec = spec_of(pod)
     inits = [
-        ContainerRecord(each, sidecar=each.get("restartPolicy") == "Always")
-        for each in mappings(spec.get("initContainers"))
+        ContainerRecord(container, sidecar=container.get("restartPolicy") == "Always")
+        for container in mappings(spec.get("initContainers"))
     ]
     waiting = ("PodInitializing", "") if inits else ("ContainerCreating", "")
-    for each in inits:
-        each.waiting = waiting
-    records = PodRecords(inits, [ContainerRecord(each, waiting=waiting) for each in mappings(spec.get("containers"))])
+    for record in inits:
+        record.waiting = waiting
+    records = PodRecords(
+        inits, [ContainerRecord(container, waiting=waiting) for container in mappings(spec.get("containers"))]
+    )
     records.follow(pod)
     return records
 
 
 def lost_run(pod: Object, record: ContainerRecord, now: float) -> ContainerState | None:
     """Returns the latest run that the pod's status shows, ended `now` at the latest; None if it shows no run."""
-    entries = (each for member in _STATUSES for each in mappings(status_of(pod).get(member)))
-    told = next((each for each in entries if each.get("name") == record.name), {})
+    entries = (entry for member in _STATUSES for entry in mappings(status_of(pod).get(member)))
+    told = next((entry for entry in entries if entry.get("name") == record.name), {})
     if not told.get("containerID"):
         return None
     state, last = mapping(told.get("state")), mapping(told.get("lastState"))

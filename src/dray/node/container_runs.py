@@ -154,7 +154,7 @@ class ContainerRuns:
         assert record.state is not None
         resized = _resized(before, record.spec)
         rules = mappings(record.spec.get("resizePolicy"))
-        disruptive = {each.get("resourceName") for each in rules if each.get("restartPolicy") == "RestartContainer"}
+        disruptive = {rule.get("resourceName") for rule in rules if rule.get("restartPolicy") == "RestartContainer"}
         if before.get("image") != record.spec.get("image") or resized & disruptive:
             record.restart = True
             text = f"Container {record.name} definition changed, will be restarted"
@@ -174,12 +174,12 @@ class ContainerRuns:
         def left() -> float:
             return max(grace() - (monotonic.monotonic() - began), 0.0)
 
-        for each in records:
-            if each.running:
-                self._parts.events.normal(self._pod(), "Killing", f"Stopping container {each.name}")
-        plain = [each for each in records if not each.sidecar and each.running]
-        await asyncio.gather(*(self._control.stop(each, left) for each in plain))
-        for sidecar in reversed([each for each in records.inits if each.sidecar and each.running]):
+        for record in records:
+            if record.running:
+                self._parts.events.normal(self._pod(), "Killing", f"Stopping container {record.name}")
+        plain = [record for record in records if not record.sidecar and record.running]
+        await asyncio.gather(*(self._control.stop(record, left) for record in plain))
+        for sidecar in reversed([record for record in records.inits if record.sidecar and record.running]):
             await self._control.stop(sidecar, left)
 
 

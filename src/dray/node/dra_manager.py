@@ -186,7 +186,7 @@ class DraManager:
     async def _unprepare_batch(self, driver: str, claims: list[ClaimReference]) -> None:
         errors = await self._plugins.client(driver).unprepare(claims)
         failed = [claim for claim in claims if errors[claim.uid]]
-        failures = [f"{UNPREPARE} failed for ResourceClaim {each}: {errors[each.uid]}" for each in failed]
+        failures = [f"{UNPREPARE} failed for ResourceClaim {claim}: {errors[claim.uid]}" for claim in failed]
         if failures:
             raise UnprepareError("; ".join(failures))
 

@@ -119,7 +119,7 @@ class DraNode:
         while True:
             await asyncio.sleep(self._timing.reconcile)
             if (pods := self._pods()) is not None:
-                await self.manager.reconcile([uid_of(each) for each in pods])
+                await self.manager.reconcile([uid_of(pod) for pod in pods])
 
 
 def _report(task: asyncio.Task[None]) -> None:

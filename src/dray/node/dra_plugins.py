@@ -65,17 +65,17 @@ class DraPlugins:
 
     def endpoints(self, driver: str) -> list[str]:
         """Returns the sockets of the driver's instances, oldest first."""
-        return [each.info.endpoint for each in self._instances.get(driver, ())]
+        return [instance.info.endpoint for instance in self._instances.get(driver, ())]
 
     def is_connected(self, driver: str) -> bool:
-        return any(each.connected for each in self._instances.get(driver, ()))
+        return any(instance.connected for instance in self._instances.get(driver, ()))
 
     def client(self, driver: str) -> PluginClient:
         """Returns the client of the newest connected instance, else of the newest; raises DriverNotRegistered."""
         instances = self._instances.get(driver)
         if not instances:
             raise DriverNotRegistered(driver)
-        return next((each for each in reversed(instances) if each.connected), instances[-1]).client
+        return next((instance for instance in reversed(instances) if instance.connected), instances[-1]).client
 
     def validate(self, info: PluginInfo) -> None:
         if not names.is_subdomain(info.name) or names.size(info.name) > _LONGEST_NAME:
@@ -107,7 +107,7 @@ class DraPlugins:
 
     async def deregister(self, info: PluginInfo) -> None:
         instances = self._instances.get(info.name, [])
-        instance = next((each for each in instances if each.info.endpoint == info.endpoint), None)
+        instance = next((instance for instance in instances if instance.info.endpoint == info.endpoint), None)
         if instance is None:
             return
         instances.remove(instance)
@@ -117,7 +117,7 @@ class DraPlugins:
         self._sync_wiping(info.name)
 
     async def close(self) -> None:
-        instances = [each for driver in self._instances.values() for each in driver]
+        instances = [instance for driver in self._instances.values() for instance in driver]
         self._instances.clear()
         for instance in instances:
             await self._end(instance)

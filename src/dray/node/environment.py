@@ -52,11 +52,11 @@ async def environment(
                     f"{prefix}{key}": _text(value, f"variable {prefix}{key} from {where}, key {key}")
                     for key, value in (given or {}).items()
                 }
-    for each in mappings(container.get("env")):
-        value = await _value(pod, container, each, objects, facts, node)
+    for variable in mappings(container.get("env")):
+        value = await _value(pod, container, variable, objects, facts, node)
         if value is not None:
-            found[each["name"]] = expanded(value, found) if each.get("value") else value
-            size = _checked(size + len(each["name"]) + len(found[each["name"]]))
+            found[variable["name"]] = expanded(value, found) if variable.get("value") else value
+            size = _checked(size + len(variable["name"]) + len(found[variable["name"]]))
     return found
 
 

@@ -40,7 +40,7 @@ def resource_value(pod: Object, reference: Object, container: Object, node: Mapp
     name = reference.get("containerName")
     if name:
         every = [*mappings(spec_of(pod).get("containers")), *mappings(spec_of(pod).get("initContainers"))]
-        container = next((each for each in every if each["name"] == name), container)
+        container = next((container for container in every if container["name"] == name), container)
     kind, _, resource = str(reference.get("resource") or "").partition(".")
     resources = mapping(container.get("resources"))
     value = mapping(resources.get(kind)).get(resource)

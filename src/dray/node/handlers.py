@@ -50,7 +50,7 @@ def port_number(port: Any, container: Object) -> int:
     """Returns a port by number, or by its name in the container; 0 if the container has no port of that name."""
     if isinstance(port, int):
         return port
-    named = {each.get("name"): each.get("containerPort") for each in mappings(container.get("ports"))}
+    named = {entry.get("name"): entry.get("containerPort") for entry in mappings(container.get("ports"))}
     found = named.get(port, port)
     return int(str(found)) if str(found).isdigit() else 0
 
@@ -76,7 +76,7 @@ async def _http(request: Object, container: Object, address: str) -> str | None:
     url = (
         f"{scheme}://{host}:{port_number(request.get('port'), container)}{path if path.startswith('/') else '/' + path}"
     )
-    headers = {str(each["name"]): str(each.get("value") or "") for each in mappings(request.get("httpHeaders"))}
+    headers = {str(header["name"]): str(header.get("value") or "") for header in mappings(request.get("httpHeaders"))}
     headers.setdefault("User-Agent", "kube-probe/1.37")
     try:
         async with aiohttp.ClientSession() as session:

@@ -90,7 +90,7 @@ class HealthCache:
         """Stores the reports of one response. Returns the devices whose health changed."""
         kept = self._drivers.setdefault(driver, {})
         changed: set[Place] = set()
-        for report in (_at(each, now) for each in reports):
+        for report in (_at(reported, now) for reported in reports):
             known = kept.get(report.place)
             if known is None and len(kept) >= MAX_DEVICES:
                 _logger.warning(
@@ -140,7 +140,7 @@ class HealthCache:
         try:
             drivers = _decode(read_regular(path, _LARGEST))
             self._drivers = {
-                name: {(each.PoolName, each.DeviceName): _report(each) for each in driver.Devices.values()}
+                name: {(device.PoolName, device.DeviceName): _report(device) for device in driver.Devices.values()}
                 for name, driver in drivers.items()
             }
         except FileNotFoundError:

@@ -25,7 +25,7 @@ Changed = Callable[[str, set[Place]], None]
 """Called with a driver and its devices whose health has changed."""
 
 # In the order of preference of the node, unlike the versions of the DRA protocol.
-_PROTOCOLS: Final[Mapping[str, Service]] = {each.name: each for each in (HEALTH_V1, HEALTH_V1ALPHA1)}
+_PROTOCOLS: Final[Mapping[str, Service]] = {protocol.name: protocol for protocol in (HEALTH_V1, HEALTH_V1ALPHA1)}
 _HEALTH: Final = {1: HEALTHY, 2: UNHEALTHY}
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class HealthWatch:
 
     def offered(self, versions: Sequence[str]) -> str:
         """Returns the health protocol to use with a plugin of these versions; empty if it has none."""
-        return next((each for each in _PROTOCOLS if each in versions), "")
+        return next((protocol for protocol in _PROTOCOLS if protocol in versions), "")
 
     async def run(self) -> None:
         """Drops expired reports until it is cancelled."""
@@ -73,7 +73,7 @@ class HealthWatch:
             await asyncio.sleep(self._timing.health_reconnect)
 
     def _take(self, driver: str, response: messages.NodeWatchResourcesResponse) -> None:
-        reports = [self._report(driver, each) for each in response.devices]
+        reports = [self._report(driver, device) for device in response.devices]
         if changed := self.cache.update(driver, reports, self._now()):
             self._changed(driver, changed)
 

@@ -155,7 +155,9 @@ class HostParts:
     ) -> None:
         self._time = time
         now = timestamp(time.now())
-        self._pods = {key_of(each.pod): each for each in (HostPod(part, root, node, address, now) for part in parts)}
+        self._pods = {
+            key_of(host_pod.pod): host_pod for host_pod in (HostPod(part, root, node, address, now) for part in parts)
+        }
         self._writers = {key: self._writer(client, pod, mirror) for key, pod in self._pods.items()}
 
     def _writer(self, client: ApiClient, pod: HostPod, mirror: Callable[[Object], Object | None]) -> PodStatusWriter:

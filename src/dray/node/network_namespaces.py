@@ -89,7 +89,7 @@ def _addresses() -> list[str]:
             address, _, _, scope, *_ = line.split()
             if scope == _GLOBAL:
                 found.append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(address)))
-    return [each for each in found if not each.startswith("127.")]
+    return [address for address in found if not address.startswith("127.")]
 
 
 def make(path: Path) -> None:

@@ -234,7 +234,7 @@ def remove_volumes(directory: Path, names: Sequence[str]) -> None:
 def _images(images: Sequence[Image]) -> list[Object]:
     """Returns the largest images, as many as a kubelet reports."""
     largest = sorted(images, key=lambda each: each.size, reverse=True)[:_MOST_IMAGES]
-    return [{"names": list(each.names[:_MOST_NAMES]), "sizeBytes": each.size} for each in largest]
+    return [{"names": list(image.names[:_MOST_NAMES]), "sizeBytes": image.size} for image in largest]
 
 
 def _arch() -> str:

@@ -109,13 +109,13 @@ class PluginClient:
             self._metrics.calls.labels(self._driver, path, code.name).observe(time.monotonic() - begun)
 
     def _check(self, method: str, asked: Sequence[ClaimReference], answered: Iterable[str]) -> None:
-        uids = {each.uid for each in asked}
+        uids = {claim.uid for claim in asked}
         answered = set(answered)
         if unknown := sorted(answered - uids):
             raise WrongAnswer(
                 f"{method} of DRA driver {self._driver} returned result for unknown claim UID {', '.join(unknown)}"
             )
-        if skipped := [str(each) for each in asked if each.uid not in answered]:
+        if skipped := [str(claim) for claim in asked if claim.uid not in answered]:
             raise WrongAnswer(
                 f"{method} of DRA driver {self._driver} skipped {len(skipped)} ResourceClaims: {', '.join(skipped)}"
             )
@@ -129,4 +129,4 @@ class PluginClient:
 
 
 def _claims(claims: Iterable[ClaimReference]) -> list[messages.Claim]:
-    return [messages.Claim(namespace=each.namespace, name=each.name, uid=each.uid) for each in claims]
+    return [messages.Claim(namespace=claim.namespace, name=claim.name, uid=claim.uid) for claim in claims]

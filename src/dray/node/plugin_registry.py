@@ -90,7 +90,7 @@ class PluginRegistry:
                     async with asyncio.timeout(self._timing.registry_scan):
                         await self._hint.wait()
         finally:
-            attempts = [each.attempt for each in self._plugins.values() if each.attempt is not None]
+            attempts = [plugin.attempt for plugin in self._plugins.values() if plugin.attempt is not None]
             await end_tasks(attempts)
 
     def look(self) -> None:

@@ -43,8 +43,8 @@ class PodAdmission:
             return Refusal("UserNamespacesNotSupported", "The node has no user namespaces for pods: remove hostUsers")
         room = Node(str(node["metadata"]["name"]), 0)
         room.read(node)
-        for each in others:
-            room.add(pods.read(each, self._signatures))
+        for other in others:
+            room.add(pods.read(other, self._signatures))
         return next(_problems(pods.read(pod, self._signatures), room), None)
 
 

@@ -46,7 +46,7 @@ class PodClaims:
         if allocation_of(claim) is None:
             raise PrepareError(f"ResourceClaim {whose} is not allocated")
         if not self._gates["DRAOptionalNodeOperations"] and any(
-            each.get("skipNodeOperations") for each in results_of(claim)
+            result.get("skipNodeOperations") for result in results_of(claim)
         ):
             raise PrepareError(
                 f"ResourceClaim {whose} has skipNodeOperations, and feature gate DRAOptionalNodeOperations is off"
@@ -60,10 +60,10 @@ class PodClaims:
         return self._workloads and owner.get("kind") == "PodGroup" and _is_group(owner.get("name"), pod)
 
     def _is_reserved(self, claim: Object, pod: Object) -> bool:
-        for each in reserved_for(claim):
-            if each.get("uid") == uid_of(pod):
+        for consumer in reserved_for(claim):
+            if consumer.get("uid") == uid_of(pod):
                 return True
-            if self._workloads and each.get("resource") == _GROUPS and _is_group(each.get("name"), pod):
+            if self._workloads and consumer.get("resource") == _GROUPS and _is_group(consumer.get("name"), pod):
                 return True
         return False
 

@@ -31,7 +31,7 @@ def resolv_conf(pod: Object, machine: str) -> str | None:
     searches += map(str, config.get("searches") or ())
     # An option of the pod replaces one of the machine with the same name.
     options |= dict(_options(mappings(config.get("options"))))
-    lines = [f"nameserver {each}" for each in list(dict.fromkeys(servers))[:_MOST_SERVERS]]
+    lines = [f"nameserver {server}" for server in list(dict.fromkeys(servers))[:_MOST_SERVERS]]
     if searches:
         lines.append(" ".join(["search", *list(dict.fromkeys(searches))[:_MOST_SEARCHES]]))
     if options:
@@ -63,7 +63,7 @@ def _parsed(text: str) -> tuple[list[str], list[str], dict[str, str]]:
         elif word == "search":
             searches = rest
         elif word == "options":
-            options |= {name: value for name, _, value in (each.partition(":") for each in rest)}
+            options |= {name: value for name, _, value in (option.partition(":") for option in rest)}
     return servers, searches, options
 
 

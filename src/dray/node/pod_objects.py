@@ -97,7 +97,7 @@ class PodObjects:
 
     def forget(self, pod_uid: str) -> None:
         """Forgets the tokens of a pod that is gone."""
-        for key in [each for each in self._tokens if each[0] == pod_uid]:
+        for key in [key for key in self._tokens if key[0] == pod_uid]:
             del self._tokens[key]
 
     async def _request(self, pod: Object, audience: str, seconds: int) -> Object:

@@ -61,7 +61,7 @@ class _Lister:
     async def List(
         self, request: messages.ListPodResourcesRequest, context: _Context
     ) -> messages.ListPodResourcesResponse:
-        return messages.ListPodResourcesResponse(pod_resources=[self._pod(each) for each in self._pods()])
+        return messages.ListPodResourcesResponse(pod_resources=[self._pod(pod) for pod in self._pods()])
 
     async def Get(
         self, request: messages.GetPodResourcesRequest, context: _Context
@@ -81,8 +81,8 @@ class _Lister:
     def _pod(self, pod: Object) -> messages.PodResources:
         namespace, name = key_of(pod)
         containers = [
-            messages.ContainerResources(name=each["name"], dynamic_resources=self._claims(pod, each))
-            for each in _listed_containers(pod)
+            messages.ContainerResources(name=container["name"], dynamic_resources=self._claims(pod, container))
+            for container in _listed_containers(pod)
         ]
         return messages.PodResources(name=name, namespace=namespace, containers=containers)
 
@@ -94,7 +94,7 @@ class _Lister:
                 continue
             resources = [
                 messages.ClaimResource(
-                    cdi_devices=[messages.CDIDevice(name=each) for each in device.cdi_ids],
+                    cdi_devices=[messages.CDIDevice(name=cdi_id) for cdi_id in device.cdi_ids],
                     driver_name=driver,
                     pool_name=device.pool,
                     device_name=device.device,
@@ -117,7 +117,9 @@ class _OldLister:
                 messages.PodResources(
                     namespace=key_of(pod)[0],
                     name=key_of(pod)[1],
-                    containers=[messages.ContainerResources(name=each["name"]) for each in _listed_containers(pod)],
+                    containers=[
+                        messages.ContainerResources(name=container["name"]) for container in _listed_containers(pod)
+                    ],
                 )
                 for pod in self._pods()
             ]
@@ -127,7 +129,9 @@ class _OldLister:
 def _listed_containers(pod: Object) -> list[Object]:
     """Returns sidecars and containers; plain init containers are left out."""
     spec = spec_of(pod)
-    sidecars = [each for each in mappings(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
+    sidecars = [
+        container for container in mappings(spec.get("initContainers")) if container.get("restartPolicy") == "Always"
+    ]
     return [*sidecars, *mappings(spec.get("containers"))]
 
 

@@ -42,12 +42,12 @@ class PodState:
 
 
 def phase_of(pod: Object, state: PodState, records: PodRecords) -> str:
-    codes = [each.exit_code for each in records.containers]
+    codes = [record.exit_code for record in records.containers]
     if state.ended:
         # Containers that never ran, because the pod was deleted or an init container failed, did not succeed.
         well = state.initialized and not state.reason and all(code == 0 for code in codes)
         return "Succeeded" if well else "Failed"
-    return "Running" if state.initialized and any(each.attempt >= 0 for each in records.containers) else "Pending"
+    return "Running" if state.initialized and any(record.attempt >= 0 for record in records.containers) else "Pending"
 
 
 def status(
@@ -70,15 +70,15 @@ def status(
         "startTime": state.start_time or None,
         "reason": state.reason or None,
         "message": state.message or None,
-        "containerStatuses": [_main(each, state, records, devices) for each in records.containers],
+        "containerStatuses": [_main(record, state, records, devices) for record in records.containers],
         "conditions": list(_conditions(pod, state, phase, records, now)),
     }
     if state.pod_ip:
         made |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
     if records.inits:
-        made["initContainerStatuses"] = [_init(each, state) for each in records.inits]
+        made["initContainerStatuses"] = [_init(record, state) for record in records.inits]
     if records.ephemerals:
-        made["ephemeralContainerStatuses"] = [_container(each, state, {}) for each in records.ephemerals]
+        made["ephemeralContainerStatuses"] = [_container(record, state, {}) for record in records.ephemerals]
     return made
 
 
@@ -130,10 +130,12 @@ def _conditions(
 ) -> Iterable[Object]:
     inits = records.inits
     done = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "")
-    unready = [each.name for each in (*(each for each in inits if each.sidecar), *records.containers) if not each.ready]
+    unready = [
+        record.name for record in (*(init for init in inits if init.sidecar), *records.containers) if not record.ready
+    ]
     why = done or (_NOT_READY if unready else "")
     said = f"containers with unready status: [{' '.join(unready)}]" if why == _NOT_READY else ""
-    left = [each.name for each in inits if not (each.started if each.sidecar else each.exit_code == 0)]
+    left = [record.name for record in inits if not (record.started if record.sidecar else record.exit_code == 0)]
     pending = "" if state.initialized or not left else "ContainersNotInitialized"
     shut = [gate for gate in _gates(pod) if condition_of(pod, gate, "True") is None]
     gated = "the status of pod readiness gate " + ", ".join(f'"{gate}"' for gate in shut) + ' is not "True"'
@@ -150,7 +152,7 @@ def _conditions(
 
 
 def _gates(pod: Object) -> list[str]:
-    return [str(each.get("conditionType") or "") for each in mappings(spec_of(pod).get("readinessGates"))]
+    return [str(gate.get("conditionType") or "") for gate in mappings(spec_of(pod).get("readinessGates"))]
 
 
 def _condition(pod: Object, type_: str, holds: bool, reason: str, message: str, now: str) -> Object:
@@ -181,7 +183,7 @@ def _covers(stored: object, wanted: object) -> bool:
         if not isinstance(stored, list):
             return not wanted
         if wanted and isinstance(wanted[0], dict) and "type" in wanted[0]:
-            kept = {each.get("type"): each for each in stored if isinstance(each, dict)}
-            return all(_covers(kept.get(each["type"]), each) for each in wanted)
+            kept = {condition.get("type"): condition for condition in stored if isinstance(condition, dict)}
+            return all(_covers(kept.get(condition["type"]), condition) for condition in wanted)
         return len(stored) == len(wanted) and all(map(_covers, stored, wanted))
     return stored == wanted

@@ -220,7 +220,7 @@ class PodWorker:
                 if not found.running:
                     self._runs.control.ended(record, found)
         self._find_lost_runs()
-        if any(each.attempt >= 0 for each in self.records.containers):
+        if any(record.attempt >= 0 for record in self.records.containers):
             self.state.initialized = True
 
     def _find_lost_runs(self) -> None:
@@ -239,7 +239,9 @@ class PodWorker:
         if self._stopping.is_set():
             return
         living = asyncio.create_task(self._set_up_and_run())
-        ends = [asyncio.create_task(each) for each in (self._stopping.wait(), self._failed.wait(), self._deadline())]
+        ends = [
+            asyncio.create_task(waiting) for waiting in (self._stopping.wait(), self._failed.wait(), self._deadline())
+        ]
         try:
             await asyncio.wait((living, *ends), return_when=asyncio.FIRST_COMPLETED)
             if living.done():
@@ -269,7 +271,7 @@ class PodWorker:
             # The pod ended while no agent ran. Its devices may be gone, and are not needed any more.
             return
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
-        if not any(each.running for each in self.records):
+        if not any(record.running for record in self.records):
             await self._trying("FailedPrepareDynamicResources", self._prepare_claims)
         await self._trying("FailedCreatePodSandBox", self._sandbox)
         refreshing = asyncio.create_task(self._refresh())
@@ -343,7 +345,7 @@ class PodWorker:
 
     async def _stop(self) -> None:
         await self._find_started()
-        if any(each.running for each in self.records):
+        if any(record.running for record in self.records):
             await self._runs.stop(self.records, self._grace)
 
     async def _release(self) -> None:

@@ -45,7 +45,7 @@ def security_of(context: Object, profiles: Path) -> Security:
 
 
 def groups_of(context: Object) -> tuple[int, ...]:
-    found = [int(each) for each in context.get("supplementalGroups") or ()]
+    found = [int(group) for group in context.get("supplementalGroups") or ()]
     if context.get("fsGroup") is not None:
         found.append(int(context["fsGroup"]))
     return tuple(found)
@@ -56,6 +56,6 @@ def common_user(pod: Object) -> int | None:
     spec = spec_of(pod)
     given = mapping(spec.get("securityContext")).get("runAsUser")
     containers = (*mappings(spec.get("initContainers")), *mappings(spec.get("containers")))
-    users = {mapping(each.get("securityContext")).get("runAsUser", given) for each in containers}
+    users = {mapping(container.get("securityContext")).get("runAsUser", given) for container in containers}
     (user, *others) = users or {None}
     return None if others or user is None else int(user)

@@ -59,7 +59,7 @@ class StaticPods:
 
     def scan(self) -> None:
         try:
-            paths = sorted(each for each in self._directory.iterdir() if not each.name.startswith("."))
+            paths = sorted(entry for entry in self._directory.iterdir() if not entry.name.startswith("."))
         except OSError as error:
             # A directory that is missing for a moment does not end the pods.
             _logger.warning("static pods: %s: %s", self._directory, error.strerror)
@@ -97,7 +97,7 @@ def static_pod(path: Path, node: str, now: str) -> Object:
     """Reads the pod of a file for this node. Raises StaticPodError, and OSError if the file cannot be read."""
     content = read_regular(path, _LARGEST, links=True)
     try:
-        documents = [each.value for each in parse(content) if each.value is not None]
+        documents = [document.value for document in parse(content) if document.value is not None]
     except ManifestError as error:
         raise StaticPodError(str(error)) from None
     if len(documents) != 1 or not isinstance(documents[0], dict):

@@ -98,7 +98,7 @@ class Volumes:
             # A pod may ask for files in thousands of directories.
             await finished(asyncio.to_thread(write_files, place, files))
         else:
-            kind = next((each for each in volume if each != "name"), "nothing")
+            kind = next((kind for kind in volume if kind != "name"), "nothing")
             raise SetupError(_FAILED, f"volume {name} ({kind}): {_REFUSED}")
         group = mapping(spec_of(pod).get("securityContext")).get("fsGroup")
         if group is not None and "hostPath" not in volume and os.geteuid() == 0:
@@ -113,7 +113,7 @@ class Volumes:
             for source in mappings(projected.get("sources")):
                 found |= await self._source(pod, source, mode)
             return found
-        kind = next(each for each in _FOLLOWING if each in volume)
+        kind = next(kind for kind in _FOLLOWING if kind in volume)
         source = mapping(volume[kind])
         if kind == "secret":
             source = {**source, "name": source.get("secretName")}
@@ -170,7 +170,7 @@ def _make_for_all(source: Object) -> None:
 
 
 def _volume(pod: Object, name: str) -> Object:
-    volume = next((each for each in mappings(spec_of(pod).get("volumes")) if each["name"] == name), None)
+    volume = next((volume for volume in mappings(spec_of(pod).get("volumes")) if volume["name"] == name), None)
     if volume is None:
         raise SetupError("CreateContainerConfigError", f"volume {name} is not in the pod")
     return volume

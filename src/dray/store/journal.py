@@ -84,7 +84,7 @@ class Journal:
         log = Log()
         leftover = log.restore(self._versions(), compacted=compacted, revision=revision, gaps=gaps + lost)
         with self._transaction(sync=True) as connection:
-            connection.executemany("DELETE FROM log WHERE revision = ?", ((each,) for each in leftover))
+            connection.executemany("DELETE FROM log WHERE revision = ?", ((revision,) for revision in leftover))
             connection.executemany("INSERT INTO gap VALUES (?, ?)", lost)
             connection.executemany(_SET, [(revision + _BLOCK, "reserved"), (0, "clean")])
         self.reserved = revision + _BLOCK
@@ -170,7 +170,7 @@ class Journal:
         with self._transaction(sync=False) as connection:
             connection.execute(_SET, (compacted, "compacted"))
             connection.execute("DELETE FROM gap WHERE last < ?", (compacted,))
-            connection.executemany("DELETE FROM log WHERE revision = ?", ((each,) for each in revisions))
+            connection.executemany("DELETE FROM log WHERE revision = ?", ((revision,) for revision in revisions))
 
     def close(self, revision: int) -> None:
         """Closes the file, and gives back reserved revisions above `revision`."""

@@ -146,7 +146,7 @@ class LocalCluster:
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.client.close()
         await self.server.close()
-        failures = [each for each in results if isinstance(each, Exception)]
+        failures = [result for result in results if isinstance(result, Exception)]
         if failures and error is None:
             raise failures[0]
 

@@ -47,7 +47,9 @@ def _present(members: Mapping[str, Any]) -> Object:
 
 
 def _selectors(expressions: Iterable[str | Object]) -> list[Object]:
-    return [{"cel": {"expression": each}} if isinstance(each, str) else each for each in expressions]
+    return [
+        {"cel": {"expression": expression}} if isinstance(expression, str) else expression for expression in expressions
+    ]
 
 
 # Nodes and devices
@@ -113,7 +115,7 @@ def resource_slice(
     spec: Object = {
         "driver": driver,
         "pool": {"name": pool or name, "generation": generation, "resourceSliceCount": resourceSliceCount},
-        "devices": [{"name": each} if isinstance(each, str) else each for each in devices] or None,
+        "devices": [{"name": device} if isinstance(device, str) else device for device in devices] or None,
     }
     if not _NODES & _present(members).keys():
         spec["allNodes"] = True
@@ -198,7 +200,7 @@ def allocation(
 ) -> Object:
     """Returns an allocation as a scheduler writes it to `status.allocation`: devices of a pool, for use on a node."""
     shared = _present({"request": request, "driver": driver, "pool": pool, **members})
-    made: Object = {"devices": {"results": [{**shared, "device": each} for each in devices]}}
+    made: Object = {"devices": {"results": [{**shared, "device": device} for device in devices]}}
     if nodeName:
         field = {"key": "metadata.name", "operator": "In", "values": [nodeName]}
         made["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -229,7 +231,7 @@ def pod(
     """
     entries = _entries("resourceClaimName", "claim", claims)
     entries += _entries("resourceClaimTemplateName", "template", templates)
-    own = container(requests=requests, limits=limits, claims=[each["name"] for each in entries])
+    own = container(requests=requests, limits=limits, claims=[entry["name"] for entry in entries])
     return _object("v1", "Pod", name, members, {"containers": [own], "resourceClaims": entries or None})
 
 
@@ -248,7 +250,7 @@ def container(
     **members: Any,
 ) -> Object:
     """Returns a container; `claims` are names of entries in the pod's `spec.resourceClaims`."""
-    uses = [{"name": each} for each in claims]
+    uses = [{"name": claim} for claim in claims]
     resources = _present({"requests": requests or None, "limits": limits or None, "claims": uses or None})
     return _present({"name": name, "image": image, "resources": resources or None, **members})
 

@@ -48,7 +48,7 @@ class ThreadedCluster:
     def __init__(
         self, *, objects: Iterable[Source] = (), fleet: str | Path = "", node: bool = False, **options: Any
     ) -> None:
-        self._options = {**options, "objects": [each for source in objects for each in documents(source)]}
+        self._options = {**options, "objects": [document for source in objects for document in documents(source)]}
         self._fleet = choose([str(fleet)]) if fleet else None
         self._thread = LoopThread("dray cluster")
         self._parts = AsyncExitStack()
@@ -130,7 +130,7 @@ class ThreadedCluster:
 
     def apply(self, *sources: Source) -> Sequence[Object]:
         """Creates or changes objects by server-side apply. Returns the stored objects."""
-        return [self.call(self._apply(each)) for source in sources for each in documents(source)]
+        return [self.call(self._apply(document)) for source in sources for document in documents(source)]
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Object | None:
         """Returns the object; None if it does not exist."""
@@ -188,8 +188,8 @@ def documents(source: Source) -> list[Object]:
         return [source]
     if isinstance(source, Path):
         paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
-        return [each for path in paths for each in documents(path.read_text())]
-    found = [each for each in yaml.safe_load_all(source) if each]
+        return [document for path in paths for document in documents(path.read_text())]
+    found = [document for document in yaml.safe_load_all(source) if document]
     return [item for each in found for item in (each["items"] if each.get("kind") == "List" else [each])]
 
 
@@ -197,8 +197,10 @@ def _state(kind: str, name: str, found: Object | None) -> str:
     """Describes an object for a failure, the reason first: test runners show only the first line in their summary."""
     if found is None:
         return f"there is no {kind} {name}"
-    conditions = [each for each in conditions_of(found) if each.get("message")]
-    said = "; ".join(f"{each['type']} is {each['status']}: {each['message']}" for each in conditions)
+    conditions = [condition for condition in conditions_of(found) if condition.get("message")]
+    said = "; ".join(
+        f"{condition['type']} is {condition['status']}: {condition['message']}" for condition in conditions
+    )
     metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
     shown = yaml.safe_dump({**found, "metadata": metadata}, sort_keys=False)
     return f"{kind} {name} waits: {said or 'no condition says why'}\n{shown}"

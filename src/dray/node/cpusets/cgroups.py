@@ -78,10 +78,10 @@ class CpusetGroup:
 
     def children(self) -> list[CpusetGroup]:
         try:
-            found = sorted(each for each in self.directory.iterdir() if (each / "cgroup.procs").exists())
+            found = sorted(entry for entry in self.directory.iterdir() if (entry / "cgroup.procs").exists())
         except OSError:
             return []
-        return [CpusetGroup(each, self.version) for each in found]
+        return [CpusetGroup(directory, self.version) for directory in found]
 
     def processes(self) -> list[int]:
         return [int(pid) for pid in self._read("cgroup.procs").split()]

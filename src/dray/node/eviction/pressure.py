@@ -90,9 +90,9 @@ class Pressure:
         seen = self._observe(self._root)
         met = thresholds.met((*self._options.hard, *self._options.soft), seen)
         now = self._now()
-        self._since = {each: self._since.get(each, now) for each in met}
+        self._since = {threshold: self._since.get(threshold, now) for threshold in met}
         self._update_conditions(met, now)
-        due = [each for each in met if now - self._since[each] >= each.grace]
+        due = [threshold for threshold in met if now - self._since[threshold] >= threshold.grace]
         if due:
             # Memory first, and hard thresholds before soft ones.
             first = min(due, key=lambda each: (thresholds.SIGNALS.index(each.signal), each.grace))
@@ -108,19 +108,19 @@ class Pressure:
         return f"The node had condition: [{', '.join(sorted(self.conditions))}]. "
 
     def _update_conditions(self, met: list[Threshold], now: float) -> None:
-        for each in met:
-            self._last[thresholds.CONDITIONS[each.signal]] = now
+        for threshold in met:
+            self._last[thresholds.CONDITIONS[threshold.signal]] = now
         held = frozenset(name for name, last in self._last.items() if now - last <= self._options.transition)
         if held != self.conditions:
             self.conditions = held
             self._changed()
 
     async def _evict_one(self, threshold: Threshold, seen: Observation) -> None:
-        candidates = {id(each.pod): each for each in self._pods()}
+        candidates = {id(evictable.pod): evictable for evictable in self._pods()}
         used = [found for each in candidates.values() if (found := await _consumption(each)) is not None]
         grace = self._options.soft_grace if threshold.grace else _HARD_GRACE
-        for each in ranking.ranked(used, threshold.signal):
-            if self._evict(candidates[id(each.pod)], ranking.message(threshold, seen, each), grace):
+        for consumption in ranking.ranked(used, threshold.signal):
+            if self._evict(candidates[id(consumption.pod)], ranking.message(threshold, seen, consumption), grace):
                 return
 
     def _evict(self, pod: Evictable, message: str, grace: float) -> bool:
@@ -130,16 +130,16 @@ class Pressure:
         return True
 
     async def _check_storage(self) -> None:
-        for each in list(self._pods()):
-            if storage.is_limited(each.pod) and not ranking.is_critical(each.pod):
-                volumes, written = each.places()
+        for evictable in list(self._pods()):
+            if storage.is_limited(evictable.pod) and not ranking.is_critical(evictable.pod):
+                volumes, written = evictable.places()
                 try:
-                    said = await asyncio.to_thread(storage.excess, each.pod, volumes, written)
+                    said = await asyncio.to_thread(storage.excess, evictable.pod, volumes, written)
                 except Exception:
-                    _logger.exception("the storage of pod %s/%s is not known", *key_of(each.pod))
+                    _logger.exception("the storage of pod %s/%s is not known", *key_of(evictable.pod))
                     continue
                 if said:
-                    self._evict(each, said, _HARD_GRACE)
+                    self._evict(evictable, said, _HARD_GRACE)
 
 
 async def _consumption(pod: Evictable) -> PodConsumption | None:
@@ -154,5 +154,6 @@ async def _consumption(pod: Evictable) -> PodConsumption | None:
 def _tolerates(pod: Object, taint: str) -> bool:
     given = mappings(spec_of(pod).get("tolerations"))
     return any(
-        each.get("key") in (None, "", taint) and each.get("effect") in (None, "", "NoSchedule") for each in given
+        toleration.get("key") in (None, "", taint) and toleration.get("effect") in (None, "", "NoSchedule")
+        for toleration in given
     )

@@ -47,7 +47,7 @@ def ranked(pods: Iterable[PodConsumption], signal: str) -> list[PodConsumption]:
         over = each.used(signal) - each.asked(signal)
         return over <= 0, priority, -over
 
-    return sorted((each for each in pods if not is_critical(each.pod)), key=place)
+    return sorted((consumption for consumption in pods if not is_critical(consumption.pod)), key=place)
 
 
 def message(threshold: Threshold, seen: Observation, who: PodConsumption) -> str:

@@ -35,7 +35,7 @@ def _blocks(entry: os.DirEntry[str]) -> int:
 
 def is_limited(pod: Object) -> bool:
     volumes = mappings(spec_of(pod).get("volumes"))
-    return any(mapping(each.get("emptyDir")).get("sizeLimit") for each in volumes) or bool(_limits(pod))
+    return any(mapping(volume.get("emptyDir")).get("sizeLimit") for volume in volumes) or bool(_limits(pod))
 
 
 def excess(pod: Object, volumes: Path, written: Iterable[Path]) -> str:
@@ -55,5 +55,7 @@ def excess(pod: Object, volumes: Path, written: Iterable[Path]) -> str:
 
 
 def _limits(pod: Object) -> list[int]:
-    given = (mapping(each.get("resources")).get("limits") for each in mappings(spec_of(pod).get("containers")))
+    given = (
+        mapping(container.get("resources")).get("limits") for container in mappings(spec_of(pod).get("containers"))
+    )
     return [amounts[_RESOURCE] for amounts in map(pod_requests.amounts, given) if _RESOURCE in amounts]

@@ -68,7 +68,7 @@ def parse_soft(text: str, graces: str) -> tuple[Threshold, ...]:
 
 
 def _threshold(part: str) -> Threshold:
-    signal, sign, value = (each.strip() for each in part.partition("<"))
+    signal, sign, value = (word.strip() for word in part.partition("<"))
     if signal not in SIGNALS or not sign:
         raise ThresholdError(f"{part.strip()!r}: write SIGNAL<AMOUNT with one of {', '.join(SIGNALS)}")
     try:
@@ -81,7 +81,7 @@ def _threshold(part: str) -> Threshold:
 
 
 def _grace(part: str) -> tuple[str, float]:
-    signal, _, value = (each.strip() for each in part.partition("="))
+    signal, _, value = (word.strip() for word in part.partition("="))
     return signal, duration(value)
 
 
@@ -94,4 +94,6 @@ def duration(text: str) -> float:
 
 
 def met(thresholds: tuple[Threshold, ...], seen: Mapping[str, Observation]) -> list[Threshold]:
-    return [each for each in thresholds if each.signal in seen and each.is_met(seen[each.signal])]
+    return [
+        threshold for threshold in thresholds if threshold.signal in seen and threshold.is_met(seen[threshold.signal])
+    ]

@@ -122,8 +122,8 @@ class ProcessRuntime:
     # Pods
 
     async def pods(self) -> set[str]:
-        containers = {each.name.rsplit(".", 2)[0] for each in self._containers.iterdir()}
-        return containers | {each.name for each in self._pods.iterdir()}
+        containers = {directory.name.rsplit(".", 2)[0] for directory in self._containers.iterdir()}
+        return containers | {directory.name for directory in self._pods.iterdir()}
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         directory = self._pods / config.pod_uid
@@ -138,8 +138,12 @@ class ProcessRuntime:
 
     async def end_pod(self, pod_uid: str) -> bool:
         directories = list(self._containers.glob(f"{pod_uid}.*"))
-        running = [each for each in directories if not (each / "exit.json").exists() and shim_lock.is_held(each)]
-        await asyncio.gather(*(self._stop_started(each) for each in directories))
+        running = [
+            directory
+            for directory in directories
+            if not (directory / "exit.json").exists() and shim_lock.is_held(directory)
+        ]
+        await asyncio.gather(*(self._stop_started(directory) for directory in directories))
         await end_all(self._cgroups.find(pod_uid).members, called=f"pod {pod_uid}")
         process_network.remove(self._pods / pod_uid)
         return bool(running)
@@ -147,7 +151,7 @@ class ProcessRuntime:
     async def remove_sandbox(self, pod_uid: str) -> None:
         await self.end_pod(pod_uid)
         directories = list(self._containers.glob(f"{pod_uid}.*"))
-        await asyncio.gather(*(self.remove(each.name) for each in directories))
+        await asyncio.gather(*(self.remove(directory.name) for directory in directories))
         await removed(self._cgroups.find(pod_uid).remove)
         beneath.remove_tree(self._pods / pod_uid)
 
@@ -311,7 +315,7 @@ class ProcessRuntime:
     async def remove(self, container_id: str) -> None:
         directory = self._containers / container_id
         spec = shim_client.read_json(directory / "spec.json") or {}
-        hooks = [Hook(**each) for each in spec.get("poststop", ())]
+        hooks = [Hook(**hook) for hook in spec.get("poststop", ())]
         await run_hooks(hooks, ("poststop",), container_id, directory)
         await end_all(self._cgroup(directory).members, called=container_id)
         await self._forget(directory)

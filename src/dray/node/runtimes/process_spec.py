@@ -43,7 +43,7 @@ def container_spec(
     environment |= config.environment
     environment |= edits.environment
     if edits.net_devices:
-        names = ", ".join(each.host_interface_name for each in edits.net_devices)
+        names = ", ".join(device.host_interface_name for device in edits.net_devices)
         raise StartError("CreateContainerError", f"interfaces {names}: a process shares the network of this machine")
     return {
         "pod_uid": config.pod_uid,
@@ -60,7 +60,7 @@ def container_spec(
         "mounts": list(last.values()),
         "hidden": hidden,
         "stage": str(directory / "stage"),
-        "cgroups": [str(each) for each in cgroup.directories],
+        "cgroups": [str(group) for group in cgroup.directories],
         "cpus": sorted(cpus_of(edits)),
         "user": config.user,
         "group": config.group if config.group is not None else _group_of(config.user),
@@ -71,7 +71,7 @@ def container_spec(
         "log_path": str(config.log_path),
         "log_size": log_rotation.SIZE,
         "log_files": log_rotation.FILES,
-        "poststop": [msgspec.structs.asdict(each) for each in edits.hooks if each.hook_name == "poststop"],
+        "poststop": [msgspec.structs.asdict(hook) for hook in edits.hooks if hook.hook_name == "poststop"],
     }
 
 

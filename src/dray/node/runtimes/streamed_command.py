@@ -92,10 +92,10 @@ async def _until_ended(
         # The pipe would stay open if its output was not read, because the client did not take it.
         process._transport.close()  # type: ignore[attr-defined]
         await process.wait()
-        for each in filter(None, (output, extra)):
-            each.cancel()
+        for task in filter(None, (output, extra)):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
-                await each
+                await task
 
 
 def _exit_code(code: int) -> int:

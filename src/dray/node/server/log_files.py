@@ -76,7 +76,7 @@ class LogFiles:
             return
         start = f"{self._path.name}."
         numbers = [name[len(start) :] for name in names if name.startswith(start)]
-        for number in sorted(int(each) for each in numbers if each.isascii() and each.isdigit()):
+        for number in sorted(int(number) for number in numbers if number.isascii() and number.isdigit()):
             yield self._path.with_name(f"{start}{number}")
 
     def _after(self, current: BinaryIO | None) -> BinaryIO | None:

@@ -51,10 +51,10 @@ async def port_forward(request: web.Request) -> web.StreamResponse:
 
 def _ports(request: web.Request) -> list[int]:
     try:
-        found = [int(each) for each in request.query.getall("port", [])]
+        found = [int(port) for port in request.query.getall("port", [])]
     except ValueError:
         found = [0]
-    if not all(0 < each < 65536 for each in found) or len(found) > _MOST_PORTS:
+    if not all(0 < port < 65536 for port in found) or len(found) > _MOST_PORTS:
         raise web.HTTPBadRequest(text=f"a port is a number from 1 to 65535, with at most {_MOST_PORTS} ports at once")
     return found
 
@@ -114,7 +114,7 @@ class PortForwarding:
         self._start(self._connection.reset(stream))
 
     async def _forward(self, data: Stream, errors: Stream) -> None:
-        resets = [asyncio.ensure_future(each.reset.wait()) for each in (data, errors)]
+        resets = [asyncio.ensure_future(stream.reset.wait()) for stream in (data, errors)]
         copying = asyncio.ensure_future(self._forward_to_end(data, errors))
         try:
             await asyncio.wait((copying, *resets), return_when=asyncio.FIRST_COMPLETED)

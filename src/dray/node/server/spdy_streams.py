@@ -30,7 +30,7 @@ class SpdyStreams:
 
     def __init__(self, socket: web.WebSocketResponse, wanted: frozenset[str]) -> None:
         self._socket = socket
-        self._missing = {"error", *(_KINDS[each] for each in wanted)}
+        self._missing = {"error", *(_KINDS[name] for name in wanted)}
         self._streams: dict[str, Stream] = {}
         self._complete = asyncio.Event()
         self._connection = Connection(socket.send_bytes, self._take)

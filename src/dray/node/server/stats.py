@@ -30,18 +30,18 @@ async def summary(request: web.Request) -> web.Response:
         "cpu": _cpu(machine),
         "memory": memory,
     }
-    return web.json_response({"node": node, "pods": [_pod(each) for each in await meter.pods()]})
+    return web.json_response({"node": node, "pods": [_pod(usage) for usage in await meter.pods()]})
 
 
 def _pod(usage: PodUsage) -> Object:
     namespace, name = key_of(usage.pod)
     readings = usage.containers.values()
     whole = Reading(
-        time=max(each.time for each in readings),
-        started_at=min(each.started_at for each in readings),
-        cpu_nanoseconds=sum(each.cpu_nanoseconds for each in readings),
-        nano_cores=sum(each.nano_cores for each in readings),
-        memory_bytes=sum(each.memory_bytes for each in readings),
+        time=max(reading.time for reading in readings),
+        started_at=min(reading.started_at for reading in readings),
+        cpu_nanoseconds=sum(reading.cpu_nanoseconds for reading in readings),
+        nano_cores=sum(reading.nano_cores for reading in readings),
+        memory_bytes=sum(reading.memory_bytes for reading in readings),
     )
     return {
         "podRef": {"name": name, "namespace": namespace, "uid": uid_of(usage.pod)},
@@ -108,7 +108,7 @@ def _families(machine: Reading, pods: list[PodUsage]) -> Iterable[Metric]:
             cpu.add_metric((*key, name), each.cpu_nanoseconds / _NANO)
             memory.add_metric((*key, name), each.memory_bytes)
             start.add_metric((*key, name), each.started_at)
-        pod_cpu.add_metric(key, sum(each.cpu_nanoseconds for each in usage.containers.values()) / _NANO)
-        pod_memory.add_metric(key, sum(each.memory_bytes for each in usage.containers.values()))
+        pod_cpu.add_metric(key, sum(reading.cpu_nanoseconds for reading in usage.containers.values()) / _NANO)
+        pod_memory.add_metric(key, sum(reading.memory_bytes for reading in usage.containers.values()))
     yield from (cpu, memory, start, pod_cpu, pod_memory)
     yield GaugeMetricFamily("resource_scrape_error", "1 if something could not be read.", value=0)

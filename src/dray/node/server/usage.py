@@ -72,7 +72,7 @@ class UsageMeter:
 
     def machine(self) -> Reading:
         ticks = os.sysconf("SC_CLK_TCK")
-        fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         # All states except idle and waiting for disks.
         busy = (sum(fields) - fields[3] - fields[4]) * _NANO // ticks
         boot = self._wall() - float(Path("/proc/uptime").read_text().split()[0])
@@ -105,7 +105,7 @@ class UsageMeter:
         # The wall clock, which start times refer to, may have been set since then.
         since, before = now - max(wall - started_at, 1.0), 0
         kept = self._kept.get(name, [])
-        old_enough = [each for each in kept if now - each[0] >= _LEAST_WINDOW]
+        old_enough = [reading for reading in kept if now - reading[0] >= _LEAST_WINDOW]
         if old_enough:
             since, before = old_enough[-1]
         elif name == _MACHINE and kept:

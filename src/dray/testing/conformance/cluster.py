@@ -137,19 +137,21 @@ class Play:
         return document.get("items") or [] if isinstance(document, dict) else []
 
     def _outline(self) -> Object:
-        pods = [self._pod(each) for each in self._items(f"/api/v1/namespaces/{self._namespace}/pods")]
-        claims = [self._claim(each) for each in self._items(f"{_GROUP}/namespaces/{self._namespace}/resourceclaims")]
+        pods = [self._pod(pod) for pod in self._items(f"/api/v1/namespaces/{self._namespace}/pods")]
+        claims = [self._claim(claim) for claim in self._items(f"{_GROUP}/namespaces/{self._namespace}/resourceclaims")]
         return {"pods": sorted(pods, key=lambda pod: pod["name"]), "claims": sorted(claims, key=_in_order)}
 
     def _pod(self, pod: Object) -> Object:
         status = status_of(pod)
-        condition = next((each for each in status.get("conditions") or () if each["type"] == "PodScheduled"), None)
+        condition = next(
+            (condition for condition in status.get("conditions") or () if condition["type"] == "PodScheduled"), None
+        )
         claims = status.get("resourceClaimStatuses") or ()
         return {
             "name": pod["metadata"]["name"],
             "node": self._plain(pod["spec"].get("nodeName", "")) or None,
             "scheduled": [condition["status"], condition.get("reason", "")] if condition else None,
-            "claims": sorted([each["name"], self._short(each.get("resourceClaimName") or "")] for each in claims),
+            "claims": sorted([claim["name"], self._short(claim.get("resourceClaimName") or "")] for claim in claims),
             "extended": bool(status.get("extendedResourceClaimStatus")),
             "deleting": "deletionTimestamp" in pod["metadata"],
             "phase": status.get("phase"),
@@ -169,14 +171,16 @@ class Play:
             "labels": metadata.get("labels", {}),
             "protected": protected if allocation else None,
             "devices": self._devices(allocation) if allocation else None,
-            "reservedFor": sorted([each["resource"], each["name"]] for each in status.get("reservedFor") or ()),
+            "reservedFor": sorted(
+                [consumer["resource"], consumer["name"]] for consumer in status.get("reservedFor") or ()
+            ),
             "deleting": "deletionTimestamp" in metadata,
         }
 
     def _devices(self, allocation: Object) -> list[list[str]]:
         return [
-            [each["request"], self._plain(each["driver"]), self._plain(each["pool"]), each["device"]]
-            for each in allocation["devices"].get("results", ())
+            [result["request"], self._plain(result["driver"]), self._plain(result["pool"]), result["device"]]
+            for result in allocation["devices"].get("results", ())
         ]
 
     def _plain(self, text: str) -> str:

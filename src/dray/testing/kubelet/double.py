@@ -222,7 +222,7 @@ class KubeletDouble:
             self._events.warning(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
             await self._events.written()
             raise
-        ids = {each["name"]: self.node.cdi_ids(pod, each) for each in containers_of(spec_of(pod))}
+        ids = {container["name"]: self.node.cdi_ids(pod, container) for container in containers_of(spec_of(pod))}
         started = StartedPod(pod, ids, {name: cdi.resolve(each, [self.cdi]) for name, each in ids.items()})
         await self.report_pod(name, namespace=namespace)
         return started
@@ -233,14 +233,14 @@ class KubeletDouble:
         health = self.node.allocated_resources(pod)
         statuses = [
             {
-                "name": each["name"],
-                "image": each.get("image") or "",
+                "name": container["name"],
+                "image": container.get("image") or "",
                 "imageID": "",
                 "ready": True,
                 "restartCount": 0,
-                **({"allocatedResourcesStatus": health[each["name"]]} if each["name"] in health else {}),
+                **({"allocatedResourcesStatus": health[container["name"]]} if container["name"] in health else {}),
             }
-            for each in spec_of(pod).get("containers") or ()
+            for container in spec_of(pod).get("containers") or ()
         ]
         return await self._write_status(pod, {"phase": "Running", "containerStatuses": statuses})
 
@@ -281,7 +281,7 @@ class KubeletDouble:
         listed = await self.client.list_all(_PODS, selection=Selection(fields=f"spec.nodeName={self.node_name}"))
         # A pod that was started meanwhile may be missing in the answer.
         started = {uid: each for uid, each in (self._active or {}).items() if uid not in before}
-        self._active = started | {uid_of(each): each for each in listed["items"] if not is_terminal(each)}
+        self._active = started | {uid_of(pod): pod for pod in listed["items"] if not is_terminal(pod)}
 
     async def eventually(self, holds: Callable[[], Awaitable[Any]], what: str = "it", within: float = _PATIENCE) -> Any:
         """Waits until `holds` returns a true value, and returns it; fails with the state of the drivers."""
@@ -318,8 +318,8 @@ class KubeletDouble:
 
     def _state(self) -> str:
         lines = [
-            f"{each.path.name}: {'registered as ' + each.driver if each.registered else each.error or 'under way'}"
-            for each in self.registrations
+            f"{state.path.name}: {'registered as ' + state.driver if state.registered else state.error or 'under way'}"
+            for state in self.registrations
         ]
         lines += [f"{process}:\n{process.output()}" for process in self._processes]
         return "\n".join(lines) or "no registration socket is there"

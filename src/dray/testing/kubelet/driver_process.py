@@ -21,7 +21,7 @@ class DriverProcess:
     """A driver process; `environment` is added to that of this process."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._command = [str(each) for each in command]
+        self._command = [str(word) for word in command]
         self._environment = {**os.environ, **(environment or {})}
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None

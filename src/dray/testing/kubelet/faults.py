@@ -46,16 +46,16 @@ class Faults(grpc.aio.UnaryUnaryClientInterceptor):
 
     @property
     def prepares(self) -> list[tuple[str, ...]]:
-        return [each.claims for each in self.calls if each.method == PREPARE]
+        return [call.claims for call in self.calls if call.method == PREPARE]
 
     @property
     def unprepares(self) -> list[tuple[str, ...]]:
-        return [each.claims for each in self.calls if each.method == UNPREPARE]
+        return [call.claims for call in self.calls if call.method == UNPREPARE]
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         path = client_call_details.method
         method = (path.decode() if isinstance(path, bytes) else path).rpartition("/")[2]
-        self.calls.append(Call(method, tuple(each.name for each in request.claims)))
+        self.calls.append(Call(method, tuple(claim.name for claim in request.claims)))
 
         async def invoke(limit: float | None) -> Any:
             details = client_call_details if limit is None else client_call_details._replace(timeout=limit)

@@ -51,7 +51,7 @@ def run_arguments(
     does not support.
     """
     if edits.net_devices:
-        names = ", ".join(each.host_interface_name for each in edits.net_devices)
+        names = ", ".join(device.host_interface_name for device in edits.net_devices)
         raise StartError("CreateContainerError", f"interfaces {names}: podman does not move interfaces into containers")
     name = f"k8s_{config.name}_{config.pod_name}_{config.namespace}_{config.pod_uid}_{config.attempt}"
     arguments = [
@@ -121,9 +121,13 @@ def _environment(config: ContainerConfig, edits: Edits, directory: Path) -> list
 
 def _mounts(given: Iterable[Mount], edits: Edits) -> list[str]:
     """Returns the mount arguments; of several mounts at one path, the last one is used."""
-    found = {each.container_path: _bind(each.host_path, each.container_path, each.read_only) for each in given}
-    found |= {each.container_path: _edited(each) for each in edits.mounts}
-    found |= {each.path: _bind(each.host_path or each.path, each.path) for each in edits.device_nodes if is_pipe(each)}
+    found = {mount.container_path: _bind(mount.host_path, mount.container_path, mount.read_only) for mount in given}
+    found |= {mount.container_path: _edited(mount) for mount in edits.mounts}
+    found |= {
+        device.path: _bind(device.host_path or device.path, device.path)
+        for device in edits.device_nodes
+        if is_pipe(device)
+    }
     return [part for each in found.values() for part in ("--mount", each)]
 
 
@@ -140,8 +144,8 @@ def _bind(source: str, target: str, read_only: bool = False, options: Iterable[s
 def _edited(mount: CdiMount) -> str:
     if mount.type not in ("", "bind", "none"):
         raise StartError("CreateContainerError", f"mount {mount.container_path}: of type {mount.type}")
-    options = [each for each in mount.options if each in _MOUNT_OPTIONS]
-    options += [f"bind-propagation={each}" for each in mount.options if each in _PROPAGATIONS]
+    options = [option for option in mount.options if option in _MOUNT_OPTIONS]
+    options += [f"bind-propagation={option}" for option in mount.options if option in _PROPAGATIONS]
     return _bind(mount.host_path, mount.container_path, options=options)
 
 
@@ -185,10 +189,10 @@ def _security(security: Security) -> list[str]:
     found = ["--security-opt", "label=disable"]
     if security.privileged:
         found.append("--privileged")
-    for each in security.dropped_capabilities:
-        found += ["--cap-drop", each]
-    for each in security.added_capabilities:
-        found += ["--cap-add", each]
+    for capability in security.dropped_capabilities:
+        found += ["--cap-drop", capability]
+    for capability in security.added_capabilities:
+        found += ["--cap-add", capability]
     if security.read_only_root:
         found += ["--read-only", "--read-only-tmpfs=false"]
     if security.no_new_privileges:

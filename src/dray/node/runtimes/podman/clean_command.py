@@ -48,9 +48,9 @@ class CleanCommand:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        for each in (self._process.stdout, self._process.stderr):
-            if each is not None:
-                each.close()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 async def _read(pipe: IO[bytes]) -> bytes:

@@ -97,12 +97,12 @@ class Podman:
     async def inspect(self, *names: str) -> list[dict[str, Any]]:
         """Returns the containers as podman reports them; raises PodmanError if one of them is not there."""
         found = json.loads(await self.run("container", "inspect", *names))
-        return [each for each in found if isinstance(each, dict)]
+        return [container for container in found if isinstance(container, dict)]
 
 
 def too_long(arguments: Sequence[str]) -> str:
     """Returns why Linux cannot run a command with these arguments; empty if it can."""
-    longest = max((len(each.encode(errors="replace")) for each in arguments), default=0)
+    longest = max((len(argument.encode(errors="replace")) for argument in arguments), default=0)
     if longest <= _LONGEST:
         return ""
     return f"Argument list too long: an argument or a variable has {longest} bytes; Linux accepts {_LONGEST} at most"
@@ -110,8 +110,8 @@ def too_long(arguments: Sequence[str]) -> str:
 
 def said(errors: str) -> str:
     """Returns the last error that podman printed, without its prefix."""
-    lines = [each.strip() for each in errors.splitlines() if each.strip()]
-    last = next((each for each in reversed(lines) if each.startswith("Error: ")), lines[-1] if lines else "it failed")
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if line.startswith("Error: ")), lines[-1] if lines else "it failed")
     return last.removeprefix("Error: ")[:2000]
 
 

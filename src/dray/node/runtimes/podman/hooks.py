@@ -25,7 +25,7 @@ def write_hooks(hooks: Sequence[Hook], directory: Path) -> list[str]:
             raise StartError("CreateContainerError", f"CDI hook {hook.hook_name} {hook.path}: cannot be executed")
         # Podman runs hooks in the order of their file names.
         (directory / f"{number:04}.json").write_text(json.dumps(_file(hook)))
-    machine = [each for each in _OF_THE_MACHINE if os.path.isdir(each)]
+    machine = [folder for folder in _OF_THE_MACHINE if os.path.isdir(folder)]
     return [part for each in (*machine, str(directory)) for part in ("--hooks-dir", each)]
 
 

@@ -66,7 +66,7 @@ class Images:
             return None
         digests = found.get("RepoDigests") or ()
         # A locally built image was never in a registry and cannot be pulled by its digest.
-        pulled = next((each for each in digests if not each.startswith("localhost/")), "")
+        pulled = next((digest for digest in digests if not digest.startswith("localhost/")), "")
         return LocalImage(pulled or f"sha256:{found['Id']}", str((found.get("Config") or {}).get("User") or ""))
 
     async def _pull(self, name: str) -> None:
@@ -79,9 +79,9 @@ class Images:
     async def all(self) -> list[Image]:
         listed: list[dict[str, Any]] = json.loads(await self._podman.run("images", "--format", "json"))
         return [
-            Image(names, int(each.get("Size") or 0))
-            for each in listed
-            if (names := tuple(map(str, each.get("Names") or ())))
+            Image(names, int(image.get("Size") or 0))
+            for image in listed
+            if (names := tuple(map(str, image.get("Names") or ())))
         ]
 
 

@@ -57,7 +57,7 @@ class Registry:
             try:
                 ids = await self.listed()
                 parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
-                return [each for part in parts for each in await self._podman.inspect(*part)]
+                return [inspected for part in parts for inspected in await self._podman.inspect(*part)]
             except PodmanError as error:
                 # A listed container may have been removed meanwhile.
                 problem = str(error)

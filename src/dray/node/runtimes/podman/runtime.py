@@ -87,7 +87,7 @@ class PodmanRuntime:
 
     def rotate_logs(self) -> None:
         """Rotates the logs that are larger than the limit."""
-        for container in [each for each in self._registry.all() if each.state.running]:
+        for container in [running for running in self._registry.all() if running.state.running]:
             with contextlib.suppress(OSError):
                 if container.log_path.stat().st_size > log_rotation.SIZE:
                     log_rotation.rotate(str(container.log_path), log_rotation.FILES)
@@ -117,7 +117,7 @@ class PodmanRuntime:
 
     async def pods(self) -> set[str]:
         await self._registry.load()
-        return self._sandboxes.uids() | {each.state.pod_uid for each in self._registry.all()}
+        return self._sandboxes.uids() | {container.state.pod_uid for container in self._registry.all()}
 
     async def stop_sandbox(self, pod_uid: str) -> None:
         await self._registry.load()
@@ -125,9 +125,9 @@ class PodmanRuntime:
 
     async def end_pod(self, pod_uid: str) -> bool:
         await self._registry.load()
-        pod = [each.state.id for each in self._registry.all() if each.state.pod_uid == pod_uid]
-        running = [each for each in pod if self._registry.running(each) is not None]
-        await asyncio.gather(*(self.stop(each, 0) for each in running))
+        pod = [container.state.id for container in self._registry.all() if container.state.pod_uid == pod_uid]
+        running = [container for container in pod if self._registry.running(container) is not None]
+        await asyncio.gather(*(self.stop(container, 0) for container in running))
         await self._sandboxes.stop(pod_uid)
         return bool(running)
 
@@ -177,8 +177,12 @@ class PodmanRuntime:
 
     def _target(self, config: ContainerConfig) -> str:
         """Returns podman's id of the running container that the pod names as target; empty if there is none."""
-        pod = [each for each in self._registry.all() if each.state.pod_uid == config.pod_uid and each.state.running]
-        return next((each.id for each in pod if config.target and each.state.name == config.target), "")
+        pod = [
+            container
+            for container in self._registry.all()
+            if container.state.pod_uid == config.pod_uid and container.state.running
+        ]
+        return next((container.id for container in pod if config.target and container.state.name == config.target), "")
 
     async def _run(
         self, arguments: list[str], options: list[str], image: LocalImage, directory: Path
@@ -202,7 +206,7 @@ class PodmanRuntime:
 
     async def containers(self) -> list[ContainerState]:
         await self._registry.load()
-        return [(await self._registry.renewed(each)).state for each in self._registry.all()]
+        return [(await self._registry.renewed(container)).state for container in self._registry.all()]
 
     async def wait(self, container_id: str) -> ContainerState:
         await self._registry.load()

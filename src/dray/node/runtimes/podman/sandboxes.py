@@ -122,7 +122,7 @@ def _published(port: HostPort) -> str:
 def sandbox_of(inspected: dict[str, Any]) -> PodSandbox:
     network = inspected["NetworkSettings"]
     given = inspected["Config"]["Labels"]
-    networks = [each for each in (network.get("Networks") or {}).values() if each.get("IPAddress")]
+    networks = [joined for joined in (network.get("Networks") or {}).values() if joined.get("IPAddress")]
     address = str(network.get("IPAddress") or (networks[0]["IPAddress"] if networks else ""))
     return PodSandbox(
         str(inspected["Id"]),

@@ -52,7 +52,7 @@ def end_groups(cgroups: list[str]) -> None:
     Gives up after some seconds: a process that hangs in the kernel is left to the agent.
     """
     end = time.monotonic() + _GROUP_SECONDS
-    while (found := [pid for each in cgroups for pid in _members(each)]) and time.monotonic() < end:
+    while (found := [pid for cgroup in cgroups for pid in _members(cgroup)]) and time.monotonic() < end:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

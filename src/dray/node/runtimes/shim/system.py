@@ -27,7 +27,7 @@ def _checked(result: int, doing: str) -> None:
 
 
 def mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
-    arguments = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    arguments = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     found = _libc.mount(*arguments, ctypes.c_ulong(flags), None if data is None else data.encode())
     _checked(found, f"mount {source} at {target}")
 

@@ -149,9 +149,9 @@ class Connection:
 
     def forget(self, *streams: Stream) -> None:
         """Drops streams that have ended."""
-        for each in streams:
-            each.drop()
-            self._streams.pop(each.number, None)
+        for stream in streams:
+            stream.drop()
+            self._streams.pop(stream.number, None)
 
 
 def _two(first: int, second: int) -> bytes:

@@ -30,7 +30,7 @@ _REST: Final = (
     "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 _LENGTH: Final = struct.Struct(">I")
-DICTIONARY: Final = b"".join(_LENGTH.pack(len(each)) + each.encode() for each in _WORDS) + (_CODES + _REST).encode()
+DICTIONARY: Final = b"".join(_LENGTH.pack(len(word)) + word.encode() for word in _WORDS) + (_CODES + _REST).encode()
 # Kubernetes clients send some hundred bytes.
 _MOST_BYTES: Final = 8 * 1024
 
@@ -48,7 +48,7 @@ class HeaderWriter:
     def write(self, headers: Mapping[str, str]) -> bytes:
         block = [_LENGTH.pack(len(headers))]
         for pair in headers.items():
-            block += [_LENGTH.pack(len(each.encode())) + each.encode() for each in pair]
+            block += [_LENGTH.pack(len(word.encode())) + word.encode() for word in pair]
         return self._deflate.compress(b"".join(block)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
 
