@@ -49,7 +49,7 @@ class ApiServices:
 
     def _missing(self) -> list[str]:
         """Returns the served versions that have no APIService."""
-        return [each[0] for each in self._served() if self._context.store.get(_SERVICES + each[0]) is None]
+        return [served[0] for served in self._served() if self._context.store.get(_SERVICES + served[0]) is None]
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
         self._changed = True
@@ -68,7 +68,7 @@ class ApiServices:
             await self._settle()
 
     async def _settle(self) -> None:
-        served = {each[0]: _service(*each) for each in self._served()}
+        served = {served[0]: _service(*served) for served in self._served()}
         for name in self._missing():
             await bootstrap.create(self._context, served[name])
         for record in self._context.store.list(_SERVICES).records:

@@ -27,7 +27,7 @@ async def bootstrap(context: Context) -> None:
     for name in NAMESPACES:
         await create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     context.health.finish("start-system-namespaces-controller")
-    for namespace, name in (*((each, "default") for each in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
+    for namespace, name in (*((namespace, "default") for namespace in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
         metadata = {"name": name, "namespace": namespace}
         await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     await _publish_root(context)

@@ -34,7 +34,7 @@ MANDATORY = ("exempt", "catch-all")
 
 
 def mandatory_flow_control() -> list[Object]:
-    return [each for each in flow_control() if each["metadata"]["name"] in MANDATORY]
+    return [obj for obj in flow_control() if obj["metadata"]["name"] in MANDATORY]
 
 
 def flow_control() -> Iterator[Object]:

@@ -147,4 +147,4 @@ class Connections:
 
 
 def _idle(connections: Iterable[Connection], newest: Connection) -> Connection | None:
-    return next((each for each in connections if not each.busy and each is not newest), None)
+    return next((connection for connection in connections if not connection.busy and connection is not newest), None)

@@ -33,7 +33,7 @@ PLURAL = "customresourcedefinitions"
 class CustomKinds:
     def __init__(self, context: Context, provided: Sequence[Object] = ()) -> None:
         self._context = context
-        self._provided = {each["metadata"]["name"]: each for each in map(self._accepted, provided)}
+        self._provided = {definition["metadata"]["name"]: definition for definition in map(self._accepted, provided)}
         self._purges: set[asyncio.Task[None]] = set()
         self.cleanup = CustomCleanup(context)
         context.observe(DEFINITIONS, self._observe)
@@ -106,7 +106,11 @@ class CustomKinds:
                     _log.warning("the names of %s are not accepted yet: %s", name, error)
 
         found = (documents.decode(record.value) for record in self._context.store.list(DEFINITIONS).records)
-        waiting = [each["metadata"]["name"] for each in found if each["spec"]["group"] == group and _waits(each)]
+        waiting = [
+            definition["metadata"]["name"]
+            for definition in found
+            if definition["spec"]["group"] == group and _waits(definition)
+        ]
         if waiting:
             self._begin(reconsider(waiting))
 

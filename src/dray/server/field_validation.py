@@ -28,7 +28,7 @@ def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusa
     verdict = attempt(document)
     if not (repeated or isinstance(verdict, Refusal)):
         return verdict
-    if isinstance(verdict, Refusal) and not (verdict.errors and all(each.type.structural for each in verdict.errors)):
+    if isinstance(verdict, Refusal) and not (verdict.errors and all(error.type.structural for error in verdict.errors)):
         return verdict
     problems = verdict.errors if isinstance(verdict, Refusal) else ()
     unknown = [error for error in problems if error.type is ErrorType.UNKNOWN_FIELD]
@@ -36,7 +36,7 @@ def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusa
         return _worded(problems, repeated, resource, document)
     if options.field_validation == "Warn":
         said = _in_order([*repeated, *map(_describe, unknown)], resource, document)
-        write.warnings.extend(each for each in said if each not in write.warnings)
+        write.warnings.extend(text for text in said if text not in write.warnings)
     return attempt(resource.prune(document)) if problems else verdict
 
 

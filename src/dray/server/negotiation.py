@@ -117,13 +117,13 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 def check_object(accept: str) -> None:
     """Raises a 406 if the client accepts only a table, for objects without columns."""
-    if accept and all(each.form is Form.TABLE for each in _offers(accept)):
+    if accept and all(offer.form is Form.TABLE for offer in _offers(accept)):
         raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 
 def check_plain(accept: str) -> None:
     """Raises a 406 if the client does not accept the plain form, for documents with no other form."""
-    if accept and not any(each.form is Form.OBJECT for each in _offers(accept)):
+    if accept and not any(offer.form is Form.OBJECT for offer in _offers(accept)):
         raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 

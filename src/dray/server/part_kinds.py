@@ -31,7 +31,7 @@ class PartKind:
         if document.get("kind") not in (None, "", self.kind):
             return intake.bad_request(f"the body is a {document.get('kind')}, not a {self.kind}")
         read, problems = schema.read({**document, **self.identity}, self.schema)
-        wrong = [each for each in problems if each.type is not ErrorType.UNKNOWN_FIELD]
+        wrong = [problem for problem in problems if problem.type is not ErrorType.UNKNOWN_FIELD]
         if wrong:
             return intake.bad_request(f"{self.kind} cannot be read: {wrong[0].field}: {wrong[0].detail}")
         return {**schema.write(read, self.schema), **self.identity}

@@ -39,7 +39,7 @@ _log = logging.getLogger("dray.server")
 
 
 async def answer(context: Context, request: Request, path: ResourcePath, query: Mapping[str, str]) -> Answer:
-    item = next((each for each in METRICS if (each.version, each.plural) == (path.version, path.plural)), None)
+    item = next((kind for kind in METRICS if (kind.version, kind.plural) == (path.version, path.plural)), None)
     if item is None or path.subresource or (path.namespace and not item.namespaced):
         raise status.no_such_path()
     if request.method not in ("GET", "HEAD") or parameters.boolean(query, "watch"):
@@ -78,7 +78,7 @@ def _stored(context: Context, plural: str) -> Resource:
 
 
 async def _nodes(context: Context, nodes: list[Object]) -> list[Object]:
-    summaries = await _summaries(context, [str(each["metadata"]["name"]) for each in nodes])
+    summaries = await _summaries(context, [str(node["metadata"]["name"]) for node in nodes])
     told = {name: mapping(each.get("node")) for name, each in summaries.items()}
     return [
         {**_head(node, told[name]), "usage": _usage(told[name])}
@@ -88,18 +88,20 @@ async def _nodes(context: Context, nodes: list[Object]) -> list[Object]:
 
 
 async def _pods(context: Context, pods: list[Object]) -> list[Object]:
-    names = {str(mapping(each.get("spec")).get("nodeName") or "") for each in pods}
+    names = {str(mapping(pod.get("spec")).get("nodeName") or "") for pod in pods}
     summaries = await _summaries(context, sorted(names - {""}))
     told = {
-        str(mapping(each.get("podRef")).get("uid")): each
+        str(mapping(used.get("podRef")).get("uid")): used
         for summary in summaries.values()
-        for each in mappings(summary.get("pods"))
+        for used in mappings(summary.get("pods"))
     }
     return [_pod(pod, told[uid]) for pod in pods if (uid := str(pod["metadata"]["uid"])) in told]
 
 
 def _pod(pod: Object, told: Object) -> Object:
-    containers = [{"name": each.get("name"), "usage": _usage(each)} for each in mappings(told.get("containers"))]
+    containers = [
+        {"name": container.get("name"), "usage": _usage(container)} for container in mappings(told.get("containers"))
+    ]
     return {**_head(pod, told), "containers": containers}
 
 

@@ -60,7 +60,7 @@ EVERYTHING = Selection()
 
 def _unsupported(name: str, known: Mapping[str, Field]) -> str:
     if known.keys() <= {"metadata.name", "metadata.namespace"}:
-        offered = ", ".join(f'"{each}"' for each in sorted(known))
+        offered = ", ".join(f'"{name}"' for name in sorted(known))
         return f'"{name}" is not a known field selector: only {offered}'
     return f"field label not supported: {name}"
 

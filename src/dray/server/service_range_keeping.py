@@ -82,7 +82,7 @@ class ServiceRanges:
         namespace, _, name = key.removeprefix(_SERVICES).partition("/")
         service = self._read(key)
         given = spec_of(service).get("clusterIPs") if service is not None else ()
-        wanted = {str(ip_address(each)) for each in given or () if each != HEADLESS}
+        wanted = {str(ip_address(address)) for address in given or () if address != HEADLESS}
         for address in sorted(wanted):
             await bootstrap.create(self._context, _address(address, namespace, name))
         for address in self._held.pop(key, set()) - wanted:
@@ -127,7 +127,7 @@ class ServiceRanges:
                 if before.get("status") != "False":
                     obj["status"]["conditions"] = [condition]
             else:
-                kept = [each for each in finalizers_of(obj) if each != FINALIZER]
+                kept = [finalizer for finalizer in finalizers_of(obj) if finalizer != FINALIZER]
                 obj["metadata"].pop("finalizers", None)
                 obj["metadata"] |= {"finalizers": kept} if kept else {}
 

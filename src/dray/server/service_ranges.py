@@ -25,13 +25,13 @@ def ready(now: str, message: str = "Kubernetes Service CIDR is ready") -> Object
 
 
 def networks_of(service_range: Object) -> list[IPv4Network | IPv6Network]:
-    return [ip_network(each) for each in spec_of(service_range).get("cidrs") or ()]
+    return [ip_network(cidr) for cidr in spec_of(service_range).get("cidrs") or ()]
 
 
 def usable(context: Context) -> list[str]:
     """Returns the IPv4 ranges for new addresses, that of the server first."""
     found = [documents.decode(record.value) for record in context.store.list(RANGES).records]
-    ranges = [each for each in found if is_true(each, "Ready") and not is_deleting(each)]
+    ranges = [network for network in found if is_true(network, "Ready") and not is_deleting(network)]
     networks = [str(network) for each in ranges for network in networks_of(each) if network.version == 4]
     return list(dict.fromkeys((context.service_range, *networks)))
 
@@ -39,7 +39,7 @@ def usable(context: Context) -> list[str]:
 def taken(context: Context, service: tuple[str, str]) -> set[str]:
     """Returns the addresses that IPAddresses assign to other Services."""
     found = (documents.decode(record.value) for record in context.store.list(ADDRESSES).records)
-    return {each["metadata"]["name"] for each in found if parent_of(each) != service}
+    return {address["metadata"]["name"] for address in found if parent_of(address) != service}
 
 
 def parent_of(address: Object) -> tuple[str, str] | None:

@@ -37,8 +37,8 @@ class _Open:
         return len(self._open)
 
     def end(self) -> None:
-        for each in list(self._open):
-            each.cancel()
+        for task in list(self._open):
+            task.cancel()
 
 
 class Streams(_Open):
@@ -121,11 +121,11 @@ class _Tunnel:
         self._moved = 0.0
 
     async def run(self, idle_seconds: float) -> None:
-        tasks = [asyncio.ensure_future(each) for each in (self._to_client(), self._to_node(), self._idle(idle_seconds))]
+        tasks = [asyncio.ensure_future(side) for side in (self._to_client(), self._to_node(), self._idle(idle_seconds))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                each.result()
+            for task in done:
+                task.result()
         finally:
             await end_tasks(tasks)
 

@@ -34,7 +34,7 @@ def resolve(context: Context, namespace: str, name: str, port: int) -> tuple[str
     spec = spec_of(documents.decode(record.value))
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName")), port
-    wanted = next((each for each in mappings(spec.get("ports")) if each.get("port") == port), None)
+    wanted = next((entry for entry in mappings(spec.get("ports")) if entry.get("port") == port), None)
     if wanted is None:
         raise NoAddress(f'no service port {port} found for service "{name}"')
     found = list(_of_slices(context, namespace, name, wanted)) or list(_of_endpoints(context, namespace, name, wanted))
@@ -59,11 +59,13 @@ def _of_slices(context: Context, namespace: str, name: str, wanted: Object) -> I
 def _of_endpoints(context: Context, namespace: str, name: str, wanted: Object) -> Iterator[tuple[str, int]]:
     record = context.store.get(f"{_ENDPOINTS}{namespace}/{name}")
     for subset in mappings(documents.decode(record.value).get("subsets")) if record is not None else ():
-        yield from _pairs((each["ip"] for each in mappings(subset.get("addresses"))), subset, wanted)
+        yield from _pairs((address["ip"] for address in mappings(subset.get("addresses"))), subset, wanted)
 
 
 def _pairs(addresses: Iterator[str], holder: Object, wanted: Object) -> Iterator[tuple[str, int]]:
-    ports = [each for each in mappings(holder.get("ports")) if (each.get("name") or "") == (wanted.get("name") or "")]
+    ports = [
+        entry for entry in mappings(holder.get("ports")) if (entry.get("name") or "") == (wanted.get("name") or "")
+    ]
     for address in addresses:
         for port in ports:
             if isinstance(port.get("port"), int):

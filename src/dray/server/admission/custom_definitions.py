@@ -41,7 +41,7 @@ def accepted_status(context: Context, definition: Object) -> Object:
     """Returns the status of a definition, given the names that other definitions of its group have."""
     group, own = definition["spec"]["group"], definition["metadata"].get("name")
     present = (documents.decode(record.value) for record in context.store.list(DEFINITIONS).records)
-    others = [each for each in present if each["spec"]["group"] == group and each["metadata"]["name"] != own]
+    others = [other for other in present if other["spec"]["group"] == group and other["metadata"]["name"] != own]
     return definitions.accepted_status(definition, naming.taken(others), context.now())
 
 

@@ -56,7 +56,7 @@ def choose(attributes: Attributes) -> None:
 def keep(attributes: Attributes) -> None:
     """Refuses an update that removes a pod or Job from its queue."""
     assert attributes.old is not None
-    before, now = (_names_queue(attributes, each) for each in (attributes.old, attributes.obj))
+    before, now = (_names_queue(attributes, obj) for obj in (attributes.old, attributes.obj))
     if before and not now:
         choose(attributes)
 
@@ -64,7 +64,7 @@ def keep(attributes: Attributes) -> None:
 def check_resize(attributes: Attributes) -> None:
     """Refuses a resize to more of a resource that the queue limits, because only new pods wait for quota."""
     assert attributes.old is not None
-    before, after = (pod_requests.requests(spec_of(each)) for each in (attributes.old, attributes.obj))
+    before, after = (pod_requests.requests(spec_of(pod)) for pod in (attributes.old, attributes.obj))
     grown = sorted(name for name, amount in after.items() if amount > before.get(name, 0))
     for name in grown:
         if queue := _queue_with_quota(attributes, name):

@@ -51,6 +51,6 @@ def _schedule(attributes: Attributes, scheduling: Object) -> None:
     if wanted:
         spec["nodeSelector"] = {**selector, **wanted}
     tolerations = spec.get("tolerations") or []
-    added = [each for each in scheduling.get("tolerations") or [] if each not in tolerations]
+    added = [toleration for toleration in scheduling.get("tolerations") or [] if toleration not in tolerations]
     if added:
         spec["tolerations"] = [*tolerations, *added]

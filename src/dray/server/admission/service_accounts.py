@@ -77,16 +77,16 @@ def _key(namespace: str, name: str) -> str:
 
 def _is_automatic(spec: Object, account: Object) -> bool:
     """Returns True if the token is mounted automatically: as the pod says, else its account, else by default."""
-    answers = (each.get("automountServiceAccountToken") for each in (spec, account))
+    answers = (holder.get("automountServiceAccountToken") for holder in (spec, account))
     return next((answer for answer in answers if answer is not None), True)
 
 
 def _mount_token(spec: Object, context: Context) -> None:
     volumes = mappings(spec.get("volumes"))
-    there = next((str(each["name"]) for each in volumes if str(each["name"]).startswith(_VOLUME)), "")
+    there = next((str(volume["name"]) for volume in volumes if str(volume["name"]).startswith(_VOLUME)), "")
     name = there or _VOLUME + context.new_suffix()
     containers = (*mappings(spec.get("initContainers")), *mappings(spec.get("containers")))
-    without = [each for each in containers if not _has_mount(each)]
+    without = [container for container in containers if not _has_mount(container)]
     for container in without:
         mount = {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}
         container["volumeMounts"] = [*mappings(container.get("volumeMounts")), mount]
@@ -95,4 +95,4 @@ def _mount_token(spec: Object, context: Context) -> None:
 
 
 def _has_mount(container: Object) -> bool:
-    return any(each.get("mountPath") == MOUNT_PATH for each in mappings(container.get("volumeMounts")))
+    return any(mount.get("mountPath") == MOUNT_PATH for mount in mappings(container.get("volumeMounts")))

@@ -42,7 +42,7 @@ def choose_ingress_class(attributes: Attributes) -> None:
     if spec.get("ingressClassName") is not None or annotations_of(attributes.obj).get(_OLD_CLASS):
         return
     classes = (documents.decode(record.value) for record in attributes.context.store.list(_INGRESS_CLASSES).records)
-    default = default_classes.chosen(each for each in classes if annotations_of(each).get(_DEFAULT) == "true")
+    default = default_classes.chosen(found for found in classes if annotations_of(found).get(_DEFAULT) == "true")
     if default is not None:
         spec["ingressClassName"] = default
 

@@ -38,7 +38,7 @@ def apply(attributes: Attributes) -> None:
         added = [(member, number) for member in _CONTAINERS for number in range(len(mappings(spec.get(member))))]
     else:
         problem = ""
-        known = {each.get("name") for each in mappings(spec_of(attributes.old).get(_EPHEMERAL))}
+        known = {container.get("name") for container in mappings(spec_of(attributes.old).get(_EPHEMERAL))}
         found = enumerate(mappings(spec.get(_EPHEMERAL)))
         added = [(_EPHEMERAL, number) for number, each in found if each.get("name") not in known]
     for member, number in added:

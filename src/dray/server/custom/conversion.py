@@ -73,7 +73,7 @@ class WebhookConverter:
     ) -> None:
         self._client, self._worker = client, worker
         self._client_config = webhook["clientConfig"]
-        self._review = next((each for each in webhook["conversionReviewVersions"] if each in REVIEWS), "")
+        self._review = next((version for version in webhook["conversionReviewVersions"] if version in REVIEWS), "")
         self._versions = versions
         self._new_uid = new_uid
 

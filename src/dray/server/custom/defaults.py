@@ -34,7 +34,7 @@ def fill(value: Any, schema: Schema) -> None:
 def are_in(schema: Schema) -> bool:
     """Returns True if the schema has defaults."""
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return "default" in schema or any(are_in(each) for each in inner if isinstance(each, dict))
+    return "default" in schema or any(are_in(part) for part in inner if isinstance(part, dict))
 
 
 def complete(obj: Object, schema: Schema) -> None:

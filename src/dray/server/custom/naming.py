@@ -26,10 +26,10 @@ NOTHING = Taken(frozenset(), frozenset())
 
 
 def taken(others: Iterable[Object]) -> Taken:
-    accepted = [mapping(mapping(each.get("status")).get("acceptedNames")) for each in others]
-    resources = {each.get(member) or "" for each in accepted for member in ("plural", "singular")}
+    accepted = [mapping(mapping(definition.get("status")).get("acceptedNames")) for definition in others]
+    resources = {names.get(member) or "" for names in accepted for member in ("plural", "singular")}
     resources |= {name for each in accepted for name in each.get("shortNames") or ()}
-    kinds = {each.get(member) or "" for each in accepted for member in ("kind", "listKind")}
+    kinds = {names.get(member) or "" for names in accepted for member in ("kind", "listKind")}
     return Taken(frozenset(resources - {""}), frozenset(kinds - {""}))
 
 
@@ -44,10 +44,10 @@ def accept(requested: Object, accepted: Object, others: Taken) -> tuple[Object, 
         ("listKind", "ListKindConflict", others.kinds),
     ):
         wanted, present = requested.get(member), accepted.get(member)
-        new = [wanted] if isinstance(wanted, str) else [each for each in wanted or () if each not in (present or ())]
-        in_use = [each for each in new if each in used and each != present]
+        new = [wanted] if isinstance(wanted, str) else [name for name in wanted or () if name not in (present or ())]
+        in_use = [name for name in new if name in used and name != present]
         if in_use:
-            reason, message = conflict, ", ".join(f'"{each}" is already in use' for each in in_use)
+            reason, message = conflict, ", ".join(f'"{name}" is already in use' for name in in_use)
         elif wanted:
             names[member] = wanted
         else:
@@ -64,7 +64,7 @@ def is_established(definition: Object) -> bool:
 
 def conditions(present: Iterable[Object], reason: str, message: str, now: str) -> list[Object]:
     """Returns the conditions of a definition after its names were checked."""
-    found = {str(each.get("type") or ""): each for each in present}
+    found = {str(condition.get("type") or ""): condition for condition in present}
     if reason:
         _set(found, NAMES_ACCEPTED, "False", reason, message, now)
         if found.get(ESTABLISHED, {}).get("status") != "True":

@@ -81,7 +81,7 @@ def is_converted(schema: Schema) -> bool:
     if schema.get("type") == "string":
         return schema.get("format") in _FORMATS
     inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return schema.get("type") == "number" or any(is_converted(each) for each in inner if isinstance(each, dict))
+    return schema.get("type") == "number" or any(is_converted(part) for part in inner if isinstance(part, dict))
 
 
 def converted(value: Any, schema: Schema) -> Any:

@@ -81,9 +81,9 @@ class RuleNode:
         given: list[Object] = self.schema.get("x-kubernetes-validations") or []
         types = {
             optional: rule_types.environment(self.schema, is_root=self.is_resource, optional_old=optional)
-            for optional in {each.get("optionalOldSelf") is True for each in given}
+            for optional in {rule.get("optionalOldSelf") is True for rule in given}
         }
-        return [Rule(each, types[each.get("optionalOldSelf") is True]) for each in given]
+        return [Rule(rule, types[rule.get("optionalOldSelf") is True]) for rule in given]
 
     @cached_property
     def is_converted(self) -> bool:

@@ -246,7 +246,9 @@ def check_shape(value: Any, path: str) -> Iterator[FieldError]:
 def _depth(value: Any) -> int:
     level, depth = [value], 0
     while level and depth <= _DEEPEST:
-        below = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        below = [
+            value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
+        ]
         level, depth = list(chain.from_iterable(below)), depth + 1
     return depth
 

@@ -129,7 +129,11 @@ class FlowControl:
             return
 
         def change(found: Object) -> None:
-            others = [each for each in found["status"].get("conditions") or () if each.get("type") != "Dangling"]
+            others = [
+                condition
+                for condition in found["status"].get("conditions") or ()
+                if condition.get("type") != "Dangling"
+            ]
             found["status"]["conditions"] = [*others, condition]
 
         resource = self._context.registry.find(FLOW_CONTROL_GROUP, "v1", "flowschemas")

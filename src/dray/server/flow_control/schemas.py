@@ -68,7 +68,7 @@ class Schema:
 
     def matches(self, flow: Flow) -> bool:
         return any(
-            any(_is_subject(each, flow) for each in mappings(rule.get("subjects"))) and _is_asked(rule, flow)
+            any(_is_subject(subject, flow) for subject in mappings(rule.get("subjects"))) and _is_asked(rule, flow)
             for rule in self._rules
         )
 
@@ -95,11 +95,11 @@ def _is_subject(subject: Object, flow: Flow) -> bool:
 
 def _is_asked(rule: Object, flow: Flow) -> bool:
     if flow.resource:
-        return any(_is_resource(each, flow) for each in mappings(rule.get("resourceRules")))
+        return any(_is_resource(resources, flow) for resources in mappings(rule.get("resourceRules")))
     return any(
-        _has(each.get("verbs"), flow.verb)
-        and any(_is_path(url, flow.path) for url in strings(each.get("nonResourceURLs")))
-        for each in mappings(rule.get("nonResourceRules"))
+        _has(paths.get("verbs"), flow.verb)
+        and any(_is_path(url, flow.path) for url in strings(paths.get("nonResourceURLs")))
+        for paths in mappings(rule.get("nonResourceRules"))
     )
 
 
@@ -113,7 +113,7 @@ def _is_resource(rule: Object, flow: Flow) -> bool:
 
 def _has(values: object, wanted: str) -> bool:
     found: Iterable[str] = strings(values)
-    return any(each in (_ANY, wanted) for each in found)
+    return any(value in (_ANY, wanted) for value in found)
 
 
 def _is_path(url: str, path: str) -> bool:

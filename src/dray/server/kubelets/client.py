@@ -224,8 +224,10 @@ def endpoint_of(context: Context, name: str) -> Endpoint:
         raise status.not_found("", "nodes", name)
     told = status_of(documents.decode(record.value))
     port = mapping(mapping(told.get("daemonEndpoints")).get("kubeletEndpoint")).get("Port")
-    addresses = {str(each.get("type")): str(each.get("address") or "") for each in mappings(told.get("addresses"))}
-    host = next((addresses[each] for each in _ADDRESS_TYPES if addresses.get(each)), "")
+    addresses = {
+        str(address.get("type")): str(address.get("address") or "") for address in mappings(told.get("addresses"))
+    }
+    host = next((addresses[type_] for type_ in _ADDRESS_TYPES if addresses.get(type_)), "")
     if not host or not isinstance(port, int) or not 0 < port < 65536:
         raise status.not_implemented(f"node {name} has no kubelet API: it is simulated, or its agent never started")
     return Endpoint(name, host, port)

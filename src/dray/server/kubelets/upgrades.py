@@ -39,7 +39,7 @@ _HEAD: Final = (
 
 
 def wants_upgrade(headers: Mapping[str, str]) -> bool:
-    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
+    tokens = {name.strip().lower() for name in headers.get("connection", "").split(",")}
     return "upgrade" in tokens and bool(headers.get("upgrade"))
 
 
@@ -134,8 +134,8 @@ async def upgrade_to_spdy(
     Between server and node the SPDY bytes travel in the messages of a WebSocket, as new clients use it for
     port-forward. The server negotiates the version of the stream protocol, and copies.
     """
-    offered = [each.strip() for each in headers.get(VERSIONS, "").split(",")]
-    version = next((each for each in offered if each in _SPOKEN), None)
+    offered = [name.strip() for name in headers.get(VERSIONS, "").split(",")]
+    version = next((name for name in offered if name in _SPOKEN), None)
     if version is None:
         message = (
             f"unable to upgrade: unable to negotiate protocol: client supports {offered}, server accepts {_SPOKEN}"

@@ -135,7 +135,7 @@ def _unfold(found: Object) -> None:
 
 
 def _types(alternatives: Any) -> list[Object]:
-    return [{"type": each.get("type")} for each in alternatives or ()]
+    return [{"type": alternative.get("type")} for alternative in alternatives or ()]
 
 
 def _embed(found: Object) -> None:

@@ -38,7 +38,7 @@ class Messages:
             "str": str.encode,
             "any": _any,
             "DefaultType": _default,
-            "TypeItem": lambda value: b"".join([delimited(1, each.encode()) for each in _listed(value)]),
+            "TypeItem": lambda value: b"".join([delimited(1, text.encode()) for text in _listed(value)]),
         }
         self._makers: Mapping[str, Callable[[], Write]] = {
             "Paths": lambda: self._map(2 if second else 1, "PathItem"),
@@ -113,7 +113,7 @@ class Messages:
         write = self._writer(kind)
 
         def write_list(values: list[Any]) -> bytes:
-            return b"".join([delimited(number, write(each)) for each in values])
+            return b"".join([delimited(number, write(value)) for value in values])
 
         return write_list
 

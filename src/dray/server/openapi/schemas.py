@@ -121,8 +121,8 @@ def components(roots: Iterable[str], group: str, version: str) -> dict[str, Obje
             found[name] = _SPECIAL[type_name][1]
             continue
         found[name] = {**_schema(type_name), **_identity(type_name, group, version)}
-        for each in fields(type_name):
-            base = _wire(type_name, each).lstrip("[]{}")
+        for member in fields(type_name):
+            base = _wire(type_name, member).lstrip("[]{}")
             if base in TYPES or base in _SPECIAL:
                 waiting.append(base)
     return dict(sorted(found.items()))
@@ -131,7 +131,7 @@ def components(roots: Iterable[str], group: str, version: str) -> dict[str, Obje
 def _identity(type_name: str, group: str, version: str) -> Object:
     """Returns the group, version and kind of a type; options belong to every group."""
     module, _, kind = type_name.partition(".")
-    if not any(each.name == "kind" and each.numbers == (0,) for each in fields(type_name)):
+    if not any(member.name == "kind" and member.numbers == (0,) for member in fields(type_name)):
         return {}
     if module == "meta_v1":
         found = [("", "v1")]
@@ -144,7 +144,9 @@ def _identity(type_name: str, group: str, version: str) -> Object:
 
 def _schema(type_name: str) -> Object:
     told = describe(type_name)
-    properties = {each.name: _member(type_name, each, told.fields.get(each.name, "")) for each in fields(type_name)}
+    properties = {
+        member.name: _member(type_name, member, told.fields.get(member.name, "")) for member in fields(type_name)
+    }
     return {
         **({"description": told.text} if told.text else {}),
         "type": "object",

@@ -111,7 +111,7 @@ class OpenApiService:
     async def _respond(self, request: Request, document: Document, version: int, *, protobuf: bool) -> Response:
         etag = f'"{document.etag}"'
         headers = {"Vary": "Accept, Accept-Encoding", "Etag": etag, "Last-Modified": _http_date(document.modified)}
-        known = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+        known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
         if etag in known or "*" in known:
             return Response(304, b"", headers=headers, final=True)
         content_type = _PROTOBUF.format(version) if protobuf else JSON

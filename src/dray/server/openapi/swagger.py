@@ -62,7 +62,7 @@ def pieces(part: Part) -> Pieces:
 
 
 def _options(parts: Sequence[Pieces]) -> Part:
-    found = [each.options for each in parts if each.options]
+    found = [part.options for part in parts if part.options]
     kinds = [kind for each in found for kind in each[_KINDS]]
     definition = {**found[0], _KINDS: [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]]}
     return Part({}, {DELETE_OPTIONS: definition})
@@ -76,10 +76,10 @@ def whole(parts: Sequence[Pieces]) -> tuple[bytes, bytes]:
     """Returns the document as JSON and as protobuf."""
     paths: dict[str, tuple[bytes, bytes]] = {}
     definitions: dict[str, tuple[bytes, bytes]] = {}
-    for each in (pieces(_options(parts)), *parts):
-        paths |= each.paths
+    for piece in (pieces(_options(parts)), *parts):
+        paths |= piece.paths
         # Definitions that several parts have are equal.
-        definitions = {**each.definitions, **definitions}
+        definitions = {**piece.definitions, **definitions}
     head: Object = {"swagger": "2.0", "info": INFO}
     text = b"%s,%s,%s}" % (
         msgspec.json.encode(head)[:-1],
@@ -100,7 +100,7 @@ def _joined(named: Mapping[str, tuple[bytes, bytes]], form: int, separator: byte
 
 def _schema(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_schema(each) for each in schema]
+        return [_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
@@ -130,13 +130,13 @@ def _path_item(item: Object) -> Object:
         if name in _METHODS:
             found[name] = _operation(value)
         elif name == "parameters":
-            found[name] = [_parameter(each) for each in value]
+            found[name] = [_parameter(parameter) for parameter in value]
     return found
 
 
 def _operation(operation: Object) -> Object:
     found = {name: value for name, value in operation.items() if name not in ("requestBody", "parameters", "responses")}
-    parameters = [_parameter(each) for each in operation.get("parameters", ())]
+    parameters = [_parameter(parameter) for parameter in operation.get("parameters", ())]
     body = operation.get("requestBody", {})
     content = body.get("content", {})
     if content:

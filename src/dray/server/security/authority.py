@@ -86,7 +86,7 @@ class Authority:
     def server(self, names: Iterable[str] = ()) -> Credential:
         """Returns the server's certificate for this machine's names and the given ones; renewed if necessary."""
         own = (*local_names(), *names)
-        self.server_names = frozenset(each.lower() for each in own)
+        self.server_names = frozenset(name.lower() for name in own)
         wanted = certificates.alternative_names(own)
         if self._directory is None:
             self._server = self._kept_or_new(self._server, wanted)

@@ -272,14 +272,14 @@ def cluster_role_bindings() -> list[Object]:
 def namespaced() -> list[Object]:
     """Returns the roles in namespaces, and their bindings."""
     found = []
-    for each in NAMESPACED:
+    for role in NAMESPACED:
         subjects = [
-            *(_subject("User", user) for user in each.users),
-            *(_service_account(account) for account in each.accounts),
+            *(_subject("User", user) for user in role.users),
+            *(_service_account(account) for account in role.accounts),
         ]
         found += [
-            _role(each.name, read_rules(each.lines), namespace=each.namespace),
-            _binding(each.binding or each.name, subjects, role=each.name, namespace=each.namespace),
+            _role(role.name, read_rules(role.lines), namespace=role.namespace),
+            _binding(role.binding or role.name, subjects, role=role.name, namespace=role.namespace),
         ]
     return found
 

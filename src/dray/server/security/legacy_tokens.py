@@ -47,6 +47,6 @@ class LegacyClaims(msgspec.Struct, frozen=True, rename=_NAMES):
         account = objects.get("", "serviceaccounts", self.namespace, self.account)
         if account is None or account["metadata"].get("uid") != self.uid:
             raise TokenError("what the token is bound to is gone (serviceaccounts)")
-        if any(each["metadata"].get("deletionTimestamp") for each in (secret, account) if each is not None):
+        if any(obj["metadata"].get("deletionTimestamp") for obj in (secret, account) if obj is not None):
             raise TokenError("what the token is bound to is being deleted")
         return User(self.sub, (*users.service_account_groups(self.namespace), AUTHENTICATED), self.uid)

@@ -33,7 +33,7 @@ def restrict(node: str, operation: str, subresource: str, request: Object, view:
     ):
         if found is None or uid_of(found) != spec.get(member):
             return f"PodCertificateRequest for pod {where}: {member} is not that of the object which exists"
-    wanted = {each.get("signerName") for each in pod_references.projections(pod, "podCertificate")}
+    wanted = {projection.get("signerName") for projection in pod_references.projections(pod, "podCertificate")}
     if spec.get("signerName") not in wanted:
         return f'pod {where} does not mount a podCertificate projected volume for signer "{spec.get("signerName")}"'
     return None

@@ -39,7 +39,9 @@ async def create(call: Call) -> Answer:
         raise status.bad_request("name in URL does not match name in Binding object")
     # Annotations and labels of the binding are added to the pod, so they must be valid there.
     problems = [
-        each for member, check in _MERGED.items() for each in check(_texts(metadata, member), f"metadata.{member}")
+        problem
+        for member, check in _MERGED.items()
+        for problem in check(_texts(metadata, member), f"metadata.{member}")
     ]
     if problems:
         raise status.invalid("Binding", "", call.path.name, problems)

@@ -47,7 +47,10 @@ def _mark(pod: Object, call: Call) -> None:
         "message": "Eviction API: evicting",
         "lastTransitionTime": call.context.now(),
     }
-    pod["status"]["conditions"] = [*(each for each in conditions_of(pod) if each["type"] != mark["type"]), mark]
+    pod["status"]["conditions"] = [
+        *(condition for condition in conditions_of(pod) if condition["type"] != mark["type"]),
+        mark,
+    ]
 
 
 def _may_go_freely(pod: Object) -> bool:

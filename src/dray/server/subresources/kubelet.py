@@ -59,7 +59,7 @@ def _options(call: Call) -> dict[str, str]:
     """Returns the query for the agent; raises a 400 or a 422."""
     asked = call.query
     problems: list[FieldError] = []
-    made = {each: "true" for each in _FLAGS if parameters.boolean(asked, each)}
+    made = {flag: "true" for flag in _FLAGS if parameters.boolean(asked, flag)}
     for member, least in _LEAST.items():
         number = parameters.whole_number(asked, member)
         if number is None:
@@ -122,7 +122,7 @@ def node_of(call: Call, pod: Object) -> Endpoint:
 
 
 def _names(spec: Object, member: str) -> list[str]:
-    return [str(each["name"]) for each in mappings(spec.get(member))]
+    return [str(container["name"]) for container in mappings(spec.get(member))]
 
 
 async def execute(call: Call) -> Answer:
@@ -138,12 +138,12 @@ async def attach(call: Call) -> Answer:
 
 async def port_forward(call: Call) -> Answer:
     values = [value for name, value in _pairs(call) if name in ("port", "ports")]
-    texts = [each for each in ",".join(values).split(",") if each]
-    if not all(each.isascii() and each.isdigit() and len(each) < 6 for each in texts):
+    texts = [text for text in ",".join(values).split(",") if text]
+    if not all(text.isascii() and text.isdigit() and len(text) < 6 for text in texts):
         raise status.bad_request(f"ports must be numbers, not {','.join(values)[:100]!r}")
-    given: Object = {"ports": [int(each) for each in texts]} if texts else {}
+    given: Object = {"ports": [int(text) for text in texts]} if texts else {}
     options = await _admitted(call, given, PORT_FORWARD_OPTIONS)
-    ports = [("port", str(each)) for each in options.get("ports") or ()]
+    ports = [("port", str(port)) for port in options.get("ports") or ()]
     return await _connect(call, "portForward", options, lambda: ports)
 
 
@@ -169,7 +169,7 @@ async def _connect(call: Call, action: str, options: Object, query: Callable[[],
 
 
 def _command(options: Object) -> list[tuple[str, str]]:
-    found = [("command", str(each)) for each in options.get("command") or ()]
+    found = [("command", str(word)) for word in options.get("command") or ()]
     if not found:
         raise status.bad_request("you must specify at least one command for execution")
     return found
@@ -177,7 +177,7 @@ def _command(options: Object) -> list[tuple[str, str]]:
 
 def _streams(call: Call) -> Object:
     """Returns the streams and the container that the client requests."""
-    found: Object = {each: True for each in _STREAM_NAMES if parameters.boolean(call.query, each)}
+    found: Object = {stream: True for stream in _STREAM_NAMES if parameters.boolean(call.query, stream)}
     return {**found, **({"container": call.query["container"]} if call.query.get("container") else {})}
 
 

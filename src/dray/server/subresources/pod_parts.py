@@ -105,7 +105,7 @@ def _take_ephemeral(spec: Object, wanted: Object) -> list[FieldError]:
         elif container["name"] in names:
             problems.append(errors.duplicate(f"{path}[{index}].name", container["name"]))
         target = container.get("targetContainerName")
-        if target and target not in {each.get("name") for each in spec.get("containers") or []}:
+        if target and target not in {container.get("name") for container in spec.get("containers") or []}:
             problems.append(errors.not_found(f"{path}[{index}].targetContainerName", target))
         names.add(container.get("name"))
     if given:

@@ -93,21 +93,21 @@ def _named(call: Call, kind: str) -> tuple[Target, Call]:
 
 
 def _pod_port(target: Target, found: Object) -> int:
-    ports = [each for one in mappings(spec_of(found).get("containers")) for each in mappings(one.get("ports"))]
+    ports = [port for one in mappings(spec_of(found).get("containers")) for port in mappings(one.get("ports"))]
     if not target.port:
         return int(ports[0]["containerPort"]) if ports else 80
     return (
         _number(target)
-        or next((int(each["containerPort"]) for each in ports if each.get("name") == target.port), 0)
+        or next((int(port["containerPort"]) for port in ports if port.get("name") == target.port), 0)
         or _no_port(target)
     )
 
 
 def _service_port(target: Target, found: Object) -> int:
     ports = mappings(spec_of(found).get("ports"))
-    for each in ports:
-        if target.port in (each.get("name"), str(each["port"])) or (not target.port and len(ports) == 1):
-            return int(each["port"])
+    for port in ports:
+        if target.port in (port.get("name"), str(port["port"])) or (not target.port and len(ports) == 1):
+            return int(port["port"])
     message = f'no service port "{target.port}" found for service "{target.name}"'
     raise status.ApiError(503, "ServiceUnavailable", message)
 
@@ -151,7 +151,7 @@ def _proxyable(address: str) -> str:
 
 def _passed_on(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the headers to pass on, without credentials and headers of the connection."""
-    own = _OWN | {each.strip().lower() for each in given.get("connection", "").split(",")}
+    own = _OWN | {name.strip().lower() for name in given.get("connection", "").split(",")}
     return {name: value for name, value in given.items() if name not in own and not name.startswith("impersonate-")}
 
 

@@ -52,7 +52,9 @@ class Conditions:
     """The matchConditions of a policy or webhook: all must be true. A false condition wins over one that fails."""
 
     def __init__(self, given: list[Object], environment: Environment) -> None:
-        self._given = [(each["name"], compile_policy(each["expression"], environment, t.BOOL)) for each in given]
+        self._given = [
+            (condition["name"], compile_policy(condition["expression"], environment, t.BOOL)) for condition in given
+        ]
 
     @property
     def programs(self) -> list[Program]:
@@ -134,8 +136,8 @@ def _lazy(programs: Mapping[str, Program], run: Evaluation) -> _Variables:
 def texts(holder: Any) -> Iterator[str]:
     """Yields all expressions in a spec, at any depth."""
     if isinstance(holder, list):
-        for each in holder:
-            yield from texts(each)
+        for item in holder:
+            yield from texts(item)
     elif isinstance(holder, dict):
         for name, value in holder.items():
             if name in _EXPRESSIONS and isinstance(value, str):

@@ -102,8 +102,8 @@ class Matcher:
         if self._objects is None:
             return True
         # Options of a connection cannot have labels, so no selector matches them.
-        there = (each for each in (request.object, request.old) if each is not None and "metadata" in each)
-        return any(self._objects(labels_of(each)) for each in there)
+        there = (shown for shown in (request.object, request.old) if shown is not None and "metadata" in shown)
+        return any(self._objects(labels_of(obj)) for obj in there)
 
 
 def _names(rule: Rule, request: AdmissionRequest) -> bool:

@@ -35,9 +35,9 @@ class MutatingPolicy(Policy):
         environment = self.declared.environment()
         self.again = self.spec.get("reinvocationPolicy") == "IfNeeded"
         self._mutations: list[tuple[bool, Program]] = []
-        for each in self.spec.get("mutations") or ():
-            merges = each["patchType"] == "ApplyConfiguration"
-            text = each["applyConfiguration" if merges else "jsonPatch"]["expression"]
+        for mutation in self.spec.get("mutations") or ():
+            merges = mutation["patchType"] == "ApplyConfiguration"
+            text = mutation["applyConfiguration" if merges else "jsonPatch"]["expression"]
             result = OBJECT if merges else t.list_of(JSON_PATCH)
             self._mutations.append((merges, compile_policy(text, environment, result)))
         self.loops = loops(self._programs())
@@ -108,7 +108,7 @@ def _native(value: Value) -> Any:
             raise EvaluationError("only text can be the key of a member")
         return {key: _native(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_native(each) for each in value]
+        return [_native(item) for item in value]
     if value is None or isinstance(value, (bool, str, float)):
         return value
     if isinstance(value, int):

@@ -72,8 +72,8 @@ class Policy:
         if not self.matcher.selects(request, version):
             return []
         seen = request.target._replace(version=version)
-        matching = (each for each in self.bindings if each.matcher.version(seen, ()) is not None)
-        return [each for each in matching if each.matcher.selects(request, version)]
+        matching = (binding for binding in self.bindings if binding.matcher.version(seen, ()) is not None)
+        return [binding for binding in matching if binding.matcher.selects(request, version)]
 
     async def plan(self, request: AdmissionRequest, version: str) -> list[Planned]:
         """Reads everything that the policy needs, so that it can be evaluated in a worker."""
@@ -88,7 +88,7 @@ class Policy:
             except ConfigurationError as error:
                 planned.append(Planned(binding, [], str(error)))
             else:
-                planned.append(Planned(binding, [{**values, "params": each} for each in params]))
+                planned.append(Planned(binding, [{**values, "params": parameters} for parameters in params]))
         return planned
 
     def runs(self, planned: Planned) -> Iterator[Evaluation]:
@@ -106,15 +106,17 @@ class ValidatingPolicy(Policy):
         environment, plain = self.declared.environment(), self.declared.environment(authorizes=False)
         self._validations = [
             _Validation(
-                compile_policy(each["expression"], environment, t.BOOL),
-                compile_policy(each["messageExpression"], plain, t.STRING) if each.get("messageExpression") else None,
-                each,
+                compile_policy(validation["expression"], environment, t.BOOL),
+                compile_policy(validation["messageExpression"], plain, t.STRING)
+                if validation.get("messageExpression")
+                else None,
+                validation,
             )
-            for each in self.spec.get("validations") or ()
+            for validation in self.spec.get("validations") or ()
         ]
         self._annotations = [
-            (each["key"], compile_policy(each["valueExpression"], environment, t.STRING, t.NULL, t.DYN))
-            for each in self.spec.get("auditAnnotations") or ()
+            (annotation["key"], compile_policy(annotation["valueExpression"], environment, t.STRING, t.NULL, t.DYN))
+            for annotation in self.spec.get("auditAnnotations") or ()
         ]
         self.loops = loops(self._programs())
 
@@ -122,10 +124,10 @@ class ValidatingPolicy(Policy):
         yield from self.declared.programs.values()
         yield from self.conditions.programs
         yield from (program for _, program in self._annotations)
-        for each in self._validations:
-            yield each.program
-            if each.said is not None:
-                yield each.said
+        for validation in self._validations:
+            yield validation.program
+            if validation.said is not None:
+                yield validation.said
 
     def violations(self, plan: list[Planned], noted: dict[str, str]) -> list[Violation]:
         """Returns the violations; adds audit annotations to `noted`."""
@@ -167,7 +169,7 @@ class ValidatingPolicy(Policy):
                 continue
             if isinstance(value, str) and value.strip():
                 full = f"{self.name}/{key}"
-                values = [each for each in (noted.get(full), value.strip()) if each]
+                values = [text for text in (noted.get(full), value.strip()) if text]
                 noted[full] = ", ".join(dict.fromkeys(values))[: 10 * 1024]
 
 

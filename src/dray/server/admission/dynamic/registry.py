@@ -76,9 +76,9 @@ class DynamicAdmission:
         if plural in _MAKERS:
             self._changed.add((plural, name))
         else:
-            for each in (known, obj):
-                if each is not None:
-                    self._changed.add((_OWNERS[plural], each["spec"].get("policyName") or ""))
+            for binding in (known, obj):
+                if binding is not None:
+                    self._changed.add((_OWNERS[plural], binding["spec"].get("policyName") or ""))
         self._concerned.clear()
 
     def concerned(self, resource: Resource, subresource: str, operation: str) -> Concerned:
@@ -100,7 +100,9 @@ class DynamicAdmission:
         self._compile()
         registry = self._context.registry
         versions = [
-            each for each in registry.versions(target.group) if registry.find(target.group, each, target.plural)
+            version
+            for version in registry.versions(target.group)
+            if registry.find(target.group, version, target.plural)
         ]
         policies, asked, mutating, mutating_webhooks = (
             self._matching(plural, target, versions) for plural in (_POLICIES, _WEBHOOKS, _MUTATING, _MUTATING_WEBHOOKS)
@@ -111,11 +113,11 @@ class DynamicAdmission:
     def _matching(self, plural: str, target: Target, versions: list[str]) -> tuple[tuple[Any, str], ...]:
         found = []
         for _, compiled in sorted(self._compiled[plural].items()):
-            for each in compiled:
-                matcher: Matcher = each.matcher
+            for hook in compiled:
+                matcher: Matcher = hook.matcher
                 version = matcher.version(target, versions) if matcher.rules else None
                 if version is not None:
-                    found.append((each, version))
+                    found.append((hook, version))
         return tuple(found)
 
     def _compile(self) -> None:
@@ -126,7 +128,7 @@ class DynamicAdmission:
             if policy is None:
                 continue
             bindings = self._stored[_BINDINGS[plural]].values() if plural in _BINDINGS else ()
-            bound = [each for each in bindings if each["spec"].get("policyName") == name]
+            bound = [binding for binding in bindings if binding["spec"].get("policyName") == name]
             bound.sort(key=lambda each: str(each["metadata"]["name"]))
             try:
                 self._compiled[plural][name] = _MAKERS[plural](policy, bound)

@@ -65,17 +65,17 @@ async def _ask_policies(concerned: Concerned, request: AdmissionRequest, metrics
             new = await worker.run(effort(policy.loops, request), policy.violations, plan, attributes.annotations)
             found += new
             for planned in plan:
-                mine = [each for each in new if each.binding is planned.binding]
+                mine = [violation for violation in new if violation.binding is planned.binding]
                 for action in (mine and planned.binding.actions) or ("Allow",):
                     metrics.checked(policy.name, planned.binding.name, action.lower())
     for violation in found:
         if "Warn" in violation.binding.actions:
             named = f"'{violation.policy}' with binding '{violation.binding.name}'"
             attributes.warnings.append(f"Validation failed for ValidatingAdmissionPolicy {named}: {violation.message}")
-    audited = [each for each in found if "Audit" in each.binding.actions]
+    audited = [violation for violation in found if "Audit" in violation.binding.actions]
     if audited:
-        attributes.annotations[_FAILURE] = json.dumps([_audited(each) for each in audited])
-    denied = next((each for each in found if "Deny" in each.binding.actions), None)
+        attributes.annotations[_FAILURE] = json.dumps([_audited(violation) for violation in audited])
+    denied = next((violation for violation in found if "Deny" in violation.binding.actions), None)
     if denied is not None:
         raise _refusal(attributes, denied)
 

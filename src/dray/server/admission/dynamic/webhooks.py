@@ -62,7 +62,7 @@ class Webhook:
         self.fails = webhook.get("failurePolicy") != "Ignore"
         self._client_config = webhook["clientConfig"]
         self._seconds = webhook.get("timeoutSeconds") or 10
-        self._review = next(each for each in webhook["admissionReviewVersions"] if each in _REVIEWS)
+        self._review = next(version for version in webhook["admissionReviewVersions"] if version in _REVIEWS)
         self._conditions = Conditions(webhook.get("matchConditions") or [], _CONDITIONS)
 
     def concerns(self, request: AdmissionRequest, version: str) -> bool:
@@ -127,7 +127,7 @@ class Webhook:
 
 
 def of_configuration(configuration: Object, *, mutates: bool) -> list[Webhook]:
-    return [Webhook(configuration, each, mutates=mutates) for each in configuration.get("webhooks") or ()]
+    return [Webhook(configuration, webhook, mutates=mutates) for webhook in configuration.get("webhooks") or ()]
 
 
 def _review(request: AdmissionRequest, version: str, api_version: str) -> Object:
