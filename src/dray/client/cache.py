@@ -1,6 +1,6 @@
 """The read cache of an informer: objects by namespace and name, and by indexes.
 
-Objects are shared with everybody who reads them and must not be changed.
+Objects are shared by all readers and must not be changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Events about objects, written in the background.
 
-The same event about the same object (reason and message) is one Event whose count grows. Writing never holds up or
-fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped. When
-many come at once they are written while the process has nothing better to do, or a few seconds later.
+The same event about the same object (reason and message) is one Event whose count grows. Recording never waits and
+never fails: what cannot be written after the client's retries, or does not fit into the queue, is dropped. When many
+come at once they are written while the process has nothing better to do, or a few seconds later.
 """
 
 from __future__ import annotations

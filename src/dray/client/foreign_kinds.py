@@ -1,8 +1,8 @@
 """Kinds of other systems that dray works on: as resources, and as definitions for a server that has none of its own.
 
-The definitions have the fields that dray understands; others are kept. `dray up` serves them while nobody has
-defined the kinds. Where they are objects, they are recognized by an annotation. Of other definitions another system may
-be at work, which writes the status of their objects.
+The definitions have the fields that dray understands; others are kept. `dray up` serves them unless the kinds are
+defined. Where they are objects, they are recognized by an annotation. Of other definitions another system may be at
+work, which writes the status of their objects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads kubeconfig files as kubectl does: several files make one, and the first to name something wins.
 
-What a context needs is resolved when it is asked for; a broken user in a context that nobody uses harms nobody.
-Programs that fetch credentials (`exec`) are run by whoever connects; the older `auth-provider` is not supported.
+A context is resolved when it is used; an invalid user of an unused context does no harm. Programs that fetch
+credentials (`exec`) are run by whoever connects; the older `auth-provider` is not supported.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Any answer counts, a part of a watch too, so one broken connection among working ones is no outage; 502, 503 and 504 of
 a gateway do not count. An outage begins when the failed request began to wait for its answer. A server that has never
-answered is reported at its first failure, so that whoever started the process learns what it waits for.
+answered is reported at its first failure, so that the log shows what the process waits for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Control groups of containers: limits of cpu and memory, usage, and who ran out of memory; versions 1 and 2.
+"""Control groups of containers: limits of cpu and memory, usage, and OOM kills; versions 1 and 2.
 
     <hierarchy>/dray/<pod uid>/<container>-<attempt>
 

@@ -2,7 +2,7 @@
 
 An entry is known by namespace and name; its uid tells a claim from another that took its name. It is written to the
 checkpoint with its pods and devices, before a driver is called, so that whatever a driver may have done can be undone
-after a restart. Whether it is prepared is not written: after a restart nobody knows.
+after a restart. Whether it is prepared is not written, because after a restart that is unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mirror pods: what the API server shows of static pods.
 
 Each static pod has a mirror of the same name. Deleting a mirror deletes nothing but itself, and it comes back; one
-whose file is gone, or whose file says something else by now, is deleted. Whatever fails is tried again.
+whose file is gone, or whose file says something else by now, is deleted. Failures are retried.
 """
 
 from __future__ import annotations

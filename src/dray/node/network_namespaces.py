@@ -2,7 +2,7 @@
 
 A namespace lives as long as a process, a mount or a descriptor refers to it. With the last one, virtual interfaces in
 it are destroyed and others fall back to the first namespace of the machine, without their addresses and perhaps with
-another name. So whoever needs what is in a namespace holds it.
+another name. So a namespace must be held as long as its interfaces are needed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The plugin registry: registers the plugins whose sockets appear in a directory, deregisters those that vanish.
 
 Each scan first deregisters what should go (no socket, or another one under the same path), then starts a registration
-for every socket without one. A registration is a conversation of its own: dial, GetInfo, validation and registration
-by the handler of the plugin's type, NotifyRegistrationStatus. One that fails is tried again with backoff for as long
-as the socket is there; one that hangs holds up nobody else. Every attempt and its result is logged.
+for every socket without one. A registration is a conversation of its own: dial, GetInfo, validation and registration by
+the handler of the plugin's type, NotifyRegistrationStatus. One that fails is tried again with backoff for as long as
+the socket is there; one that hangs does not delay others. Every attempt and its result is logged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """APIServices of what the server itself serves: one for each version of a group, built-in or custom.
 
 Those of built-in groups are made once and stay as their owner has them; those of custom kinds come and go with what is
-served. `unregistered` tells which are missing. The one of metrics is left to whoever installs a metrics server, as
-nobody has it in Kubernetes before.
+served. `unregistered` tells which are missing. The APIService of metrics is made by a metrics server, as in Kubernetes.
 """
 
 from __future__ import annotations

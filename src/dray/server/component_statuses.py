@@ -1,4 +1,4 @@
-"""ComponentStatus: whether scheduler, controllers and store work, found out when somebody asks.
+"""ComponentStatus: whether scheduler, controllers and store work, checked on each request.
 
 Parts of this process say so themselves (`/readyz`). Those that run elsewhere hold a Lease, under the names that
 kube-scheduler and kube-controller-manager have for it: they work for as long as they renew it.

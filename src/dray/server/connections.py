@@ -1,10 +1,10 @@
-"""The open connections: who waits for what, and who has to go when there are too many.
+"""The open connections, and which of them are closed when there are too many.
 
-A process has so many file descriptors. Those of clients who have not said who they are get a share of them, so that
-there is room for the others. Where it gets tight, the oldest connections that wait for a request are closed, strangers'
-first. A look now and then also ends those whose head of a request does not come to its end, and those who do not read
-what was sent to them; there is no timer for each of them. Where more waits to be read than may be, those who have not
-read for longest are cut off at once: one large event for thousands of watchers is as much in a moment.
+The number of file descriptors is limited. Unauthenticated connections may use only a share of them, so that there is
+room for the others. If few are left, the oldest idle connections are closed, unauthenticated ones first. A periodic
+check also closes connections whose request head is not completed and clients that do not read; there is no timer per
+connection. If too many bytes are unsent, the clients that have not read for longest are cut off at once: one large
+event for thousands of watchers can add up to that in a moment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Custom kinds, served from the write that defines them until their definition is gone.
 
-Kinds can also be provided: they are served while nobody has defined them. Their definitions are no objects, so that
-whoever installs the kind finds none in the way, and its objects stay when it is defined.
+Kinds can also be provided: they are served unless the store has a definition. Provided definitions are no objects, so a
+definition can be installed later, and the existing objects stay.
 """
 
 from __future__ import annotations

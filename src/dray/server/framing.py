@@ -1,4 +1,4 @@
-"""Heads of requests that two servers may read in different ways are refused: where does the body end, who is asked?
+"""Refuses request heads that two servers may read differently: where the body ends, or which host is meant.
 
 A proxy before this server that reads such a head otherwise could be made to pass on a request that it has not seen.
 The parser refuses most of them, among them Content-Length beside Transfer-Encoding or given twice. Here is what it

@@ -1,7 +1,7 @@
 """The client's transport to a server in the same process: requests are handed to the application, past HTTP.
 
 What is checked, counted and noted is the same as over HTTP. Bodies and answers are JSON here too, so that no document
-belongs to both sides; a stream is read straight from the server, which waits while nobody reads.
+belongs to both sides; a stream is read straight from the server, which waits while the stream is not read.
 """
 
 from __future__ import annotations

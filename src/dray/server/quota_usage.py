@@ -1,6 +1,6 @@
 """Quota usage of each namespace for admission, by what is in the store and by the rules of `dray.api.quota`.
 
-A namespace that has a quota gets a `NamespaceUsage` when somebody first asks, and loses it with its last quota: most
+A namespace that has a quota gets a `NamespaceUsage` at the first request, and loses it with its last quota: most
 namespaces have none. Objects other than those it adds up count as one each.
 """
 

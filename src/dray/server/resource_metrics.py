@@ -1,4 +1,4 @@
-"""`metrics.k8s.io`: what nodes and pods use, asked of the nodes when somebody wants to know; nothing is stored.
+"""`metrics.k8s.io`: usage of nodes and pods, read from the nodes on each request; nothing is stored.
 
 Nodes are asked at the same time, a few at once. One that does not answer in time, or has no agent, is left out, as are
 its pods: that is how clients know that nothing is known.

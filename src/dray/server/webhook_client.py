@@ -1,8 +1,7 @@
 """The client of webhooks, those of admission and of conversion: one POST over HTTPS, with a deadline and a bound.
 
-A webhook that is slow or sends too much costs those who asked it, up to their deadline, and nobody else: nothing is
-held while it is waited for, and connections to one host are limited. Compressed answers are refused: a small one may
-be larger than memory.
+A webhook that is slow or sends too much delays only its own requests, up to their deadline: nothing is locked while
+waiting, and connections to one host are limited. Compressed answers are refused: a small one may be larger than memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Worker threads for work that takes long, so that the event loop answers other requests meanwhile.
 
-What is handed over works on values of its own, or on such that nobody changes: the body of a request, stored bytes,
-the rules of a kind. What changes is read before and written after it, in the loop; the store compares revisions, so
-that work on an object that has changed meanwhile is done again.
+The work uses values of its own, or values that are never changed: the body of a request, stored bytes, the rules of a
+kind. What changes is read before and written after it, in the loop; the store compares revisions, so that work on an
+object that has changed meanwhile is done again.
 
 Small work is done at once: most requests are small, and going to a thread and back costs as much as they do.
 """

@@ -1,7 +1,8 @@
 """Room on the disk that is kept back, so that something can still be deleted when there is no other.
 
 A file of some size that holds nothing. It is given up for as long as it takes to write what frees space, and taken
-again at once: nobody else gets its room. Any other reason not to write, such as a read-only file system, is raised.
+again at once: no other process gets its room. Any other reason not to write, such as a read-only file system, is
+raised.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Compaction removes rows that newer ones have replaced, oldest first, so that whe
 comes back. What a stopped process left is read as it is; there is nothing else to repair.
 
 Revisions are reserved in blocks, and the reservation is on disk before the first of them is handed out. After a crash
-the log goes on above the reservation: whatever was read or promised below it is never used again, and what lies
-between the newest row and the reservation is a gap at which nobody can resume.
+the log goes on above the reservation: whatever was read or promised below it is never used again, and what lies between
+the newest row and the reservation is a gap at which no reader can resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connection of the agent to a shim: how its container ends, signals, streams of those who attach."""
+"""Connection of the agent to a shim: how its container ends, signals, and the streams of attached clients."""
 
 from __future__ import annotations
 

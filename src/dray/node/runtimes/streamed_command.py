@@ -1,6 +1,6 @@
 """A command that runs with the streams of a client: over pipes, or with a terminal of its own.
 
-It is killed with its process group when whoever waits for it is cancelled.
+It is killed with its process group when the task that waits for it is cancelled.
 """
 
 from __future__ import annotations

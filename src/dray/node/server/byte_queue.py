@@ -1,4 +1,4 @@
-"""Byte queue: what a client has sent on a stream and nobody has read yet."""
+"""Byte queue: bytes that a client has sent on a stream and that are not read yet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Log files of one run of a container: NAME.log and those that were rotated away, NAME.log.1 and on, read as one.
 
-A file is known by its inode: it gets another name when it is rotated. Whoever follows looks for a newer file before it
-reads on to the end of the one it has, so that nothing between the two is lost. Files are looked at several times a
-second while somebody follows; nothing is held in memory but the piece that is being sent.
+A file is known by its inode: it gets another name when it is rotated. A follower looks for a newer file before it reads
+to the end of its present file, so that no line between them is lost. Files are looked at several times a second while a
+client follows; only the piece that is being sent is in memory.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ agent = NodeAgent(client, AgentOptions(..., port=socket.getsockname()[1]))
 trust = local_trust(server.context.security, node, [address])    # from dray.node.server.trust
 async with serving(agent, socket, trust.context()): ...
 
-The socket listens from the start. The application, with its HTTP library, is loaded when somebody connects: a third of
-the time in which an agent starts, and memory that an agent nobody asks does without.
+The socket listens from the start. The application, with its HTTP library, is loaded at the first connection, which
+saves a third of the agent's start time, and memory if there is none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Admission of requests for certificates: who asks, who may approve, sign or attest, and whom nobody may ask for."""
+"""Admission of certificate requests: the requesting user, rights to approve, sign and attest, forbidden groups."""
 
 from __future__ import annotations
 

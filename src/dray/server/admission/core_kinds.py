@@ -1,8 +1,8 @@
 """Admission of the core kinds: namespaces, nodes, pods and jobs.
 
 A namespace must exist before anything is put in it, carries its own name as a label, and some never go. A new node is
-tainted until somebody says that it is ready. A pod with scheduling gates says from the start why nobody schedules it,
-and the selector of a job is made of the name and the uid, which an object has from here on.
+tainted until it is ready. A pod with scheduling gates gets the condition that says why it is not scheduled, and the
+selector of a job is made of its name and uid, which an object has from here on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rights that depend on what is written: of nodes, of whoever hands out rights, to parts of a claim's status."""
+"""Rights that depend on what is written: node restriction, escalation by roles, and parts of a claim's status."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Defaults of structural schemas, and pruning of what they do not name.
 
-A null where the schema allows none counts as absent: it gives way to the default, or just goes. Defaults are filled
-in from the outside in, so that what a default brings is itself completed. What they bring together is bounded: a long
-default in each of many items makes an object that nobody could store.
+A null where the schema allows none counts as absent: it gives way to the default, or just goes. Defaults are filled in
+from the outside in, so that what a default brings is itself completed. What they bring together is bounded: a long
+default in each of many items makes an object that is too large to store.
 """
 
 from __future__ import annotations

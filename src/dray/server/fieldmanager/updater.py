@@ -1,8 +1,8 @@
 """Ownership of fields: what an update takes, and what an applied configuration takes and gives up.
 
-An update takes the fields it changed from whoever had them. An applied configuration takes the fields it names; where
-somebody else owns one with another value, that is a conflict, unless it forces. Fields it named the last time and
-names no more are removed, unless another applied configuration names them.
+An update takes over the fields that it changed from their owners. An applied configuration takes the fields it names;
+where another manager owns a field with another value, that is a conflict, unless it is forced. Fields it named the last
+time and names no more are removed, unless another applied configuration names them.
 """
 
 from __future__ import annotations

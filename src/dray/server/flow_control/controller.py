@@ -2,8 +2,8 @@
 
 The seats of the server are divided among the levels by their shares; levels do not lend seats to each other. What asks
 from within the process is not limited, nor what a pod or a node answers: one that is slow would keep the seats. A
-FlowSchema says in its condition `Dangling` whether its level exists. What every server must have is made again when
-somebody deletes it, and its schemas are as they were: administrators get in, however busy the server is.
+FlowSchema says in its condition `Dangling` whether its level exists. Deleted mandatory objects are made again, and
+changes of mandatory schemas are undone: administrators get in, however busy the server is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A priority level: how many requests work at once, and who waits for a turn.
+"""A priority level: limits concurrent requests, and queues the others.
 
 Flows that wait are served in turn, one request each, so that one with many requests keeps no other from its turn.
 """

@@ -1,4 +1,4 @@
-"""FlowSchemas: which requests one is for, by who asks and for what."""
+"""FlowSchemas: match requests by user and by resource or path."""
 
 from __future__ import annotations
 

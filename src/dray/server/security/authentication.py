@@ -1,10 +1,9 @@
 """Authentication: from a certificate or a token to a user, and impersonation of another.
 
 A certificate is verified in the handshake and read once a connection. A bearer token is one of the server's static
-tokens, kept as digests and compared in constant time, a service account's, or that of a machine that wants to join. Who
-shows nothing is anonymous, which is good for a few paths and nothing else unless configured so. Who shows
-something that is wrong is refused everywhere: falling back to less, or to whatever a trusted connection stands for,
-would hide the mistake.
+tokens, kept as digests and compared in constant time, a service account's, or that of a machine that wants to join. A
+request without credentials is anonymous, and may use only a few paths unless configured otherwise. Wrong credentials
+are refused everywhere: treating them as anonymous, or as the user of a trusted connection, would hide the mistake.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Escalation check: nobody grants what they do not hold.
+"""Escalation check: users can grant only permissions that they have.
 
 Called when a role or binding is written, after the ordinary authorization. A role may contain only what its author
 holds where the role counts, a binding may hand out only such a role; the verbs `escalate` on roles and `bind` on the

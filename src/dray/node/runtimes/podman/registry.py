@@ -1,7 +1,7 @@
 """Registry of the containers of a runtime: what podman said of each, kept while its conmon is there.
 
-It is read from podman once, by the labels that earlier agents gave their containers; afterwards nobody else makes or
-removes them, and podman is asked again about a container when its conmon has ended.
+It is read from podman once, by the labels that earlier agents gave their containers; after that only this process makes
+and removes them, and podman is asked again about a container when its conmon has ended.
 """
 
 from __future__ import annotations
