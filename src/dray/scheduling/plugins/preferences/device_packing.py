@@ -33,7 +33,7 @@ from dray.scheduling.core.state import State
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Requirements
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.plugins.preferences.device_values import memory_taken
+from dray.scheduling.plugins.preferences.device_values import has_memories, memory_taken
 from dray.scheduling.plugins.preferences.free_devices import RESOURCES, ClusterUsage, FreeDevices, room, stranded
 from dray.scheduling.plugins.preferences.partition_packing import partition_waste
 from dray.scheduling.plugins.preferences.share_sizes import WHOLE
@@ -94,20 +94,20 @@ class DevicePacking(Plugin):
         points = 0
         if free.view.counter_sets:
             points, wanted = self._partitions(free.view, wanted)
-        points += waste(free, node, cycle.pod.requirements, wanted, self._usage)
-        points += sum(int(_VALUE * self._memory(free, take)) for take in wanted)
+        placed = [_placed(free.view, free.parts, take) for take in wanted]
+        points += waste(free, node, cycle.pod.requirements, placed, self._usage)
+        if has_memories(free.view):
+            points += sum(int(_VALUE * self._memory(free.view, *each)) for each in zip(wanted, placed, strict=True))
         if self._watt:
-            opened = sum(_placed(free.view, free.parts, take).opened for take in wanted)
-            points += self._watt * free.watts * opened
+            points += self._watt * free.watts * sum(each.opened for each in placed)
         return -points
 
-    def _memory(self, free: FreeDevices, take: Take) -> float:
+    def _memory(self, view: View, take: Take, placed: Placed) -> float:
         """The memory in GiB of a device that a request takes, or of its part of the device."""
         if not take.sole:
             # The request has alternatives, in the order in which they are preferred.
             return 0.0
-        view = free.view
-        part = _placed(view, free.parts, take).taken / (take.count * WHOLE) if take.amounts else 1.0
+        part = placed.taken / (take.count * WHOLE) if take.amounts else 1.0
         return memory_taken(self._state.inventory, view, take.request, part)
 
     def _partitions(self, view: View, wanted: Sequence[Take]) -> tuple[int, list[Take]]:
@@ -174,16 +174,15 @@ def takes(requests: Sequence[Object]) -> list[Take]:
 
 
 def waste(
-    free: FreeDevices, node: Node, requirements: Requirements, wanted: Sequence[Take], usage: ClusterUsage
+    free: FreeDevices, node: Node, requirements: Requirements, placed: Sequence[Placed], usage: ClusterUsage
 ) -> int:
     """Points to subtract from the node's score."""
     number, left, rest, unused = free.number, free.free, 0, 0.0
-    for take in wanted:
-        placed = _placed(free.view, free.parts, take)
-        left -= placed.taken
-        if placed.driver:
-            shares = usage.shares[placed.driver]
-            for before, after in placed.parts:
+    for each in placed:
+        left -= each.taken
+        if each.driver:
+            shares = usage.shares[each.driver]
+            for before, after in each.parts:
                 rest += after
                 unused += shares.unused(after) - (shares.unused(before) if before < WHOLE else 0.0)
     left = max(0, left)

@@ -22,6 +22,11 @@ _GIBI_NANOS: Final = 2**30 * 10**9
 _known: WeakKeyDictionary[View, Mapping[int, float]] = WeakKeyDictionary()
 
 
+def has_memories(view: View) -> bool:
+    """Whether a device of the view publishes its memory."""
+    return bool(_memories(view))
+
+
 def memory_taken(inventory: Inventory, view: View, request: Object, part: float) -> float:
     """The memory in GiB of the smallest devices that suit the request, on average; `part` of it, from 0 to 1."""
     memories = _memories(view)

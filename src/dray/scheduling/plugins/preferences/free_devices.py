@@ -167,7 +167,12 @@ def _part(device: Device, consumed: Mapping[str, Quantity]) -> int:
 
 def room(node: Node, requests: Mapping[str, int], resources: Sequence[str]) -> float:
     """The part of the scarcest resource that is left with the pod on the node."""
-    return max(0.0, min(_left(node, name, requests.get(name, 0)) for name in resources))
+    least = float(WHOLE)
+    for name in resources:
+        left = _left(node, name, requests.get(name, 0))
+        if left < least:
+            least = left
+    return max(0.0, least)
 
 
 def _left(node: Node, name: str, wanted: int) -> float:
