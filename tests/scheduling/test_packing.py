@@ -66,13 +66,24 @@ def test_a_share_goes_where_it_leaves_the_smallest_rest(core):
 
 
 def test_a_share_goes_where_other_shares_can_use_the_rest():
-    core = Core(*(objects.node(name) for name in "abc"), *(shared_gpus(name, 3) for name in "abc"), **PACKING)
-    for number in range(6):
+    core = Core(*(objects.node(name) for name in "abc"), *(shared_gpus(name, 16) for name in "abc"), **PACKING)
+    for number in range(32):
         place(core, f"half-{number}", "c", share(f"half-{number}", 500))
     place(core, "first", "a", share("first", 480))
     place(core, "second", "b", share("second", 200))
     # On a it would leave 220 thousandths, which no share can use; on b a half.
     assert place(core, "next", claim=share("next", 300)) == "b"
+
+
+def test_kept_scores_follow_the_sizes_of_shares():
+    core = Core(*(objects.node(name) for name in "abcd"), *(shared_gpus(name, 16) for name in "abcd"), **PACKING)
+    for node, used in {"a": 480, "d": 480, "b": 200}.items():
+        place(core, f"first-{node}", node, share(f"first-{node}", used))
+    # The smallest rest, since too few shares are in use. The scores of b and of the other node are kept.
+    assert place(core, "second", claim=share("second", 300)) in ("a", "d")
+    for number in range(32):
+        place(core, f"half-{number}", "c", share(f"half-{number}", 500))
+    assert place(core, "third", claim=share("third", 300)) == "b"
 
 
 def test_pods_without_claims_leave_cpu_to_devices_that_are_free(core):

@@ -31,10 +31,18 @@ def test_shares_that_take_a_whole_device_do_not_count():
     assert sizes_of(s500=10, s1000=1000).unused(500) == pytest.approx(sizes_of(s500=10).unused(500))
 
 
+def test_few_shares_say_nothing_about_sizes():
+    assert sizes_of(s500=31).unused(500) == 500
+    assert sizes_of(s500=32).unused(500) == pytest.approx(500 * 0.02 / 1.02)
+
+
 def test_sizes_are_learned_anew_once_enough_shares_came_or_went():
     sizes = sizes_of(s500=80)
-    assert sizes.unused(250) == 250
-    sizes.replace({}, {250: 10})
-    assert sizes.unused(250) == 250
-    sizes.replace({500: 40}, {})
-    assert sizes.unused(250) == pytest.approx(250 * 1 / 11)
+    assert (sizes.revision, sizes.unused(250)) == (1, 250)
+    sizes.replace({}, {250: 160})
+    assert (sizes.revision, sizes.unused(250)) == (1, 250)
+    sizes.replace({250: 160}, {250: 0})
+    assert (sizes.revision, sizes.unused(250)) == (2, 250)
+    sizes.replace({500: 40}, {250: 320})
+    assert sizes.revision == 3
+    assert sizes.unused(250) == pytest.approx(250 * 7.2 / 327.2)

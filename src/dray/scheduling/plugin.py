@@ -116,6 +116,10 @@ class Plugin:
     def score(self, cycle: Cycle, node: Node) -> int:
         return 0
 
+    def score_revision(self, cycle: Cycle) -> int:
+        """Returns another number than before if kept scores for pods like this one changed on nodes that did not."""
+        return 0
+
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
         """Returns the scores of the feasible nodes, by node number, scaled to 0 to 100; empty if they do not differ."""
         return scores

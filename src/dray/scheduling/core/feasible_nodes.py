@@ -49,6 +49,7 @@ class FeasibleNodes:
         self._statuses: list[Status | None] = []
         """The status by node number; None if the node is feasible."""
         self._scores: list[int] = []
+        self._score_revision = 0
         self._stamps: list[int] = []
         self._heap: list[tuple[int, int, int, int]] = []
         self._counts: Counter[Reason] = Counter()
@@ -76,6 +77,7 @@ class FeasibleNodes:
             self.ranks.clear()
             self.distances.clear()
             changed = set(range(len(state.numbered)))
+            self._score_revision = self._framework.score_revision(cycle)
         missing = len(state.numbered) - len(self._statuses)
         if missing > 0:
             self._statuses += [_NO_NODE] * missing
@@ -86,6 +88,8 @@ class FeasibleNodes:
         with work.share(work.left // 2):
             for number in changed:
                 self._filter(cycle, number)
+            if self._framework.score_revision(cycle) != self._score_revision:
+                self._score_all(cycle)
 
     def _filter(self, cycle: Cycle, number: int) -> None:
         state = self._state
@@ -98,18 +102,29 @@ class FeasibleNodes:
         if unsure:
             status = None
         self._set(number, status)
-        if status is not None:
-            return
+        if status is None and self._score(cycle, node) and unsure:
+            self.unsure.add(number)
+
+    def _score_all(self, cycle: Cycle) -> None:
+        """Scores all feasible nodes anew."""
+        self._score_revision = self._framework.score_revision(cycle)
+        self._heap.clear()
+        for number in sorted(self.numbers):
+            node = self._state.numbered[number]
+            assert node is not None
+            self._score(cycle, node)
+
+    def _score(self, cycle: Cycle, node: Node) -> bool:
+        """Returns False if scoring fails; the node is then not feasible, but others are."""
+        number, state = node.number, self._state
         try:
             score = self._scores[number] = self._framework.score(cycle, node)
         except Exception as error:
-            # A node on which scoring fails does not keep pods from other nodes.
             state.report(f"scoring node {node.name}", error)
             self._set(number, Status.of("", Code.NODE_FAILED, faults.text(error)))
-            return
-        if unsure:
-            self.unsure.add(number)
+            return False
         heappush(self._heap, (-score, state.ties[number], number, self._stamps[number]))
+        return True
 
     def _set(self, number: int, status: Status | None) -> None:
         self._stamps[number] += 1

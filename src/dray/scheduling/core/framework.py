@@ -47,6 +47,7 @@ class Framework:
         self._kept_scores = [plugin for plugin in scores if _is_kept(plugin) and not plugin.defines("normalize")]
         self._compared_scores = [plugin for plugin in scores if plugin not in self._kept_scores]
         self._preferring = [plugin for plugin in self._compared_scores if plugin.depends_on == Depends.NODE]
+        self._revised_scores = [plugin for plugin in self._kept_scores if plugin.defines("score_revision")]
         self._rescoring = [plugin for plugin in plugins if plugin.defines("rescore")]
         self._reserving = [plugin for plugin in plugins if plugin.defines("reserve")]
         state.signatures.sign_with([plugin.sign for plugin in plugins if plugin.defines("sign")])
@@ -149,6 +150,10 @@ class Framework:
         for plugin in self._kept_scores:
             total += self._weights[plugin.name] * plugin.score(cycle, node)
         return total
+
+    def score_revision(self, cycle: Cycle) -> int:
+        """Returns another number than before if kept scores changed on nodes that did not."""
+        return sum(plugin.score_revision(cycle) for plugin in self._revised_scores)
 
     def comparing(self, cycle: Cycle) -> list[Plugin]:
         """Returns the plugins that compare feasible nodes with each other for the pod."""

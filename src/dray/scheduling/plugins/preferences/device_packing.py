@@ -84,10 +84,7 @@ class DevicePacking(Plugin):
 
     def score(self, cycle: Cycle, node: Node) -> int:
         """Returns a higher score for nodes that waste less."""
-        demand = cycle.claims.demand
-        wanted = self._takes.get(demand)
-        if wanted is None:
-            wanted = self._takes[demand] = takes(demand.requests)
+        wanted = self._wanted(cycle)
         free = self._free(node)
         if free is None:
             return 0
@@ -101,6 +98,20 @@ class DevicePacking(Plugin):
         if self._watt:
             points += self._watt * free.watts * sum(each.opened for each in placed)
         return -points
+
+    def score_revision(self, cycle: Cycle) -> int:
+        """Scores for shares depend on the sizes of shares that are in use."""
+        if not any(take.amounts for take in self._wanted(cycle)):
+            return 0
+        self._follow()
+        return self._usage.share_revision
+
+    def _wanted(self, cycle: Cycle) -> Sequence[Take]:
+        demand = cycle.claims.demand
+        wanted = self._takes.get(demand)
+        if wanted is None:
+            wanted = self._takes[demand] = takes(demand.requests)
+        return wanted
 
     def _memory(self, view: View, take: Take, placed: Placed) -> float:
         """The memory in GiB of a device that a request takes, or of its part of the device."""
@@ -122,14 +133,18 @@ class DevicePacking(Plugin):
         return points, others
 
     def _free(self, node: Node) -> FreeDevices | None:
+        self._follow()
+        known = self._known.get(node.number)
+        return known if known is not None else self._count(node.number)
+
+    def _follow(self) -> None:
+        """Counts the free devices of nodes that have changed anew."""
         log = self._state.touched
         if log.end != self._position:
             changed = log.since(self._position)
             self._position = log.end
             for number in list(self._known) if changed is None else changed & self._known.keys():
                 self._count(number)
-        known = self._known.get(node.number)
-        return known if known is not None else self._count(node.number)
 
     def _count(self, number: int) -> FreeDevices | None:
         """Counts the free devices of a node anew. Nodes that are full count too: what pods use is learned from them."""

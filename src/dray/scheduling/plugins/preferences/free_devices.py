@@ -115,6 +115,11 @@ class ClusterUsage:
         self.scarce = [name for name, used in self._used.items() if used > _SCARCE * self._in_use > 0]
         self.stranded_weight = min(1.0, max(0.0, (_STRANDED_FROM - self._fastest()) / _STRANDED_RANGE))
 
+    @property
+    def share_revision(self) -> int:
+        """The number of times that the sizes of shares were learned anew."""
+        return sum(shares.revision for shares in self.shares.values())
+
     def _replace_shares(self, before: Mapping[str, Mapping[int, int]], after: Mapping[str, Mapping[int, int]]) -> None:
         for driver in before.keys() | after.keys():
             self.shares[driver].replace(before.get(driver, _NOTHING_SHARED), after.get(driver, _NOTHING_SHARED))

@@ -15,9 +15,11 @@ from typing import Final
 WHOLE: Final = 1000
 """The size of a device; shares are counted in thousandths."""
 _NO_SHARE: Final = 0.02
-# The table is computed anew after so many changes for each share. In a trace of 8,000 tasks it makes no difference
-# whether it is computed after each 64th share or each time that the number of shares doubles.
-_CHANGES: Final = 1 / 8
+_FEWEST: Final = 32
+"""With fewer shares nothing is learned."""
+# The table is computed anew after so many changes for each share; then the kept scores of all nodes are outdated. In
+# traces of 8,000 tasks the same is allocated if it is computed after each 64th share.
+_CHANGES: Final = 4
 
 
 class ShareSizes:
@@ -25,7 +27,10 @@ class ShareSizes:
         self._numbers: Counter[int] = Counter()
         """The number of shares in use by size. Shares that take the whole device are left out."""
         self._changes = 0
-        self._unused: Sequence[float] | None = None
+        self._most_changes = _FEWEST
+        self._unused = _table(self._numbers)
+        self.revision = 0
+        """The number of times that the sizes were learned anew."""
 
     def replace(self, before: Mapping[int, int], after: Mapping[int, int]) -> None:
         """Counts the shares of a node anew; `before` and `after` are numbers of shares by size."""
@@ -36,13 +41,13 @@ class ShareSizes:
             if change and size < WHOLE:
                 self._numbers[size] += change
                 self._changes += abs(change)
-        if self._changes > _CHANGES * self._numbers.total():
-            self._unused, self._changes = None, 0
+        if self._changes >= self._most_changes:
+            self._unused, self._changes = _table(self._numbers), 0
+            self._most_changes = max(_FEWEST, _CHANGES * self._numbers.total())
+            self.revision += 1
 
     def unused(self, free: int) -> float:
         """The part that is expected to stay unused if this part of a device in use is free."""
-        if self._unused is None:
-            self._unused = _table(self._numbers)
         return self._unused[free]
 
 
