@@ -41,7 +41,7 @@ def gpu_requests(requests: Mapping[str, int]) -> int:
 
 
 def _gpus_of(resource: str) -> int:
-    """How many GPUs one of an extended resource counts as: nvidia.com/mig-3g.20gb as 3, like in KAI."""
+    """How many GPUs one of an extended resource counts as; nvidia.com/mig-3g.20gb counts as 3."""
     profile = _MIG.fullmatch(resource)
     return int(profile[1]) if profile is not None else int(says_gpu(resource))
 
