@@ -92,3 +92,22 @@ def test_a_pod_that_lacks_quota_of_its_flavor_does_not_hold_up_a_pod_of_another_
     assert bound(core.settle()) == {}
     core.remove_with_claims("right-running")
     assert bound(core.settle()) == {"right-waiting": "right"}
+
+
+def test_a_pod_reclaims_although_a_pod_that_asks_for_the_same_elsewhere_cannot():
+    """Queue `b` gets more than its share when its last pod starts. Its pod on the first node cannot be preempted."""
+    core = cluster(queue("a", "dept", quota=3), queue("b", "dept", quota=3), gpu_count=6, nodes=3)
+    stays = {"kai.scheduler/preemptibility": "non-preemptible"}
+    for name, node, labels in (("b0", "n0", stays), ("b1", "n1", {}), ("b2", "n2", {})):
+        made = pod(name, claims=[f"c-{name}"], nodeSelector=on(node))
+        core.put(objects.claim(f"c-{name}"), labelled(made, "b", **labels))
+    assert len(bound(core.settle())) == 3
+    for name, node in (("a0", "n0"), ("a1", "n1")):
+        submit(core, "a", name, number=2, nodeSelector=on(node))
+    assert victims(core.settle()) == []
+    submit(core, "b", "b3", nodeSelector=on("n2"))
+    assert victims(core.settle()) == ["b1"]
+
+
+def on(node):
+    return {"kubernetes.io/hostname": node}

@@ -8,7 +8,7 @@ and others are evicted for it, without the search over several pods: `benchmarks
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import Enum, auto
@@ -52,6 +52,8 @@ class Unmet(NamedTuple):
     ask: Ask
     lacks_quota: bool
     """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
+    place_key: Hashable
+    """What places of the pods depend on; equal for pods that the same evictions help."""
 
 
 class Outcome(NamedTuple):

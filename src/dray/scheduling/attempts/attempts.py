@@ -113,7 +113,7 @@ class Attempts:
             queue_quota.register(queues, waits.quota, cycle, status)
         if outcome.unmet is not None:
             unmet = outcome.unmet
-            waits.reclaims.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota)
+            waits.reclaims.add(unmet.policy, unmet.ask, lacks=unmet.lacks_quota, place_key=unmet.place_key)
 
     # Placed pods
 

@@ -8,7 +8,7 @@ the domain of the group.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -122,7 +122,7 @@ class GroupAttempt(Attempt):
         wait = self._wait(diagnosis, result, nodes=nodes, objects=status.waits_for)
         if result.found is not None:
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=result.found, quota=result.quota)
-        unmet = Unmet(asked.policy, asked.ask, lacks_quota=True) if asked is not None else None
+        unmet = Unmet(asked.policy, asked.ask, True, self._place_key()) if asked is not None else None
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=unmet)
 
     def _mismatch(self) -> Status | None:
@@ -283,7 +283,11 @@ class GroupAttempt(Attempt):
 
     def _unmet(self) -> Unmet | None:
         asks = self._context.reclaimer.asks(self._pods, self.need, self.now)
-        return Unmet(asks[0].policy, asks[1], lacks_quota=False) if asks is not None else None
+        return Unmet(asks[0].policy, asks[1], False, self._place_key()) if asks is not None else None
+
+    def _place_key(self) -> Hashable:
+        # Claims are not compared: groups that ask for the same amounts of a queue mostly ask for the same devices.
+        return self.group.topology, self.need, frozenset(pod.requirements for pod in self._pods)
 
     def _wait(
         self,

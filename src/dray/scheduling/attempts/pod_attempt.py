@@ -154,7 +154,8 @@ class PodAttempt(Attempt):
 
     def _unmet(self, *, lacks_quota: bool = False) -> Unmet | None:
         asked = self._asked()
-        return Unmet(asked.policy, asked.ask, lacks_quota) if asked is not None else None
+        place_key = self.cycle.pod.requirements, self.cycle.claims.demand
+        return Unmet(asked.policy, asked.ask, lacks_quota, place_key) if asked is not None else None
 
     def _wait_key(self, alone: str = "") -> tuple[object, ...]:
         """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no

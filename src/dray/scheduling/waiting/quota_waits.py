@@ -106,6 +106,8 @@ class _Kind(NamedTuple):
     """Whether the pods lacked quota; otherwise they had quota and fit on no node."""
     key: Hashable
     """The `wait_key` of the pods."""
+    place_key: Hashable
+    """What places of the pods depend on: other pods with the same amounts may use other nodes."""
 
 
 class _Asked(NamedTuple):
@@ -138,14 +140,14 @@ class ReclaimWaits:
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def add(self, policy: QueuePolicy, ask: Ask, *, lacks: bool) -> None:
+    def add(self, policy: QueuePolicy, ask: Ask, *, lacks: bool, place_key: Hashable) -> None:
         """Adds refused pods; the first of them stands for all that are placed together. `lacks` tells whether they
-        lacked quota."""
+        lacked quota. `place_key` is equal for pods that the same evictions help."""
         uid = ask.pod.uid
         self.remove(uid)
         root = policy.label, policy.queue(ask.queue).root
         wanted, key = frozenset(ask.wanted.items()), policy.evictions(ask).wait_key
-        kind = _Kind(ask.queue, ask.priority, wanted, lacks, key)
+        kind = _Kind(ask.queue, ask.priority, wanted, lacks, key, place_key)
         kinds = self._kinds.setdefault(root, OrderedDict())
         kinds.setdefault(kind, OrderedDict())[uid] = _Asked(policy, ask)
         self._places[uid] = root, kind
