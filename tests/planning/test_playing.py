@@ -43,6 +43,8 @@ def test_missing_templates_and_claims_are_named():
         "ResourceClaimTemplate default/one not found",
         "ResourceClaim default/mine not found",
     ]
+    similar = played(scene(*node("a"), objects.claim("mien"), wanted=[claims]))
+    assert similar.pods[0].reason == "ResourceClaim default/mine not found; did you mean mien?"
 
 
 def test_pods_and_claims_that_are_in_the_cluster_already_stay_as_they_are():

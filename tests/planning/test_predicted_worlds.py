@@ -10,6 +10,7 @@ import pytest
 
 from dray.answers.manifests.given import read_given
 from dray.answers.plan import Question, cluster_base, plan_reading
+from dray.api.pods import claims_used
 from dray.client.foreign_kinds import KUEUE, definitions
 from dray.testing import objects
 from tests.fleet.rehearsal import Rehearsal
@@ -81,6 +82,8 @@ def random_pod(random, name, **members):
     if what < 0.12:
         limits = {"nvidia.com/gpu": str(random.choice((1, 1, 2)))}
         return objects.pod(name, requests={**requests, **limits}, limits=limits, labels=labels, **members)
+    if what < 0.16:
+        return objects.pod(name, claims={"gpu": "common"}, requests=requests, labels=labels, **members)
     if what < 0.2:
         return objects.pod(name, requests=requests, labels=labels, **members)
     return objects.pod(name, templates={"gpu": random.choice(NAMES)}, requests=requests, labels=labels, **members)
@@ -151,7 +154,7 @@ async def found_in(cluster):
     found = []
     for pod in await cluster.list("Pod"):
         status = pod["status"]
-        names = [entry["resourceClaimName"] for entry in status.get("resourceClaimStatuses") or ()]
+        names = [name for _, name in claims_used(pod)]
         if extended := status.get("extendedResourceClaimStatus"):
             names.append(extended["resourceClaimName"])
         allocations = [(claims[name].get("status") or {}).get("allocation") for name in names]
@@ -173,6 +176,7 @@ def said_by(placed):
 async def random_cluster(random, cluster, queued):
     """Fills a cluster with queues, workloads that run or wait, and taints."""
     await cluster.create(objects.priority_class("high", 5), *templates(), *definitions())
+    await cluster.create(objects.claim("common", objects.request(deviceClassName=GPU)))
     for each in kueue(random) if queued else ():
         await cluster.client.create(KUEUE[each["kind"]], each, namespace=each["metadata"].get("namespace", ""))
     await at_rest(cluster)

@@ -6,7 +6,7 @@ would make from the templates of pods and groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -104,8 +104,8 @@ def _owner(
     for entry in claim_entries(owner):
         template_name, name = entry.get("resourceClaimTemplateName"), entry["name"]
         if not template_name:
-            if (namespace, entry.get("resourceClaimName")) not in claims:
-                made.missing[key_of(owner)] = f"ResourceClaim {namespace}/{entry.get('resourceClaimName')} not found"
+            if (key := (namespace, str(entry.get("resourceClaimName")))) not in claims:
+                made.missing[key_of(owner)] = _not_found("ResourceClaim", key, claims)
             continue
         if name in known:
             # The pod is in the cluster already, and has its claims.
@@ -116,9 +116,7 @@ def _owner(
             continue
         template = templates.get((namespace, template_name))
         if template is None:
-            similar = did_you_mean(template_name, (name for place, name in templates if place == namespace))
-            hint = f"; {similar}" if similar else ""
-            made.missing[key_of(owner)] = f"ResourceClaimTemplate {namespace}/{template_name} not found{hint}"
+            made.missing[key_of(owner)] = _not_found("ResourceClaimTemplate", (namespace, template_name), templates)
             continue
         claim = new_claim(kind, owner, name, template, "")
         claim["metadata"]["uid"] = f"claim/{owner['metadata']['uid']}/{name}"
@@ -128,3 +126,8 @@ def _owner(
         return owner
     statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
     return {**owner, "status": {**status_of(owner), "resourceClaimStatuses": statuses}}
+
+
+def _not_found(kind: str, key: Key, known: Iterable[Key]) -> str:
+    similar = did_you_mean(key[1], (name for namespace, name in known if namespace == key[0]))
+    return f"{kind} {'/'.join(key)} not found{f'; {similar}' if similar else ''}"
