@@ -30,8 +30,8 @@ def status(node: Object) -> Object:
     written = node.get("status")
     given: Object = dict(written) if isinstance(written, dict) else {}
     capacity = given.get("capacity") or given.get("allocatable") or dict(DEFAULT_CAPACITY)
-    conditions = [_without_heartbeat(each) for each in given.get("conditions") or ()]
-    if not any(isinstance(each, dict) and each.get("type") == "Ready" for each in conditions):
+    conditions = [_without_heartbeat(condition) for condition in given.get("conditions") or ()]
+    if not any(isinstance(condition, dict) and condition.get("type") == "Ready" for condition in conditions):
         conditions.append({"type": "Ready", "status": "True", "reason": REASON, "message": "no agent speaks for it"})
     return {
         **given,
@@ -60,8 +60,10 @@ async def set_node_status(client: ApiClient, resource: Resource, node: Object, o
     given = status(node)
     stored = await client.apply(resource, {**node, "status": given}, subresource="status", options=options)
     taints = spec_of(stored).get("taints") or []
-    left = [each for each in taints if each.get("key") != _NOT_READY]
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in given["conditions"])
+    left = [taint for taint in taints if taint.get("key") != _NOT_READY]
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in given["conditions"]
+    )
     if not ready or len(left) == len(taints):
         return stored
     pin = {"resourceVersion": stored["metadata"]["resourceVersion"]}

@@ -91,7 +91,7 @@ def status(group: Object, pods: Iterable[Object]) -> Object:
     wanted = {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
     owners = mappings(found[0]["metadata"].get("ownerReferences")) if found else []
     if owners:
-        wanted["occupiedBy"] = ",".join(f"{group['metadata']['namespace']}/{each.get('name')}" for each in owners)
+        wanted["occupiedBy"] = ",".join(f"{group['metadata']['namespace']}/{owner.get('name')}" for owner in owners)
     return wanted
 
 

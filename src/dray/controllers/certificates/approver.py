@@ -175,7 +175,7 @@ def _recognised(obj: Object) -> tuple[str, Request | None]:
 
 def _addresses(node: Object) -> set[str]:
     """The addresses in a Node's status, each as `ipaddress` writes it."""
-    return {_canonical(str(each.get("address"))) for each in mappings(status_of(node).get("addresses"))}
+    return {_canonical(str(address.get("address"))) for address in mappings(status_of(node).get("addresses"))}
 
 
 def _canonical(text: str) -> str:

@@ -34,7 +34,7 @@ class CertificateCleaner:
 
     async def clean(self) -> None:
         now = self._time.now()
-        for obj in [each for each in self._requests.cache if is_old(each, now)]:
+        for obj in [request for request in self._requests.cache if is_old(request, now)]:
             name = metadata_of(obj)["name"]
             try:
                 await self._client.delete_object(REQUESTS, obj)

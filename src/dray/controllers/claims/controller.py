@@ -209,7 +209,7 @@ def _owner_of(claim: Object) -> Iterable[str]:
 
 
 def _users_of(claim: Object) -> Iterable[str]:
-    return [each.get("uid", "") for each in reserved_for(claim)]
+    return [consumer.get("uid", "") for consumer in reserved_for(claim)]
 
 
 def _templates_of(owner: Object) -> Iterable[str]:

@@ -87,10 +87,10 @@ def made_for(claim: Object) -> Consumer | None:
 def users(claim: Object) -> list[Consumer | None]:
     """Returns the consumers in `status.reservedFor`, in order; None for consumers that are neither pods nor groups."""
     namespace, found = claim["metadata"]["namespace"], []
-    for each in reserved_for(claim):
-        resource = each.get("apiGroup") or "", each.get("resource")
+    for consumer in reserved_for(claim):
+        resource = consumer.get("apiGroup") or "", consumer.get("resource")
         kind = POD if resource == ("", "pods") else GROUP if resource == (POD_GROUPS.group, POD_GROUPS.plural) else None
-        found.append(None if kind is None else Consumer(kind, namespace, each["name"], each.get("uid", "")))
+        found.append(None if kind is None else Consumer(kind, namespace, consumer["name"], consumer.get("uid", "")))
     return found
 
 

@@ -121,5 +121,5 @@ def _with_status(claim: Object, reserved: list[dict[str, str]], *, deallocated: 
 
 def _unprotected(claim: Object) -> Object:
     metadata = claim["metadata"]
-    finalizers = [each for each in metadata["finalizers"] if each != FINALIZER]
+    finalizers = [finalizer for finalizer in metadata["finalizers"] if finalizer != FINALIZER]
     return {**claim, "metadata": {**metadata, "finalizers": finalizers}}

@@ -83,22 +83,24 @@ class CronJobController(QueueController[Key]):
     async def _look_for(self, cron_job: Object, found: history.Observation) -> None:
         """Asks the server for active Jobs that are not cached; removes deleted Jobs from `status.active`."""
         gone = set()
-        for each in found.missing:
+        for reference in found.missing:
             try:
-                live = await self._client.get(JOBS, each["name"], namespace=cron_job["metadata"]["namespace"])
+                live = await self._client.get(JOBS, reference["name"], namespace=cron_job["metadata"]["namespace"])
             except NotFound:
                 live = {}
-            if uid_of(live) != each.get("uid"):
-                gone.add(each.get("uid"))
-                self._events.normal(cron_job, "MissingJob", f"Active job went missing: {each['name']}")
+            if uid_of(live) != reference.get("uid"):
+                gone.add(reference.get("uid"))
+                self._events.normal(cron_job, "MissingJob", f"Active job went missing: {reference['name']}")
         if gone:
-            history.put_active(found.status, (each for each in found.status["active"] if each.get("uid") not in gone))
+            history.put_active(
+                found.status, (reference for reference in found.status["active"] if reference.get("uid") not in gone)
+            )
 
     async def _start(self, cron_job: Object, status: Object, decision: Decision, due: datetime) -> None:
         """Puts the Job into the status, also one that was made before."""
         if decision.replaces:
-            for each in status.pop("active", ()):
-                await self._delete(cron_job, {"metadata": each})
+            for reference in status.pop("active", ()):
+                await self._delete(cron_job, {"metadata": reference})
         found = read_schedule(cron_job["spec"])
         body = template.job(cron_job, due, None if isinstance(found, Decision) else found[1])
         namespace, name = key_of(body)

@@ -46,7 +46,7 @@ def decide(cron_job: Object, now: datetime) -> Decision:
         return Decision(wait=wait)
     active = status.get("active") or ()
     name, last = job_name(cron_job, due.last), status.get("lastScheduleTime")
-    if any(each.get("name") == name for each in active) or (last and moment(last) == due.last):
+    if any(reference.get("name") == name for reference in active) or (last and moment(last) == due.last):
         return Decision(wait=wait, news=tuple(news))
     policy = spec.get("concurrencyPolicy")
     if active and policy == "Forbid":

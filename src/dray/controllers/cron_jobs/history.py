@@ -21,8 +21,8 @@ class Observation:
 def observe(cron_job: Object, jobs: Iterable[Object]) -> Observation:
     status = dict(status_of(cron_job))
     # Somebody else may have written the status: what names no Job is dropped.
-    named = (each for each in status.get("active") or () if each.get("name") and each.get("uid"))
-    active = {each["uid"]: each for each in named}
+    named = (reference for reference in status.get("active") or () if reference.get("name") and reference.get("uid"))
+    active = {reference["uid"]: reference for reference in named}
     found = Observation(status)
     seen: set[str] = set()
     for job in jobs:

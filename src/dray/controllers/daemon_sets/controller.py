@@ -61,8 +61,8 @@ class DaemonSetController(QueueController[Key]):
         pod, before = change.object, change.previous
         if before is not None and change.type == "MODIFIED" and _state(before) == _state(pod):
             return
-        for each in (pod, before):
-            owner = controller_of(each) if each is not None else None
+        for changed in (pod, before):
+            owner = controller_of(changed) if changed is not None else None
             if owner is not None and owner.get("kind") == DAEMON_SETS.kind:
                 if change.type == "DELETED":
                     self._written.removed(owner["uid"], uid_of(pod))
@@ -102,14 +102,14 @@ class DaemonSetController(QueueController[Key]):
             failure = error
         daemons = self._renewed(daemons)
         await self._own.write_status(self._client, DAEMON_SETS, daemons.daemon_set, status.status(daemons))
-        pods = [pod for each in daemons.pods.values() for pod in each]
+        pods = [pod for node_pods in daemons.pods.values() for pod in node_pods]
         hashes = {labels_of(pod).get(HASH_LABEL) for pod in pods} | {digest}
-        used = {uid_of(each) for each in revisions if hash_of(each) in hashes}
+        used = {uid_of(known_revision) for known_revision in revisions if hash_of(known_revision) in hashes}
         await self._revisions.prune(daemon_set, revisions, used)
         if failure is not None:
             raise failure
         waits = (wait, until_available(pods, daemons.min_ready, daemons.now))
-        return min((each for each in waits if each is not None), default=None)
+        return min((delay for delay in waits if delay is not None), default=None)
 
     def _renewed(self, daemons: Daemons) -> Daemons:
         return daemons.with_pods(self._adoption.of(daemons.daemon_set, _selector(daemons.daemon_set)))

@@ -38,7 +38,7 @@ def tolerations(spec: Object) -> list[Object]:
     if spec.get("hostNetwork"):
         names.append(("network-unavailable", "NoSchedule"))
     added = [{"key": _PREFIX + name, "operator": "Exists", "effect": effect} for name, effect in names]
-    given = [each for each in spec.get("tolerations") or () if each not in added]
+    given = [toleration for toleration in spec.get("tolerations") or () if toleration not in added]
     return [*given, *added]
 
 

@@ -32,7 +32,7 @@ def condition(kind: str, value: str, reason: str, message: str, now: str) -> Obj
 
 
 def find(conditions: list[Object], kind: str) -> Object | None:
-    return next((each for each in conditions if each.get("type") == kind), None)
+    return next((entry for entry in conditions if entry.get("type") == kind), None)
 
 
 def put(conditions: list[Object], new: Object) -> list[Object]:
@@ -46,4 +46,4 @@ def put(conditions: list[Object], new: Object) -> list[Object]:
 
 
 def without(conditions: list[Object], kind: str) -> list[Object]:
-    return [each for each in conditions if each.get("type") != kind]
+    return [entry for entry in conditions if entry.get("type") != kind]

@@ -105,7 +105,7 @@ class DeploymentController(QueueController[Key]):
         """The newest ReplicaSet, if it is there, and the others."""
         found = self._adoption.of(deployment, selector_of(deployment))
         new = revisions.newest(deployment, found)
-        return new, [each for each in found if new is None or uid_of(each) != uid_of(new)]
+        return new, [replica_set for replica_set in found if new is None or uid_of(replica_set) != uid_of(new)]
 
     async def _scale(self, deployment: Object) -> float | None:
         """While it is paused, or has another size: nothing is rolled out."""
@@ -130,7 +130,7 @@ class DeploymentController(QueueController[Key]):
         new, old = self._sets(deployment)
         running = rolling.active(old)
         if running:
-            await self._control.scale(deployment, [(each, 0) for each in running])
+            await self._control.scale(deployment, [(replica_set, 0) for replica_set in running])
         elif not self._has_pods(old):
             deployment = await self._revise(deployment, create=True)
             new, _ = self._sets(deployment)
@@ -141,7 +141,7 @@ class DeploymentController(QueueController[Key]):
     def _has_pods(self, replica_sets: list[Object]) -> bool:
         if rolling.counted(replica_sets, "replicas"):
             return True
-        pods = (pod for each in replica_sets for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(each)))
+        pods = (pod for replica_set in replica_sets for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(replica_set)))
         return not all(map(is_terminal, pods))
 
     async def _finish(self, deployment: Object) -> float | None:
@@ -150,8 +150,8 @@ class DeploymentController(QueueController[Key]):
         return await self._conclude(deployment, statuses.rolled_out)
 
     async def _clean_up(self, deployment: Object) -> None:
-        for each in revisions.surplus(deployment, self._sets(deployment)[1]):
-            await self._control.delete(each)
+        for replica_set in revisions.surplus(deployment, self._sets(deployment)[1]):
+            await self._control.delete(replica_set)
 
     # Revisions
 

@@ -93,6 +93,10 @@ def _numbers(deployment: Object) -> dict[str, str]:
 
 def _is_same(deployment: Object, found: Object) -> bool:
     """Returns True if the existing ReplicaSet is the wanted one, made by an earlier pass whose answer was lost."""
-    owners = [each.get("uid") for each in found["metadata"].get("ownerReferences") or () if each.get("controller")]
+    owners = [
+        reference.get("uid")
+        for reference in found["metadata"].get("ownerReferences") or ()
+        if reference.get("controller")
+    ]
     is_own = owners == [uid_of(deployment)]
     return is_own and revisions.same_template(found["spec"]["template"], deployment["spec"]["template"])

@@ -43,7 +43,10 @@ def next_revision(old: Iterable[Object]) -> int:
 def newest(deployment: Object, replica_sets: Iterable[Object]) -> Object | None:
     """The oldest of those that have the Deployment's template."""
     template = _plain(deployment["spec"]["template"])
-    return next((each for each in by_age(replica_sets) if _plain(each["spec"]["template"]) == template), None)
+    return next(
+        (replica_set for replica_set in by_age(replica_sets) if _plain(replica_set["spec"]["template"]) == template),
+        None,
+    )
 
 
 def by_age(replica_sets: Iterable[Object]) -> list[Object]:
@@ -86,8 +89,12 @@ def surplus(deployment: Object, old: Sequence[Object]) -> list[Object]:
     limit = spec_of(deployment).get("revisionHistoryLimit")
     if limit is None or limit == _UNLIMITED:
         return []
-    left = [each for each in old if not is_deleting(each)]
-    return [each for each in sorted(left, key=revision_of)[: max(0, len(left) - limit)] if _is_idle(each)]
+    left = [replica_set for replica_set in old if not is_deleting(replica_set)]
+    return [
+        replica_set
+        for replica_set in sorted(left, key=revision_of)[: max(0, len(left) - limit)]
+        if _is_idle(replica_set)
+    ]
 
 
 def _is_idle(replica_set: Object) -> bool:

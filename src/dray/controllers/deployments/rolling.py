@@ -55,11 +55,11 @@ def size(obj: Object) -> int:
 
 
 def counted(replica_sets: Iterable[Object], member: str) -> int:
-    return sum(int(status_of(each).get(member) or 0) for each in replica_sets)
+    return sum(int(status_of(replica_set).get(member) or 0) for replica_set in replica_sets)
 
 
 def active(replica_sets: Iterable[Object]) -> list[Object]:
-    return [each for each in replica_sets if size(each) > 0]
+    return [replica_set for replica_set in replica_sets if size(replica_set) > 0]
 
 
 def annotated(replica_set: Object, name: str) -> int | None:
@@ -68,7 +68,7 @@ def annotated(replica_set: Object, name: str) -> int | None:
 
 def is_scaled(deployment: Object, replica_sets: Iterable[Object]) -> bool:
     """Whether the Deployment has been given another size since its ReplicaSets got theirs."""
-    found = (annotated(each, DESIRED) for each in active(replica_sets))
+    found = (annotated(replica_set, DESIRED) for replica_set in active(replica_sets))
     return any(desired is not None and desired != size(deployment) for desired in found)
 
 
@@ -88,18 +88,22 @@ def old_sizes(deployment: Object, old: Sequence[Object], new: Object) -> Sizes:
     removable = sum(map(size, everything)) - bounds.fewest_available - unavailable_new
     if removable <= 0 or not active(old):
         return []
-    sizes = {uid_of(each): size(each) for each in old}
-    for each in by_age(active(old)):
-        unhealthy = max(0, size(each) - counted([each], "availableReplicas"))
+    sizes = {uid_of(replica_set): size(replica_set) for replica_set in old}
+    for replica_set in by_age(active(old)):
+        unhealthy = max(0, size(replica_set) - counted([replica_set], "availableReplicas"))
         taken = min(removable, unhealthy)
-        sizes[uid_of(each)] -= taken
+        sizes[uid_of(replica_set)] -= taken
         removable -= taken
     spare = counted(everything, "availableReplicas") - bounds.fewest_available
-    for each in by_age(active(old)):
-        taken = max(0, min(spare, sizes[uid_of(each)]))
-        sizes[uid_of(each)] -= taken
+    for replica_set in by_age(active(old)):
+        taken = max(0, min(spare, sizes[uid_of(replica_set)]))
+        sizes[uid_of(replica_set)] -= taken
         spare -= taken
-    return [(each, sizes[uid_of(each)]) for each in old if sizes[uid_of(each)] != size(each)]
+    return [
+        (replica_set, sizes[uid_of(replica_set)])
+        for replica_set in old
+        if sizes[uid_of(replica_set)] != size(replica_set)
+    ]
 
 
 def scaled_sizes(deployment: Object, old: Sequence[Object], new: Object | None) -> Sizes:
@@ -113,7 +117,7 @@ def scaled_sizes(deployment: Object, old: Sequence[Object], new: Object | None) 
         target = running[0] if running else new if new is not None else _latest(old)
         return [(target, size(deployment))] if target is not None else []
     if new is not None and _is_saturated(deployment, new):
-        return [(each, 0) for each in active(old)]
+        return [(replica_set, 0) for replica_set in active(old)]
     return _shares(deployment, running) if is_rolling(deployment) else []
 
 
@@ -132,16 +136,16 @@ def _shares(deployment: Object, running: list[Object]) -> Sizes:
     aged = by_age(running)
     # Of those of one size the newest grows first, the oldest shrinks first.
     ordered = sorted(aged if missing < 0 else reversed(aged), key=lambda each: -size(each))
-    sizes, added = {uid_of(each): size(each) for each in ordered}, 0
-    for each in ordered:
-        share, left = _fraction(deployment, each, bounds), missing - added
+    sizes, added = {uid_of(replica_set): size(replica_set) for replica_set in ordered}, 0
+    for replica_set in ordered:
+        share, left = _fraction(deployment, replica_set, bounds), missing - added
         part = min(share, left) if missing > 0 else max(share, left)
         if left:
-            sizes[uid_of(each)] += part
+            sizes[uid_of(replica_set)] += part
             added += part
     first = uid_of(ordered[0])
     sizes[first] = max(0, sizes[first] + missing - added)
-    return [(each, sizes[uid_of(each)]) for each in ordered]
+    return [(replica_set, sizes[uid_of(replica_set)]) for replica_set in ordered]
 
 
 def _fraction(deployment: Object, replica_set: Object, bounds: Bounds) -> int:

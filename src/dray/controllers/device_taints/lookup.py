@@ -82,7 +82,7 @@ class Lookup:
         for number, claim in enumerate(self.claims.cache, 1):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
-            if any(rules.selects(rule, each) for each in devices_of(claim)):
+            if any(rules.selects(rule, allocated) for allocated in devices_of(claim)):
                 found.append(claim)
         return found
 

@@ -56,8 +56,8 @@ def _classes(claim: Object) -> dict[str, str]:
     for request in requests_of(spec_of(claim)):
         name = str(request["name"])
         found[name] = str(mapping(request.get("exactly")).get("deviceClassName") or "")
-        for each in request.get("firstAvailable") or ():
-            found[f"{name}/{each['name']}"] = str(each.get("deviceClassName") or "")
+        for alternative in request.get("firstAvailable") or ():
+            found[f"{name}/{alternative['name']}"] = str(alternative.get("deviceClassName") or "")
     return found
 
 

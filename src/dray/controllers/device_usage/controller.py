@@ -224,11 +224,11 @@ class DeviceUsage:
     def _published_version(self) -> Hashable:
         """Differs if a slice or a class has changed."""
         caches = self._slices.cache, self._classes.cache
-        return tuple(frozenset((uid_of(each), version_of(each)) for each in cache) for cache in caches)
+        return tuple(frozenset((uid_of(obj), version_of(obj)) for obj in cache) for cache in caches)
 
     def _states(self) -> list[DeviceState]:
         caches = (self._slices.cache, self._claims.cache, self._pods.cache, self._rules.cache)
-        return device_states(*(list(each) for each in caches))
+        return device_states(*(list(cache) for cache in caches))
 
 
 def _claims_of(pod: Object) -> Iterator[str]:

@@ -59,8 +59,8 @@ class DeviceMetrics(Collector):
         states = self._states()
         for labels, count in sorted(self._counts(states).items()):
             devices.add_metric(labels, count)
-        for each in states:
-            report, place = each.utilization, (each.node, *each.place)
+        for state in states:
+            report, place = state.utilization, (state.node, *state.place)
             if report is not None and report.percent is not None:
                 ratio.add_metric(place, report.percent / 100)
             if report is not None and report.memory_used is not None:
@@ -72,19 +72,19 @@ class DeviceMetrics(Collector):
         if version != self._matches[0]:
             self._matches = version, self._matched(states)
         matches = self._matches[1]
-        return Counter((name, each.state) for each in states for name in matches.get(each.place) or [""])
+        return Counter((name, state.state) for state in states for name in matches.get(state.place) or [""])
 
     def _matched(self, states: Sequence[DeviceState]) -> dict[Place, list[str]]:
         """Returns the classes that select each device."""
-        devices = [Device(*each.place[:2], each.document) for each in states]
+        devices = [Device(*device_state.place[:2], device_state.document) for device_state in states]
         found: dict[Place, list[str]] = {}
         self._selectors.work = Work()
-        for each in self._classes():
+        for class_ in self._classes():
             try:
-                selected = self._selected(each, devices)
+                selected = self._selected(class_, devices)
             except WorkExhausted:
                 continue
-            _, name = key_of(each)
+            _, name = key_of(class_)
             for number, state in enumerate(states):
                 if selected >> number & 1:
                     found.setdefault(state.place, []).append(name)

@@ -50,7 +50,7 @@ class Seconds:
         self.used += other.used * factor
 
     def rounded(self) -> list[int]:
-        return [round(each) for each in (self.requested, self.allocated, self.measured, self.used)]
+        return [round(amount) for amount in (self.requested, self.allocated, self.measured, self.used)]
 
 
 class Totals:
@@ -87,7 +87,7 @@ class Totals:
 
     def first(self) -> float | None:
         """Returns the start of the earliest period."""
-        return min((_start(each) for each in self._periods), default=None)
+        return min((_start(period) for period in self._periods), default=None)
 
     def compact(self, now: float) -> None:
         """Turns hours that are older than two days into days, and drops what is older than 400 days."""
@@ -130,8 +130,8 @@ def _encoded(entries: Mapping[Consumer, Seconds]) -> str:
 
 def _decoded(text: str) -> Iterator[tuple[Consumer, Seconds]]:
     for namespace, user, queue, device_class, *seconds in json.loads(text):
-        names = (str(each)[:_MOST_NAME] for each in (namespace, user, queue, device_class))
-        yield Consumer(*names), Seconds(*(float(each) for each in seconds[:4]))
+        names = (str(name)[:_MOST_NAME] for name in (namespace, user, queue, device_class))
+        yield Consumer(*names), Seconds(*(float(value) for value in seconds[:4]))
 
 
 def _name(moment: float) -> str:

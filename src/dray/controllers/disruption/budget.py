@@ -54,7 +54,7 @@ def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupte
             waiting[name] = granted[name]
         else:
             overdue.append(pod)
-    until = min((after(moment(each), DELETION_TIMEOUT) for each in waiting.values()), default=None)
+    until = min((after(moment(since), DELETION_TIMEOUT) for since in waiting.values()), default=None)
     return Disrupted(waiting, overdue, until)
 
 
@@ -98,9 +98,9 @@ def _with_condition(found: Object, budget: Object, holds: bool, reason: str, mes
         "lastTransitionTime": timestamp(now),
     }
     conditions = []
-    for each in conditions_of(budget):
-        if each.get("type") != DISRUPTION_ALLOWED:
-            conditions.append(each)
-        elif each.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = each.get("lastTransitionTime") or condition["lastTransitionTime"]
+    for present in conditions_of(budget):
+        if present.get("type") != DISRUPTION_ALLOWED:
+            conditions.append(present)
+        elif present.get("status") == condition["status"]:
+            condition["lastTransitionTime"] = present.get("lastTransitionTime") or condition["lastTransitionTime"]
     return {**found, "conditions": [*conditions, condition]}

@@ -65,7 +65,7 @@ class Scales:
                 has_unmanaged = True
             else:
                 controllers.setdefault(reference["uid"], (reference, pod))
-        return sum([await self._wanted(*each) for each in controllers.values()]), has_unmanaged
+        return sum([await self._wanted(*controller) for controller in controllers.values()]), has_unmanaged
 
     def _controller(self, pod: Object) -> Object | None:
         """The reference to who says how many pods there should be: the Deployment where a ReplicaSet is its."""
@@ -111,7 +111,7 @@ class Scales:
         """Returns the plural resource name of a kind; None if the server does not serve the kind."""
         if (group, kind) not in self._plurals:
             found = await discover(self._client)
-            self._plurals.update({(each.group, each.kind): each.plural for each in found.preferred})
+            self._plurals.update({(resource.group, resource.kind): resource.plural for resource in found.preferred})
         return self._plurals.get((group, kind))
 
 

@@ -86,7 +86,7 @@ def _number(pod: Object, target: int | str, protocol: str) -> int | None:
     if isinstance(target, int):
         return target
     spec = spec_of(pod)
-    sidecars = [each for each in mappings(spec.get("initContainers")) if each.get("restartPolicy") == "Always"]
+    sidecars = [sidecar for sidecar in mappings(spec.get("initContainers")) if sidecar.get("restartPolicy") == "Always"]
     for container in (*mappings(spec.get("containers")), *sidecars):
         for port in mappings(container.get("ports")):
             if port.get("name") == target and (port.get("protocol") or "TCP") == protocol:

@@ -126,10 +126,10 @@ class EndpointSliceController(_ServiceFollower):
             return None
         uid = service["metadata"]["uid"]
         existing = [
-            each
-            for each in self._slices.cache.by("service", f"{key[0]}/{key[1]}")
+            slice_
+            for slice_ in self._slices.cache.by("service", f"{key[0]}/{key[1]}")
             # Those of a Service of the same name that is gone go with it.
-            if all(owner.get("uid") == uid for owner in owners_of(each)) and not is_deleting(each)
+            if all(owner.get("uid") == uid for owner in owners_of(slice_)) and not is_deleting(slice_)
         ]
         zones = {node["metadata"]["name"]: zone for node in self._nodes.cache if (zone := labels_of(node).get(_ZONE))}
         found = slices.plan(service, self._backends(service), existing, zones)
@@ -138,13 +138,13 @@ class EndpointSliceController(_ServiceFollower):
 
 
 async def write(client: ApiClient, plan: slices.Plan) -> None:
-    for each in plan.create:
-        await client.create(ENDPOINT_SLICES, each)
-    for each in plan.update:
-        await client.update(ENDPOINT_SLICES, each)
-    for each in plan.delete:
+    for slice_ in plan.create:
+        await client.create(ENDPOINT_SLICES, slice_)
+    for slice_ in plan.update:
+        await client.update(ENDPOINT_SLICES, slice_)
+    for slice_ in plan.delete:
         try:
-            await client.delete_object(ENDPOINT_SLICES, each)
+            await client.delete_object(ENDPOINT_SLICES, slice_)
         except NotFound:
             continue
 

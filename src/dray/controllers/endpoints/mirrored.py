@@ -28,8 +28,10 @@ def is_mirrored(endpoints: Object) -> bool:
 
 def plan(endpoints: Object, existing: list[Object]) -> Plan:
     found = Plan()
-    standing = {(each["addressType"], identity_of(each)): each for each in sorted(existing, key=key_of, reverse=True)}
-    fresh = names(endpoints, {key_of(each)[1] for each in existing})
+    standing = {
+        (slice_["addressType"], identity_of(slice_)): slice_ for slice_ in sorted(existing, key=key_of, reverse=True)
+    }
+    fresh = names(endpoints, {key_of(slice_)[1] for slice_ in existing})
     for key, wanted in _wanted(endpoints).items():
         before = standing.get(key)
         if before is None:
@@ -39,7 +41,7 @@ def plan(endpoints: Object, existing: list[Object]) -> Plan:
         now = {**before, **wanted, "metadata": {**before["metadata"], **wanted["metadata"]}}
         if differs(before, now):
             found.update.append(now)
-        existing = [each for each in existing if each is not before]
+        existing = [slice_ for slice_ in existing if slice_ is not before]
     found.delete += existing
     return found
 
@@ -48,7 +50,7 @@ def _wanted(endpoints: Object) -> dict[tuple[str, Identity], Object]:
     """The slices that there are to be, by family of addresses and by ports."""
     found: dict[tuple[str, Identity], Object] = {}
     for subset in mappings(endpoints.get("subsets")):
-        ports = [_port(each) for each in mappings(subset.get("ports"))]
+        ports = [_port(port) for port in mappings(subset.get("ports"))]
         for number, (address, ready) in enumerate(_addresses(subset)):
             if number >= _MOST:
                 break

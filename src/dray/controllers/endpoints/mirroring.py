@@ -35,7 +35,9 @@ class EndpointSliceMirroring(QueueController[Key]):
             self._workers.queue.add((change.key[0], value.partition("/")[2]))
 
     async def reconcile(self, key: Key) -> float | None:
-        existing = [each for each in self._slices.cache.by("mirrored", f"{key[0]}/{key[1]}") if not is_deleting(each)]
+        existing = [
+            slice_ for slice_ in self._slices.cache.by("mirrored", f"{key[0]}/{key[1]}") if not is_deleting(slice_)
+        ]
         endpoints = self._endpoints.cache.get(key[1], namespace=key[0])
         if endpoints is not None and self._is_mirrored(key) and mirrored.is_mirrored(endpoints):
             await write(self._client, mirrored.plan(endpoints, existing))

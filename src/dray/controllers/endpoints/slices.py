@@ -34,12 +34,12 @@ def plan(service: Object, backends: Iterable[Backend], existing: list[Object], z
     wanted: dict[Identity, dict[str, Object]] = {}
     ports: dict[Identity, list[Object]] = {}
     for backend in backends:
-        identity = tuple((each.name, each.number, each.protocol, each.app_protocol) for each in backend.ports)
-        ports.setdefault(identity, [_port(each) for each in backend.ports])
+        identity = tuple((port.name, port.number, port.protocol, port.app_protocol) for port in backend.ports)
+        ports.setdefault(identity, [_port(port) for port in backend.ports])
         wanted.setdefault(identity, {})[uid_of(backend.pod)] = _endpoint(backend, zones)
     found = Plan()
     kept, spare = _keep(service, existing, wanted)
-    fresh = names(service, {key_of(each)[1] for each in existing})
+    fresh = names(service, {key_of(slice_)[1] for slice_ in existing})
     for identity, rest in wanted.items():
         _fill(kept.get(identity, []), rest)
         left = list(rest.values())
@@ -68,16 +68,16 @@ def _keep(
     """
     kept: dict[Identity, list[tuple[Object, Object]]] = {}
     spare = []
-    for each in sorted(existing, key=key_of):
-        identity = identity_of(each)
+    for slice_ in sorted(existing, key=key_of):
+        identity = identity_of(slice_)
         rest = wanted.get(identity, {})
-        uids = [str(mapping(endpoint.get("targetRef")).get("uid") or "") for endpoint in each["endpoints"] or ()]
+        uids = [str(mapping(endpoint.get("targetRef")).get("uid") or "") for endpoint in slice_["endpoints"] or ()]
         staying = [rest.pop(uid) for uid in uids if uid in rest]
         if staying:
-            now = {**each, "endpoints": staying, "metadata": _metadata(service, each)}
-            kept.setdefault(identity, []).append((each, now))
+            now = {**slice_, "endpoints": staying, "metadata": _metadata(service, slice_)}
+            kept.setdefault(identity, []).append((slice_, now))
         else:
-            spare.append(each)
+            spare.append(slice_)
     return kept, spare
 
 

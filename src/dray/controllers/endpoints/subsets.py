@@ -18,7 +18,7 @@ def desired(service: Object, backends: Iterable[Backend], existing: Object | Non
     """The object, made anew or from the one that is there."""
     namespace, name = key_of(service)
     # One that is to end is left out unless the Service wants also those that are not ready.
-    used = [each for each in backends if each.ready or not each.terminating]
+    used = [backend for backend in backends if backend.ready or not backend.terminating]
     kept = sorted(used, key=lambda each: (not each.ready, each.address, key_of(each.pod)))[:_MOST]
     metadata: Object = dict(existing["metadata"]) if existing is not None else {"namespace": namespace, "name": name}
     metadata["labels"] = common_labels(service, MANAGED_BY, MANAGER)
@@ -54,10 +54,10 @@ def _subsets(backends: list[Backend]) -> list[Object]:
 def _subset(ports: tuple[Port, ...], backends: list[Backend]) -> Object:
     found: Object = {}
     for member, ready in (("addresses", True), ("notReadyAddresses", False)):
-        if chosen := [_address(each) for each in backends if each.ready is ready]:
+        if chosen := [_address(backend) for backend in backends if backend.ready is ready]:
             found[member] = chosen
     if ports:
-        found["ports"] = [_port(each) for each in ports]
+        found["ports"] = [_port(port) for port in ports]
     return found
 
 
