@@ -71,7 +71,7 @@ class Environment:
         """Tells of an object that a controller fails on again and again, where it stands."""
         kind, _, place = called.partition(" ")
         namespace, _, object_name = place.rpartition("/")
-        version = next((each.version(each.storage) for each in KINDS if each.name == kind), None)
+        version = next((known.version(known.storage) for known in KINDS if known.name == kind), None)
         if version is None:
             return
         with suppress(ClientError):

@@ -201,16 +201,16 @@ class NamespaceController(QueueController[str]):
     async def _empty(self, name: str, found: Discovered) -> Report:
         """Pods go before everything that they may rely on until they have ended."""
         report = Report(undiscovered=[f"{group}: {why}" for group, why in sorted(found.failed.items())])
-        resources = [each for each in found.preferred if each.namespaced and each.verbs >= _NEEDED]
-        pods = [each for each in resources if (each.group, each.plural) == _PODS]
+        resources = [resource for resource in found.preferred if resource.namespaced and resource.verbs >= _NEEDED]
+        pods = [resource for resource in resources if (resource.group, resource.plural) == _PODS]
         await empty(self._client, pods, name, report)
         if not (report.remaining or report.failures):
-            await empty(self._client, [each for each in resources if each not in pods], name, report)
+            await empty(self._client, [resource for resource in resources if resource not in pods], name, report)
         return report
 
     async def _finalize(self, namespace: Object) -> None:
         spec = spec_of(namespace)
-        left = [each for each in spec.get("finalizers") or () if each != FINALIZER]
+        left = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
         body = {**namespace, "spec": {**spec, "finalizers": left}}
         await self._client.update(NAMESPACES, body, subresource="finalize")
 

@@ -62,7 +62,7 @@ class PodGroupProtection:
             return None
         if not all(map(is_terminal, self._pods.cache.by(_BY_GROUP, "/".join(key)))):
             return None
-        kept = [each for each in finalizers if each != PODGROUP_FINALIZER]
+        kept = [finalizer for finalizer in finalizers if finalizer != PODGROUP_FINALIZER]
         await self._client.update(version, {**group, "metadata": {**group["metadata"], "finalizers": kept}})
         return None
 

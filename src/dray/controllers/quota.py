@@ -208,9 +208,9 @@ class QuotaController(QueueController[Key]):
         return resource
 
     async def _discovered(self, qualified: str) -> Resource | None:
-        for each in (await discover(self._client)).preferred:
-            if each.qualified == qualified and each.namespaced and {"list", "watch"} <= each.verbs:
-                return each
+        for resource in (await discover(self._client)).preferred:
+            if resource.qualified == qualified and resource.namespaced and {"list", "watch"} <= resource.verbs:
+                return resource
         return None
 
     def _handler(self, qualified: str) -> Callable[[Change], None]:

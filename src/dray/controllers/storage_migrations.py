@@ -70,9 +70,9 @@ class StorageVersionMigrator(QueueController[str]):
 
     async def _resource(self, migration: Object) -> ServedResource | None:
         wanted = spec_of(migration)["resource"]
-        for each in (await discover(self._client)).preferred:
-            if (each.group, each.plural) == (wanted.get("group") or "", wanted["resource"]):
-                return each if {"list", "patch"} <= each.verbs else None
+        for resource in (await discover(self._client)).preferred:
+            if (resource.group, resource.plural) == (wanted.get("group") or "", wanted["resource"]):
+                return resource if {"list", "patch"} <= resource.verbs else None
         return None
 
     async def _begin(self, migration: Object, version: str) -> None:
@@ -110,7 +110,7 @@ class StorageVersionMigrator(QueueController[str]):
             return None
 
     async def _forget_versions(self, definition: Object) -> None:
-        stored = [each["name"] for each in spec_of(definition).get("versions") or () if each.get("storage")]
+        stored = [version["name"] for version in spec_of(definition).get("versions") or () if version.get("storage")]
         if status_of(definition).get("storedVersions") == stored:
             return
         metadata = {name: metadata_of(definition)[name] for name in ("uid", "resourceVersion")}
@@ -124,7 +124,7 @@ class StorageVersionMigrator(QueueController[str]):
     async def _end(self, migration: Object, outcome: str, message: str, *others: Object) -> None:
         reason = f"StorageVersionMigration{outcome}"
         replaced = {other["type"] for other in others}
-        kept = [each for each in conditions_of(migration) if each.get("type") not in replaced]
+        kept = [condition for condition in conditions_of(migration) if condition.get("type") not in replaced]
         conditions = [*others, *kept, self._condition(outcome, reason, message)]
         await self._write(migration, {**status_of(migration), "conditions": conditions})
 

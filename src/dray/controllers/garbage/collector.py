@@ -157,7 +157,7 @@ class GarbageCollector:
             return
         dependents = self._graph.dependents(item.uid)
         if owners.waiting and dependents:
-            if any(each.uid in self._waiting for each in dependents):
+            if any(dependent.uid in self._waiting for dependent in dependents):
                 # They wait for each other in a circle: this one lets go.
                 metadata = await self._patch(item, metadata, {"ownerReferences": unblocked(metadata)}) or metadata
             await self._delete(item, metadata, "Foreground")
@@ -240,7 +240,7 @@ class GarbageCollector:
             await self._patch(item, live["metadata"], {"ownerReferences": left})
 
     async def _release(self, item: Item, metadata: Object, finalizer: str) -> None:
-        left = [each for each in metadata.get("finalizers") or () if each != finalizer]
+        left = [present for present in metadata.get("finalizers") or () if present != finalizer]
         await self._patch(item, metadata, {"finalizers": left})
 
     async def _patch(self, item: Item, metadata: Object, change: Object) -> Object | None:

@@ -100,7 +100,7 @@ class Graph:
         return uid in self._gone
 
     def dependents(self, uid: str) -> list[Item]:
-        return [item for each in self._dependents.get(uid, ()) if (item := self._items.get(each)) is not None]
+        return [item for dependent in self._dependents.get(uid, ()) if (item := self._items.get(dependent)) is not None]
 
     def owned(self) -> list[Item]:
         """Everything that has owners."""

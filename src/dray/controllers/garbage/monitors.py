@@ -82,8 +82,8 @@ class Monitors:
             if late:
                 _logger.warning("garbage collection begins without %d of %d resources", len(late), len(waiting))
         finally:
-            for each in waiting:
-                each.cancel()
+            for task in waiting:
+                task.cancel()
 
     async def run(self) -> None:
         """Discovers the served resources again and again, and starts and stops informers, until it is cancelled."""
@@ -181,7 +181,7 @@ class _MetadataOnly:
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, limit: int = 500
     ) -> Object:
         listed = await self._client.list_all(resource, namespace=namespace, selection=selection, limit=limit)
-        return {**listed, "items": [_stripped(each) for each in listed.get("items") or ()]}
+        return {**listed, "items": [_stripped(item) for item in listed.get("items") or ()]}
 
     async def watch(
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, resource_version: str = ""

@@ -82,7 +82,7 @@ class PodActions:
 
 
 def _untracked(pod: Object) -> Object:
-    finalizers = [each for each in finalizers_of(pod) if each != pod_facts.TRACKING]
+    finalizers = [finalizer for finalizer in finalizers_of(pod) if finalizer != pod_facts.TRACKING]
     return {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
 
 

@@ -200,7 +200,7 @@ class JobController:
             failure = await self._carry_out(view, next_)
             # Once it is over there is nothing to wait for but its pods, and they make themselves heard.
             waits = (outcome.deadline(view, now), next_.wait)
-            wait = min((each for each in waits if each is not None), default=None)
+            wait = min((delay for delay in waits if delay is not None), default=None)
             view = JobView.of(job, self._membership.of(job))
             record = self._record(view)
         found = found or outcome.completed(view)

@@ -145,5 +145,5 @@ def _resized(there: Object, wished: Object) -> Object:
     """Nothing else may change."""
     if "podGroupTemplates" in there:
         pairs = zip(there["podGroupTemplates"], wished["podGroupTemplates"], strict=False)
-        return {**there, "podGroupTemplates": [_resized(*each) for each in pairs]}
+        return {**there, "podGroupTemplates": [_resized(*pair) for pair in pairs]}
     return {**there, "schedulingPolicy": wished["schedulingPolicy"]}

@@ -110,7 +110,7 @@ def _misplaced(view: JobView) -> list[Object]:
     done = (view.succeeded_indexes, view.failed_indexes)
     for pod in sorted(view.active, key=removal_order, reverse=True):
         index = pod_facts.completion_index(pod)
-        if index is None or not view.has_place(pod) or taken[index] or any(index in each for each in done):
+        if index is None or not view.has_place(pod) or taken[index] or any(index in indexes for indexes in done):
             found.append(pod)
         else:
             taken[index] += 1
@@ -121,7 +121,7 @@ def _settled_indexes(view: JobView) -> Indexes:
     """Indexes that need no new pod."""
     busy = view.active + view.terminating if view.spec.replaces_ended_only else view.active
     indexes = (pod_facts.completion_index(pod) for pod in busy)
-    return view.succeeded_indexes | view.failed_indexes | Indexes.of(each for each in indexes if each is not None)
+    return view.succeeded_indexes | view.failed_indexes | Indexes.of(index for index in indexes if index is not None)
 
 
 def _plan_by_index(view: JobView, number: int, now: datetime) -> Plan:

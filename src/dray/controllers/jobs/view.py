@@ -113,7 +113,7 @@ class JobView:
             return Indexes()
         lost = [pod for pod in self.tracked if self.has_place(pod) and self._gives_up(pod)]
         indexes = (pod_facts.completion_index(pod) or 0 for pod in lost)
-        return self._given_up | Indexes.of(each for each in indexes if each not in self.succeeded_indexes)
+        return self._given_up | Indexes.of(index for index in indexes if index not in self.succeeded_indexes)
 
     def _gives_up(self, pod: Object) -> bool:
         if not self.has_failed(pod):

@@ -48,8 +48,12 @@ def is_heard(candidate: Object, now: datetime) -> bool:
 
 def strategy_of(candidates: Sequence[Object]) -> str:
     """Returns the strategy that the candidates with the newest binary version ask for; "" if they disagree."""
-    newest = max(_version(each, "binaryVersion") for each in candidates)
-    wanted = {str(spec_of(each)["strategy"]) for each in candidates if _version(each, "binaryVersion") == newest}
+    newest = max(_version(candidate, "binaryVersion") for candidate in candidates)
+    wanted = {
+        str(spec_of(candidate)["strategy"])
+        for candidate in candidates
+        if _version(candidate, "binaryVersion") == newest
+    }
     return wanted.pop() if len(wanted) == 1 else ""
 
 

@@ -72,11 +72,11 @@ class LeaderElectionController:
     async def reconcile(self, key: Key) -> float | None:
         now = self._time.now()
         known = self._candidates.cache.by(_BY_LEASE, "/".join(key))
-        for each in known:
-            if voices.is_forgotten(each, now):
-                await self._forget(each)
-        kept = [each for each in known if not voices.is_forgotten(each, now)]
-        there = [each for each in kept if not voices.is_mute(each, now)]
+        for candidate in known:
+            if voices.is_forgotten(candidate, now):
+                await self._forget(candidate)
+        kept = [candidate for candidate in known if not voices.is_forgotten(candidate, now)]
+        there = [candidate for candidate in kept if not voices.is_mute(candidate, now)]
         if not there:
             return voices.KEPT.total_seconds() if kept else None
         strategy = voices.strategy_of(there)
@@ -106,10 +106,14 @@ class LeaderElectionController:
     async def _ask(self, candidates: Sequence[Object], now: datetime) -> bool:
         """Whether there was anybody to ask; who answers is heard of by watch."""
         assert self._candidates.version is not None
-        asked = [each for each in candidates if not voices.is_heard(each, now) and not voices.is_asked(each)]
-        for each in asked:
-            spec = {**spec_of(each), "pingTime": micro_timestamp(now)}
-            await self._client.update(self._candidates.version, {**each, "spec": spec})
+        asked = [
+            candidate
+            for candidate in candidates
+            if not voices.is_heard(candidate, now) and not voices.is_asked(candidate)
+        ]
+        for candidate in asked:
+            spec = {**spec_of(candidate), "pingTime": micro_timestamp(now)}
+            await self._client.update(self._candidates.version, {**candidate, "spec": spec})
         return bool(asked)
 
     async def _elect(self, key: Key, lease: Object | None, strategy: str, best: str) -> None:
@@ -130,7 +134,7 @@ class LeaderElectionController:
 
 
 def _needs_election(lease: Object | None, candidates: Sequence[Object], strategy: str, now: datetime) -> bool:
-    if lease is None or any(now - voices.time_of(each, "renewTime") > _ASKED_AGAIN for each in candidates):
+    if lease is None or any(now - voices.time_of(candidate, "renewTime") > _ASKED_AGAIN for candidate in candidates):
         return True
     spec = spec_of(lease)
     is_free = not spec.get("holderIdentity") or _is_over(lease, now)

@@ -36,7 +36,7 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
     bound = _bound(pod)
     ends: list[datetime] = []
     for expulsion in expulsions:
-        toleration = next((each for each in tolerations if tolerates(each, expulsion.taint)), None)
+        toleration = next((candidate for candidate in tolerations if tolerates(candidate, expulsion.taint)), None)
         if toleration is None:
             ends.append(min(expulsion.since, now))
         elif (seconds := toleration.get("tolerationSeconds")) is not None:
@@ -91,7 +91,7 @@ class Evictions(QueueController[Key]):
 
     def _follow(self, before: tuple[Expulsion, ...], taints: list[Object] | tuple[()]) -> tuple[Expulsion, ...]:
         """A taint that does not say since when it is there counts from the moment it was seen."""
-        known = {(each.taint.get("key"), each.taint.get("value")): each for each in before}
+        known = {(expulsion.taint.get("key"), expulsion.taint.get("value")): expulsion for expulsion in before}
         found = []
         for taint in taints:
             if taint.get("effect") != "NoExecute":

@@ -48,9 +48,9 @@ async def deliver(options: NotificationOptions, notification: Notification) -> N
     if options.command:
         work.append(lambda: _run(options.command, body))
     results = await asyncio.gather(*map(_retried, work), return_exceptions=True)
-    for each in results:
-        if isinstance(each, BaseException):
-            raise each
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
 
 
 async def _retried(work: Callable[[], Awaitable[None]]) -> None:

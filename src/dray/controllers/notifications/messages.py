@@ -70,7 +70,10 @@ def pod_ended(pod: Object) -> Notification | None:
     """Returns None for a pod that has not ended, or that has a controller."""
     if not is_terminal(pod) or controller_of(pod) is not None:
         return None
-    ends = [mapping(mapping(each.get("state")).get("terminated")) for each in container_statuses(pod)]
+    ends = [
+        mapping(mapping(container_status.get("state")).get("terminated"))
+        for container_status in container_statuses(pod)
+    ]
     worst = max(ends, key=lambda end: bool(end.get("exitCode")), default={})
     code = worst.get("exitCode")
     return replace(
@@ -78,7 +81,7 @@ def pod_ended(pod: Object) -> Notification | None:
         reason=str(status(pod).get("reason") or worst.get("reason") or ""),
         node=node_of(pod),
         exit_code=code if isinstance(code, int) else None,
-        ended=max((str(each.get("finishedAt") or "") for each in ends), default=""),
+        ended=max((str(terminated.get("finishedAt") or "") for terminated in ends), default=""),
     )
 
 

@@ -108,7 +108,7 @@ class ReplicaController(QueueController[Key]):
         """The pods of all that have the same controller as this one: of the revisions of a Deployment."""
         uid = controller_uid(owner)
         siblings = self._owners.cache.by(BY_CONTROLLER, uid) if uid else []
-        return [pod for each in siblings for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(each))]
+        return [pod for sibling in siblings for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(sibling))]
 
     async def _carry_out(self, owner: Object, next_: Plan) -> tuple[str, ClientError] | None:
         """Creates and deletes pods by the plan. Returns the event reason and the error of a failed write."""

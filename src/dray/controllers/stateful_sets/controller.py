@@ -54,8 +54,8 @@ class StatefulSetController(QueueController[Key]):
     def _on_pod(self, change: Change) -> None:
         if not self._stateful_sets.cache:
             return
-        for each in (change.object, change.previous):
-            owner = controller_of(each) if each is not None else None
+        for changed in (change.object, change.previous):
+            owner = controller_of(changed) if changed is not None else None
             if owner is not None and owner.get("kind") == STATEFUL_SETS.kind:
                 if change.type == "DELETED":
                     self._written.removed(owner["uid"], uid_of(change.object))
@@ -72,14 +72,16 @@ class StatefulSetController(QueueController[Key]):
             return None
         revisions = await self._revisions.of(owner)
         update = await self._revisions.in_force(owner, revisions)
-        by_name = {key_of(each)[1]: each for each in revisions}
+        by_name = {key_of(revision)[1]: revision for revision in revisions}
         current = by_name.get(status_of(owner).get("currentRevision") or "", update)
         await self._adoption.settle(owner, _selector(owner))
         replicas = self._view(owner, current, update)
         failure, is_whole = None, True
         try:
             await self._claims.settle(replicas)
-            is_whole = await self._carry_out(replicas, plan(replicas), {key_of(each)[1]: each for each in revisions})
+            is_whole = await self._carry_out(
+                replicas, plan(replicas), {key_of(revision)[1]: revision for revision in revisions}
+            )
         except ClientError as error:
             # What there is counts all the same.
             failure = error
@@ -90,7 +92,7 @@ class StatefulSetController(QueueController[Key]):
         if failure is not None:
             raise failure
         waits = [until_available(replicas.pods.values(), replicas.min_ready, replicas.now)]
-        return min((each for each in (*waits, None if is_whole else _CLAIMS) if each is not None), default=None)
+        return min((wait for wait in (*waits, None if is_whole else _CLAIMS) if wait is not None), default=None)
 
     def _view(self, owner: Object, current: Object, update: Object) -> Replicas:
         pods = self._adoption.of(owner, _selector(owner))

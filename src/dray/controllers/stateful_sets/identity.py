@@ -40,11 +40,11 @@ def pod(stateful_set: Object, number: int, template: Object, revision: str) -> O
     if stateful_set["spec"].get("serviceName"):
         spec["subdomain"] = stateful_set["spec"]["serviceName"]
     volumes = [
-        {"name": key_of(each)[1], "persistentVolumeClaim": {"claimName": claim_name(each, name)}}
-        for each in claim_templates(stateful_set)
+        {"name": key_of(claim_template)[1], "persistentVolumeClaim": {"claimName": claim_name(claim_template, name)}}
+        for claim_template in claim_templates(stateful_set)
     ]
-    own = {each["name"] for each in volumes}
-    volumes += [each for each in spec.get("volumes") or () if each.get("name") not in own]
+    own = {volume["name"] for volume in volumes}
+    volumes += [volume for volume in spec.get("volumes") or () if volume.get("name") not in own]
     if volumes:
         spec["volumes"] = volumes
     return made

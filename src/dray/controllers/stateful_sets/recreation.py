@@ -16,7 +16,7 @@ _COMPLETE: Final = "RecreateCompleted"
 def conditions(replicas: Replicas, *, is_complete: bool) -> list[Object]:
     """Returns all conditions of the set, with `Progressing` updated for the strategy `Recreate`."""
     listed = mappings(status_of(replicas.stateful_set).get("conditions"))
-    present = next((each for each in listed if each.get("type") == _TYPE), None)
+    present = next((condition for condition in listed if condition.get("type") == _TYPE), None)
     wanted = _wanted(replicas, is_complete=is_complete)
     if not replicas.recreates or wanted is None or (is_complete and present is None):
         return listed
@@ -24,7 +24,7 @@ def conditions(replicas: Replicas, *, is_complete: bool) -> list[Object]:
         return listed
     is_same = present is not None and present.get("status") == wanted["status"]
     since = present.get("lastTransitionTime") if present is not None and is_same else timestamp(replicas.now)
-    return [*(each for each in listed if each is not present), {**wanted, "lastTransitionTime": since}]
+    return [*(condition for condition in listed if condition is not present), {**wanted, "lastTransitionTime": since}]
 
 
 def _wanted(replicas: Replicas, *, is_complete: bool) -> Object | None:

@@ -97,7 +97,7 @@ class VolumeBinder(QueueController[Key]):
         return None
 
     async def _settle_claim(self, claim: Object) -> None:
-        volumes = {key_of(each)[1]: each for each in self._volumes.cache}
+        volumes = {key_of(volume)[1]: volume for volume in self._volumes.cache}
         storage_class = self._classes.cache.get(class_name(claim) or "")
         node = self._nodes.cache.get(annotations_of(claim).get(SELECTED_NODE) or "")
         found = decisions.for_claim(claim, volumes, storage_class, node)

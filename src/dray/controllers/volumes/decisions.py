@@ -40,7 +40,9 @@ def for_claim(
     waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
     selected = annotations_of(claim).get(SELECTED_NODE)
     if waits and not selected:
-        reserved = next((each for each in volumes.values() if claim_reference(each) and is_for(each, claim)), None)
+        reserved = next(
+            (volume for volume in volumes.values() if claim_reference(volume) and is_for(volume, claim)), None
+        )
         if reserved is not None and matching.is_usable(claim, reserved):
             return ClaimDecision(Act.BIND, reserved)
         message = "waiting for first consumer to be created before binding"

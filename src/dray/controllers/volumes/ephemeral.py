@@ -26,7 +26,7 @@ class EphemeralVolumes(QueueController[Key]):
 
     def _pod_changed(self, change: Change) -> None:
         if change.type == "ADDED" and any(
-            "ephemeral" in each for each in mappings(spec_of(change.object).get("volumes"))
+            "ephemeral" in volume for volume in mappings(spec_of(change.object).get("volumes"))
         ):
             self._workers.queue.add(change.key)
 

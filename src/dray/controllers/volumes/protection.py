@@ -25,7 +25,7 @@ async def _protect(client: ApiClient, resource: Resource, obj: Object, finalizer
     if is_deleting(obj):
         if used or finalizer not in finalizers:
             return
-        wanted = [each for each in finalizers if each != finalizer]
+        wanted = [present for present in finalizers if present != finalizer]
     elif finalizer in finalizers:
         return
     else:

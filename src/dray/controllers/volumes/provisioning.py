@@ -52,7 +52,7 @@ class Provisioning:
 
     def _any_node(self) -> str:
         """Returns the first node by name that has a volume directory; "" if there is none."""
-        names = (key_of(each)[1] for each in self._nodes if VOLUME_DIRECTORY in annotations_of(each))
+        names = (key_of(node)[1] for node in self._nodes if VOLUME_DIRECTORY in annotations_of(node))
         return min(names, default="")
 
     async def _annotate(self, claim: Object, notes: Object) -> Object:

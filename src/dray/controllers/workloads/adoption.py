@@ -63,7 +63,7 @@ class Adoption:
     def of(self, owner: Object, selects: Matcher) -> list[Object]:
         """The owner's objects, as they were last written here or by somebody else."""
         uid = uid_of(owner)
-        return [each for each in self.controlled(uid) if selects(labels_of(each)) and _is_controlled(each, uid)]
+        return [obj for obj in self.controlled(uid) if selects(labels_of(obj)) and _is_controlled(obj, uid)]
 
     def controlled(self, uid: str) -> list[Object]:
         """Returns the objects whose controller is the owner, including those that were just released."""
@@ -75,21 +75,18 @@ class Adoption:
             return self.of(owner, selects)
         uid, namespace = uid_of(owner), owner["metadata"]["namespace"]
         controlled = self.controlled(uid)
-        for each in controlled:
-            if not selects(labels_of(each)) and _is_controlled(each, uid):
-                await self._release(uid, each)
-        known = {uid_of(each) for each in controlled if _is_controlled(each, uid)}
+        for obj in controlled:
+            if not selects(labels_of(obj)) and _is_controlled(obj, uid):
+                await self._release(uid, obj)
+        known = {uid_of(obj) for obj in controlled if _is_controlled(obj, uid)}
         found = [
-            each
-            for each in self._cache.by(BY_CONTROLLER, _NOBODYS + namespace)
-            if selects(labels_of(each))
-            and not is_deleting(each)
-            and uid_of(each) not in known
-            and self._fits(owner, each)
+            obj
+            for obj in self._cache.by(BY_CONTROLLER, _NOBODYS + namespace)
+            if selects(labels_of(obj)) and not is_deleting(obj) and uid_of(obj) not in known and self._fits(owner, obj)
         ]
         if found and await self._stands(owner):
-            for each in found:
-                await self._adopt(owner, each)
+            for obj in found:
+                await self._adopt(owner, obj)
         return self.of(owner, selects)
 
     async def _stands(self, owner: Object) -> bool:

@@ -44,7 +44,7 @@ class OwnWrites:
         mine = self._written.get(owner)
         if not mine:
             return cached
-        found = {each["metadata"]["uid"]: each for each in cached}
+        found = {obj["metadata"]["uid"]: obj for obj in cached}
         for uid, value in list(mine.items()):
             if _is_shown(value, found[uid]) if uid in found else not is_behind(self._informer, value):
                 del mine[uid]
@@ -105,5 +105,5 @@ def follow_owner(change: Change, queue: WorkQueue[Key], *kept: Forgets) -> None:
     if change.type != "DELETED":
         queue.add(change.key)
         return
-    for each in kept:
-        each.forget(uid_of(change.object))
+    for own_writes in kept:
+        own_writes.forget(uid_of(change.object))

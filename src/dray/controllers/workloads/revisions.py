@@ -45,15 +45,15 @@ class Revisions:
     async def of(self, owner: Object) -> list[Object]:
         """Returns the owner's revisions, ordered by number."""
         found = await self._adoption.settle(owner, from_object(owner["spec"]["selector"]))
-        return sorted((each for each in found if not is_deleting(each)), key=_order)
+        return sorted((revision for revision in found if not is_deleting(revision)), key=_order)
 
     def forget(self, uid: str) -> None:
         self._written.forget(uid)
 
     async def in_force(self, owner: Object, known: list[Object]) -> Object:
         """Returns the revision of the current template, created or renumbered to be the highest; adds it to `known`."""
-        same = [each for each in known if each.get("data") == data_of(owner)]
-        number = max((int(each.get("revision") or 0) for each in known), default=0)
+        same = [revision for revision in known if revision.get("data") == data_of(owner)]
+        number = max((int(revision.get("revision") or 0) for revision in known), default=0)
         if not same:
             made = await self._create(owner, number + 1)
             known.append(made)
@@ -62,7 +62,7 @@ class Revisions:
         if int(found.get("revision") or 0) < number:
             found = await self._client.update(CONTROLLER_REVISIONS, {**found, "revision": number + 1})
             self._written.put(uid_of(owner), found)
-            known[:] = [*(each for each in known if uid_of(each) != uid_of(found)), found]
+            known[:] = [*(revision for revision in known if uid_of(revision) != uid_of(found)), found]
         return found
 
     async def _create(self, owner: Object, number: int) -> Object:
@@ -100,12 +100,12 @@ class Revisions:
     async def prune(self, owner: Object, known: list[Object], used: set[str]) -> None:
         """Deletes the oldest beyond the limit; those whose uids are in `used` stay and do not count."""
         limit = owner["spec"].get("revisionHistoryLimit")
-        unused = [each for each in known if uid_of(each) not in used]
+        unused = [revision for revision in known if uid_of(revision) not in used]
         surplus = len(unused) - (int(limit) if limit is not None else len(unused))
-        for each in unused[: max(0, surplus)]:
+        for revision in unused[: max(0, surplus)]:
             with suppress(NotFound):
-                await self._client.delete_object(CONTROLLER_REVISIONS, each)
-            self._written.put(uid_of(owner), leaving(each, self._time.now()))
+                await self._client.delete_object(CONTROLLER_REVISIONS, revision)
+            self._written.put(uid_of(owner), leaving(revision, self._time.now()))
 
 
 def data_of(owner: Object) -> Object:
