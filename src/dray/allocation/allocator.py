@@ -169,9 +169,9 @@ def _wanted(task: Task, results: Sequence[Object]) -> list[tuple[Choice, int, in
     }
     wanted = []
     for claim, result in enumerate(results):
-        for each in result["devices"].get("results") or ():
-            found = options.get((claim, each["request"]))
-            rank = ranks.get((each["driver"], each["pool"], each["device"]))
+        for entry in result["devices"].get("results") or ():
+            found = options.get((claim, entry["request"]))
+            rank = ranks.get((entry["driver"], entry["pool"], entry["device"]))
             if found is None or rank is None:
                 return None
             wanted.append((*found, rank))

@@ -81,42 +81,45 @@ class Short(Conclusion):
 
 def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
     """Draws one conclusion from the rejections of all nodes; None if there are none."""
-    for each in rejections:
-        if each.kind is r.RejectionKind.FAULT:
-            return Unjudged(each.message)
-    judged = sorted((each for each in rejections if each.requests), key=distance)
+    for rejection in rejections:
+        if rejection.kind is r.RejectionKind.FAULT:
+            return Unjudged(rejection.message)
+    judged = sorted((rejection for rejection in rejections if rejection.requests), key=distance)
     if not judged:
         return Unjudged(rejections[0].message) if rejections else None
     if (absent := absent_driver(judged[0])) is not None:
         return absent
     nearest, free = judged[0], _freeing(judged)
-    lacking = [{choice for choice, found in choices(each).items() if missing(best(found))} for each in judged]
+    lacking = [{choice for choice, found in choices(rejection).items() if missing(best(found))} for rejection in judged]
     if not lacking[0]:
         return Apart(nearest.node, nearest.conflicts[0] if nearest.conflicts else None, free)
     everywhere = set.intersection(*lacking)
     if not everywhere:
         some = set.union(*lacking)
-        return NoneTogether(tuple(_names(nearest, [each for each in choices(nearest) if each in some])), free)
+        return NoneTogether(
+            tuple(_names(nearest, [lacking_choice for lacking_choice in choices(nearest) if lacking_choice in some])),
+            free,
+        )
     for choice in choices(nearest):
-        if choice in everywhere and not any(_suitable(each, choice) for each in judged):
+        if choice in everywhere and not any(_suitable(rejection, choice) for rejection in judged):
             first, node = choices(nearest)[choice][0], nearest.node if len(judged) == 1 else ""
             name, near = _names(nearest, [choice])[0], _nearest_device(judged, choice)
             return NothingSuitable(name, near, first.device_class, node)
-    alike = sum(distance(each) == distance(nearest) for each in judged)
+    alike = sum(distance(rejection) == distance(nearest) for rejection in judged)
     return Short(nearest, distance(nearest)[1], len(judged), alike, free)
 
 
 def absent_driver(rejection: r.Rejection) -> DriverAbsent | None:
     """The first driver without which a request of the rejection cannot be served by any alternative."""
     for alternatives in choices(rejection).values():
-        if all(each.driver_absent for each in alternatives):
+        if all(alternative.driver_absent for alternative in alternatives):
             return DriverAbsent(alternatives[0].driver, alternatives[0].device_class)
     return None
 
 
 def _freeing(judged: Sequence[r.Rejection]) -> Freeing | None:
     """The fewest claims whose release would help anywhere."""
-    found = [Freeing(each.node, each.to_free) for each in judged if each.to_free]
+    found = [Freeing(rejection.node, rejection.to_free) for rejection in judged if rejection.to_free]
     return min(found, key=lambda each: len(each.claims), default=None)
 
 
@@ -128,8 +131,8 @@ def _names(rejection: r.Rejection, wanted: Sequence[Choice]) -> list[str]:
 
 def _suitable(rejection: r.Rejection, choice: Choice) -> bool:
     """Whether the node has a device for the request, be it in use or otherwise out of reach at present."""
-    for each in choices(rejection).get(choice, ()):
-        if each.available or any(_passing(fallen.cause) for fallen in each.fallen):
+    for reasons in choices(rejection).get(choice, ()):
+        if reasons.available or any(_passing(fallen.cause) for fallen in reasons.fallen):
             return True
     return bool(rejection.pools)
 
@@ -140,6 +143,9 @@ def _passing(cause: r.Cause) -> bool:
 
 def _nearest_device(judged: Sequence[r.Rejection], choice: Choice) -> r.NearestMiss | None:
     found = [
-        reasons.nearest for each in judged for reasons in choices(each).get(choice, ()) if reasons.nearest is not None
+        reasons.nearest
+        for rejection in judged
+        for reasons in choices(rejection).get(choice, ())
+        if reasons.nearest is not None
     ]
     return max(found, key=lambda each: stage(each.cause), default=None)

@@ -89,8 +89,8 @@ def device_states(
     counters = _CountersLeft(newest, holders)
     rules = list(rules)
     made = []
-    for each in newest:
-        spec = spec_of(each)
+    for slice_ in newest:
+        spec = spec_of(slice_)
         driver, pool = spec["driver"], spec["pool"]["name"]
         for device in mappings(spec.get("devices")):
             place = (driver, pool, device["name"])
@@ -117,10 +117,12 @@ def _newest(slices: Iterable[Object]) -> Iterator[Object]:
     """Returns the slices of the newest generation of each pool, sorted by name."""
     ordered = sorted(slices, key=lambda each: each["metadata"]["name"])
     generations: dict[tuple[str, str], int] = {}
-    for each in ordered:
-        key = _pool(each)
-        generations[key] = max(generations.get(key, 0), spec_of(each)["pool"].get("generation", 0))
-    yield from (each for each in ordered if spec_of(each)["pool"].get("generation", 0) == generations[_pool(each)])
+    for slice_ in ordered:
+        key = _pool(slice_)
+        generations[key] = max(generations.get(key, 0), spec_of(slice_)["pool"].get("generation", 0))
+    yield from (
+        slice_ for slice_ in ordered if spec_of(slice_)["pool"].get("generation", 0) == generations[_pool(slice_)]
+    )
 
 
 def _pool(slice_: Object) -> tuple[str, str]:
@@ -160,13 +162,13 @@ class _CountersLeft:
 
     def __init__(self, slices: list[Object], holders: Mapping[Place, list[Holder]]) -> None:
         self._left: dict[tuple[str, str, str, str], Quantity] = {}
-        for each in slices:
-            for counters in mappings(spec_of(each).get("sharedCounters")):
+        for slice_ in slices:
+            for counters in mappings(spec_of(slice_).get("sharedCounters")):
                 for name, counter in mapping(counters.get("counters")).items():
-                    self._left[*_pool(each), counters["name"], name] = Quantity.parse(str(counter["value"]))
-        for each in slices:
-            for device in mappings(spec_of(each).get("devices")):
-                place = (*_pool(each), device["name"])
+                    self._left[*_pool(slice_), counters["name"], name] = Quantity.parse(str(counter["value"]))
+        for slice_ in slices:
+            for device in mappings(spec_of(slice_).get("devices")):
+                place = (*_pool(slice_), device["name"])
                 if place in holders:
                     for key, amount in _needs(place, device):
                         self._left[key] = self._left.get(key, Quantity.parse("0")) - amount

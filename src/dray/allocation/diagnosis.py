@@ -278,7 +278,7 @@ class Diagnosis:
 
     def _constraint_conflict(self, claim: int, constraint: Constraint, demands: list[Demand]) -> Iterator[Conflict]:
         covered = [
-            demand for demand in demands if all(each.request in constraint.requests for each in demand.alternatives)
+            demand for demand in demands if all(option.request in constraint.requests for option in demand.alternatives)
         ]
         if not covered:
             return
@@ -301,7 +301,7 @@ class Diagnosis:
 
 def _expressions(request: Request) -> Iterator[str]:
     for selectors in (spec_of(request.device_class).get("selectors"), request.spec.get("selectors")):
-        yield from (each["cel"]["expression"] for each in selectors or ())
+        yield from (selector["cel"]["expression"] for selector in selectors or ())
 
 
 def to_free(trial: Inventory, fits: Callable[[Inventory], bool]) -> tuple[ClaimKey, ...] | None:
@@ -346,7 +346,10 @@ def _copied(demands: Iterable[Demand]) -> list[Demand]:
     return [
         Demand(
             demand.claim,
-            [Alternative(each.request, each.need, each.bits) for each in demand.alternatives],
+            [
+                Alternative(alternative.request, alternative.need, alternative.bits)
+                for alternative in demand.alternatives
+            ],
         )
         for demand in demands
     ]

@@ -52,12 +52,12 @@ class Inventory:
         self._alike: dict[tuple[int, ...], View] = {}
         """Views by the slices that target the node: nodes that see the same slices share all but the node."""
         self._viewers: dict[PoolKey, set[str]] = {}
-        for each in classes:
-            self.put_class(each)
-        for each in slices:
-            self.put_slice(each)
-        for each in claims:
-            self.put_claim(each)
+        for class_ in classes:
+            self.put_class(class_)
+        for slice_ in slices:
+            self.put_slice(slice_)
+        for claim in claims:
+            self.put_claim(claim)
 
     # Classes
 
@@ -105,8 +105,8 @@ class Inventory:
     def newest_slices(self) -> Iterator[Slice]:
         """Yields the slices of each pool's newest generation."""
         for slices in self._by_pool.values():
-            newest = max(each.generation for each in slices)
-            yield from (each for each in slices if each.generation == newest)
+            newest = max(slice_.generation for slice_ in slices)
+            yield from (slice_ for slice_ in slices if slice_.generation == newest)
 
     def remove_slice(self, name: str) -> None:
         slice_ = self._slices.pop(name, None)

@@ -50,8 +50,8 @@ def stage(cause: r.Cause) -> tuple[int, bool, int]:
 def choices(rejection: r.Rejection) -> dict[Choice, list[r.RequestReasons]]:
     """The requests of a rejection, each with its alternatives."""
     found: dict[Choice, list[r.RequestReasons]] = {}
-    for each in rejection.requests:
-        found.setdefault((each.claim, each.request.partition("/")[0]), []).append(each)
+    for request in rejection.requests:
+        found.setdefault((request.claim, request.request.partition("/")[0]), []).append(request)
     return found
 
 
@@ -82,7 +82,7 @@ def nearest(rejections: Iterable[r.Rejection]) -> r.Rejection | None:
 
 def _furthest(reasons: r.RequestReasons) -> Iterator[int]:
     """How far the devices got that came nearest to making up for what is missing."""
-    reached = sorted((stage(each.cause) for each in reasons.fallen for _ in each.devices), reverse=True)
+    reached = sorted((stage(fallen.cause) for fallen in reasons.fallen for _ in fallen.devices), reverse=True)
     for number in range(min(missing(reasons), _MOST_COMPARED)):
         if number >= len(reached):
             yield -1
@@ -94,8 +94,8 @@ def _furthest(reasons: r.RequestReasons) -> Iterator[int]:
 def alike(rejections: Iterable[r.Rejection]) -> list[list[r.Rejection]]:
     """The groups, the nearest first; within a group the order is kept."""
     groups: dict[Hashable, list[r.Rejection]] = {}
-    for each in rejections:
-        groups.setdefault(_likeness(each), []).append(each)
+    for rejection in rejections:
+        groups.setdefault(_likeness(rejection), []).append(rejection)
     return sorted(groups.values(), key=lambda group: distance(group[0]))
 
 

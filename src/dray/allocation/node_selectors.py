@@ -56,7 +56,9 @@ def _term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    return all(_holds(each, labels) for each in expressions) and all(_field_holds(each, name) for each in fields)
+    return all(_holds(expression, labels) for expression in expressions) and all(
+        _field_holds(field, name) for field in fields
+    )
 
 
 def _field_holds(requirement: Object, name: str) -> bool:
@@ -106,7 +108,7 @@ def merged(selectors: Iterable[Object]) -> Object | None:
         for member in ("matchFields", "matchExpressions"):
             for requirement in terms[0].get(member) or ():
                 known = merged_term.setdefault(member, [])
-                if not any(_same(requirement, each) for each in known):
+                if not any(_same(requirement, other) for other in known):
                     known.append(requirement)
     return {"nodeSelectorTerms": [merged_term]} if merged_term else None
 

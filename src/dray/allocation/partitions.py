@@ -115,7 +115,8 @@ class PartitionedDevice:
         self._positions = positions
         self.partitions = partitions
         self.table = _table(
-            tuple(counter_sets.totals[position] for position in positions), tuple(each.cost for each in partitions)
+            tuple(counter_sets.totals[position] for position in positions),
+            tuple(partition.cost for partition in partitions),
         )
 
         self._bits = sum(1 << partition.rank for partition in partitions)

@@ -33,7 +33,7 @@ def check(inventory: Inventory, view: View, requests: Sequence[Object]) -> bool 
     """Whether the node has enough free devices for each request; None where `allocate` may end in an error."""
     enough = True
     for request in requests:
-        answers = [check_alternative(inventory, view, each) for each in alternatives_of(request)]
+        answers = [check_alternative(inventory, view, alternative) for alternative in alternatives_of(request)]
         if None in answers:
             return None
         if True not in answers:
@@ -113,7 +113,7 @@ def most_copies(inventory: Inventory, view: View, requests: Sequence[Object], li
                 if bits is not None:
                     taken[bits] = taken.get(bits, 0) + (exactly.get("count") or 1)
                 continue
-            suitable = [_exclusive(inventory, view, each) for each in alternatives_of(request)]
+            suitable = [_exclusive(inventory, view, alternative) for alternative in alternatives_of(request)]
             if None not in suitable:
                 union = reduce(or_, (bits for bits in suitable if bits is not None), 0)
                 limit = min(limit, union.bit_count())
@@ -130,7 +130,7 @@ def distance(inventory: Inventory, view: View, requests: Sequence[Object]) -> tu
     """
     missing = selected = 0
     for request in requests:
-        alternatives = [_distance(inventory, view, each) for each in alternatives_of(request)]
+        alternatives = [_distance(inventory, view, alternative) for alternative in alternatives_of(request)]
         nearest = min(alternatives, default=FAR)
         missing, selected = missing + nearest[0], selected + nearest[1]
     return missing, selected
@@ -141,9 +141,9 @@ def may_fail(spec: Object) -> bool:
     requests = requests_of(spec)
     constrained = bool((spec.get("devices") or {}).get("constraints"))
     for request in requests:
-        for each in alternatives_of(request):
-            takes_all = each.get("allocationMode") == "All"
-            if (constrained and takes_all) or each.get("derivedAttributes") or _has_odd_amount(each):
+        for alternative in alternatives_of(request):
+            takes_all = alternative.get("allocationMode") == "All"
+            if (constrained and takes_all) or alternative.get("derivedAttributes") or _has_odd_amount(alternative):
                 return True
     return sum(min(map(_least, alternatives_of(request)), default=0) for request in requests) > MAX_DEVICES
 

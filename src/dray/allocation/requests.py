@@ -116,7 +116,10 @@ def _options(inventory: Inventory, view: View, claim: Object, request: Object) -
     alternatives = request.get("firstAvailable") or ()
     if not alternatives:
         raise AllocationError(f"claim {title(claim)}, request {name}: empty request (unsupported request type?)")
-    return [_request(inventory, view, claim, f"{name}/{each['name']}", name, each) for each in alternatives]
+    return [
+        _request(inventory, view, claim, f"{name}/{alternative['name']}", name, alternative)
+        for alternative in alternatives
+    ]
 
 
 def _request(inventory: Inventory, view: View, claim: Object, name: str, parent: str, spec: Object) -> Request:

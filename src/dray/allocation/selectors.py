@@ -199,7 +199,7 @@ def _derive(program: cel.Program, device: Device) -> Values | str:
     if not isinstance(value, list):
         pair = _scalar(value)
         return frozenset((pair,)) if pair is not None else f"unsupported result {value!r}"
-    pairs = [_scalar(each) for each in value]
+    pairs = [_scalar(item) for item in value]
     if any(pair is None for pair in pairs) or len({pair[0] for pair in pairs if pair}) > 1:
         return "the elements of a list must be scalars of one type"
     return frozenset(pair for pair in pairs if pair) or NO_VALUE

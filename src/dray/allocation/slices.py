@@ -35,10 +35,10 @@ class Slice:
         self.skip_node_operations: tuple[str, ...] = tuple(spec.get("skipNodeOperations") or ())
         self.devices = [Device(self.driver, self.pool, device, rules) for device in spec.get("devices") or ()]
         self.counter_sets = {
-            each["name"]: {name: quantity(counter["value"]).nanos for name, counter in each["counters"].items()}
-            for each in spec.get("sharedCounters") or ()
+            counters["name"]: {name: quantity(counter["value"]).nanos for name, counter in counters["counters"].items()}
+            for counters in spec.get("sharedCounters") or ()
         }
-        self.set_names = [each["name"] for each in spec.get("sharedCounters") or ()]
+        self.set_names = [counters["name"] for counters in spec.get("sharedCounters") or ()]
         self.has_groups = any(consumed.groups for device in self.devices for consumed in device.consumes)
         self.has_conditions = any(device.spec.get("bindingConditions") is not None for device in self.devices)
         self.held = 0
@@ -70,7 +70,7 @@ class Slice:
     def known_columns(self) -> Object:
         """Returns the cached selector columns as plain data."""
         return {
-            expression: {"selected": hex(column.selected), "faults": [[*each] for each in column.faults.items()]}
+            expression: {"selected": hex(column.selected), "faults": [[*fault] for fault in column.faults.items()]}
             for expression, column in self._columns.items()
         }
 

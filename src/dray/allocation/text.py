@@ -66,8 +66,8 @@ def summary(rejection: r.Rejection) -> str:
 def _summary(rejection: r.Rejection, causes: Callable[[r.RequestReasons], str]) -> str:
     if rejection.kind in (r.RejectionKind.FAULT, r.RejectionKind.UNDECIDED):
         return rejection.message
-    short = [each for each in _hopeless(rejection.requests) if not each.suffices]
-    parts = [f"{each.request}: {_balance(each)}{causes(each)}" for each in short[:2]]
+    short = [reasons for reasons in _hopeless(rejection.requests) if not reasons.suffices]
+    parts = [f"{reasons.request}: {_balance(reasons)}{causes(reasons)}" for reasons in short[:2]]
     parts += [conflict_text(conflict) for conflict in rejection.conflicts[:1]]
     if rejection.kind is r.RejectionKind.INVALID_POOLS:
         parts.append(rejection.message)
@@ -120,14 +120,14 @@ class Reasoning:
         root = Tree(f"node {allocation.node}: fits")
         picked: dict[tuple[ClaimKey, str], list[DeviceID]] = {}
         for claim, result in zip(allocation.claims, allocation.results, strict=True):
-            for each in result["devices"].get("results") or ():
-                device = (each["driver"], each["pool"], each["device"])
-                picked.setdefault((claim, each["request"]), []).append(device)
+            for entry in result["devices"].get("results") or ():
+                device = (entry["driver"], entry["pool"], entry["device"])
+                picked.setdefault((claim, entry["request"]), []).append(device)
         for claim, reasons in _by_claim(requests):
             branch = Tree(f"claim {key_text(claim)}")
-            for each in reasons:
-                made = self._request([each])
-                chosen = picked.get((claim, each.request))
+            for reason in reasons:
+                made = self._request([reason])
+                chosen = picked.get((claim, reason.request))
                 made.branches.insert(0, Tree(f"picked {device_names(chosen)}" if chosen else "not chosen"))
                 branch.branches.append(made)
             root.branches.append(branch)
@@ -135,9 +135,9 @@ class Reasoning:
 
     def _group(self, group: Sequence[r.Rejection]) -> Tree:
         first = group[0]
-        root = Tree(f"{nodes_text([each.node for each in group])}: {_verdict(first, len(group))}")
+        root = Tree(f"{nodes_text([rejection.node for rejection in group])}: {_verdict(first, len(group))}")
         root.branches += [Tree(pool_text(pool)) for pool in first.pools]
-        several = zip(*(each.requests for each in group), strict=True)
+        several = zip(*(rejection.requests for rejection in group), strict=True)
         for claim, requests in _by_claim(first.requests):
             branches = [self._request(next(several)) for _ in requests]
             root.branches.append(Tree(f"claim {key_text(claim)}", branches))
@@ -154,12 +154,12 @@ class Reasoning:
         first, many = group[0], len(group) > 1
         made = Tree(f"request {first.request}: {_balance(first)}{' on each' if many else ''}")
         others: list[DeviceID] = []
-        for each in _merged(first.fallen, 0 if many else _MOST_OWNERS):
-            devices, foreign = _by_driver(first, each)
+        for fallen in _merged(first.fallen, 0 if many else _MOST_OWNERS):
+            devices, foreign = _by_driver(first, fallen)
             others += foreign
             if not devices:
                 continue
-            cause = r.InUse(_users(group)) if many and isinstance(each.cause, r.InUse) else each.cause
+            cause = r.InUse(_users(group)) if many and isinstance(fallen.cause, r.InUse) else fallen.cause
             made.branches.append(self._fallen(first, cause, devices, named=not many))
         if rest := made.branches[_MOST_BRANCHES:]:
             made.branches[_MOST_BRANCHES:] = [Tree(f"{len(rest)} more reasons")]
@@ -207,23 +207,23 @@ def _verdict(rejection: r.Rejection, nodes: int) -> str:
 def _merged(fallen: Sequence[r.Fallen], most: int) -> list[r.Fallen]:
     """Sorts reasons by nearest miss first; merges devices in use if more than `most` groups of claims hold them."""
     ordered = sorted(fallen, key=lambda each: stage(each.cause), reverse=True)
-    used = [each for each in ordered if isinstance(each.cause, r.InUse)]
+    used = [reason for reason in ordered if isinstance(reason.cause, r.InUse)]
     if len(used) <= max(most, 1):
         return ordered
     position = ordered.index(used[0])
-    devices = tuple(sorted(device for each in used for device in each.devices))
-    rest = [each for each in ordered if not isinstance(each.cause, r.InUse)]
+    devices = tuple(sorted(device for reason in used for device in reason.devices))
+    rest = [reason for reason in ordered if not isinstance(reason.cause, r.InUse)]
     return [*rest[:position], r.Fallen(r.InUse(_owners(used)), devices), *rest[position:]]
 
 
 def _owners(fallen: Iterable[r.Fallen]) -> tuple[ClaimKey, ...]:
-    causes = [each.cause for each in fallen]
-    return tuple(dict.fromkeys(owner for each in causes if isinstance(each, r.InUse) for owner in each.owners))
+    causes = [reason.cause for reason in fallen]
+    return tuple(dict.fromkeys(owner for cause in causes if isinstance(cause, r.InUse) for owner in cause.owners))
 
 
 def _users(group: Iterable[r.RequestReasons]) -> tuple[ClaimKey, ...]:
     """Returns the claims that hold devices that the request could use, on all nodes."""
-    return _owners(fallen for each in group for fallen in each.fallen)
+    return _owners(fallen for reasons in group for fallen in reasons.fallen)
 
 
 def _by_driver(reasons: r.RequestReasons, fallen: r.Fallen) -> tuple[list[DeviceID], list[DeviceID]]:
@@ -251,14 +251,14 @@ def _balance(reasons: r.RequestReasons) -> str:
 
 def _main_causes(reasons: r.RequestReasons) -> str:
     """The causes that came last, for they say most, and how many devices fell to others."""
-    telling = [each for each in reversed(reasons.fallen) if not _is_foreign(each.cause)]
+    telling = [reason for reason in reversed(reasons.fallen) if not _is_foreign(reason.cause)]
     fallen = telling or _of_driver(reasons)
     if not fallen and reasons.fallen and not reasons.available:
         return f" (no device of driver {reasons.driver} there)"
     if len(telling) > _MOST_CAUSES:
-        fallen = [each for each in _merged(reasons.fallen, 1) if not _is_foreign(each.cause)]
-    causes = [f"{len(each.devices)} {cause_text(each.cause)}" for each in fallen[:_MOST_CAUSES]]
-    if rest := sum(len(each.devices) for each in fallen[_MOST_CAUSES:] if not _is_foreign(each.cause)):
+        fallen = [reason for reason in _merged(reasons.fallen, 1) if not _is_foreign(reason.cause)]
+    causes = [f"{len(reason.devices)} {cause_text(reason.cause)}" for reason in fallen[:_MOST_CAUSES]]
+    if rest := sum(len(reason.devices) for reason in fallen[_MOST_CAUSES:] if not _is_foreign(reason.cause)):
         causes.append(f"{rest} more")
     return f" ({'; '.join(causes)})" if causes else ""
 
@@ -266,16 +266,16 @@ def _main_causes(reasons: r.RequestReasons) -> str:
 def _of_driver(reasons: r.RequestReasons) -> list[r.Fallen]:
     """Returns the rejected devices with their causes, and leaves out devices of other drivers."""
     found = []
-    for each in reversed(reasons.fallen):
-        devices = tuple(device for device in each.devices if reasons.driver in ("", device[0]))
-        found += [r.Fallen(each.cause, devices)] if devices else []
+    for fallen in reversed(reasons.fallen):
+        devices = tuple(device for device in fallen.devices if reasons.driver in ("", device[0]))
+        found += [r.Fallen(fallen.cause, devices)] if devices else []
     return found
 
 
 def _telling_causes(reasons: r.RequestReasons) -> str:
     """The same without what the class does not want, and without the texts of selectors."""
-    telling = [each for each in _merged(reasons.fallen, 0) if not _is_foreign(each.cause)][:_MOST_CAUSES]
-    causes = [f"{len(each.devices)} {_brief(each.cause)}" for each in telling]
+    telling = [reason for reason in _merged(reasons.fallen, 0) if not _is_foreign(reason.cause)][:_MOST_CAUSES]
+    causes = [f"{len(reason.devices)} {_brief(reason.cause)}" for reason in telling]
     return f" ({'; '.join(causes)})" if causes else ""
 
 
@@ -285,12 +285,12 @@ def _is_foreign(cause: r.Cause) -> bool:
 
 def _hopeless(requests: Sequence[r.RequestReasons]) -> Iterator[r.RequestReasons]:
     """The requests none of whose alternatives suffices."""
-    served = {(each.claim, each.request.partition("/")[0]) for each in requests if each.suffices}
-    return (each for each in requests if (each.claim, each.request.partition("/")[0]) not in served)
+    served = {(request.claim, request.request.partition("/")[0]) for request in requests if request.suffices}
+    return (request for request in requests if (request.claim, request.request.partition("/")[0]) not in served)
 
 
 def _by_claim(requests: Iterable[r.RequestReasons]) -> Iterable[tuple[ClaimKey, list[r.RequestReasons]]]:
     grouped: dict[ClaimKey, list[r.RequestReasons]] = {}
-    for each in requests:
-        grouped.setdefault(each.claim, []).append(each)
+    for request in requests:
+        grouped.setdefault(request.claim, []).append(request)
     return grouped.items()

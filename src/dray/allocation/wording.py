@@ -28,7 +28,7 @@ def key_text(claim: ClaimKey) -> str:
 
 
 def keys_text(claims: Sequence[ClaimKey]) -> str:
-    return some([key_text(each) for each in claims])
+    return some([key_text(claim) for claim in claims])
 
 
 def count_text(number: int) -> str:
@@ -80,7 +80,7 @@ def cause_text(cause: r.Cause) -> str:
 
 def met_text(encounters: Sequence[Encounter]) -> str:
     """Renders the values that the refused devices have."""
-    return "; ".join(_met(each, alone=len(encounters) == 1) for each in encounters)
+    return "; ".join(_met(encounter, alone=len(encounters) == 1) for encounter in encounters)
 
 
 def _met(encounter: Encounter, *, alone: bool) -> str:

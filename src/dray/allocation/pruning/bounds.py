@@ -46,7 +46,7 @@ def by_match(covered: Sequence[Demand], constraint: Constraint, shareable: int, 
         if sum(demand.need for demand in covered) < 2:
             return True
         values = dict.fromkeys(
-            value for each in covered[0].alternatives for value in constraint.index(each.request).holders
+            value for option in covered[0].alternatives for value in constraint.index(option.request).holders
         )
     possible = (value for value in values if _common(value, covered, constraint, shareable))
     if not thorough:
@@ -88,7 +88,7 @@ def by_distinction(covered: Sequence[Demand], constraint: Constraint) -> bool:
         wants.append((demand.need, usable))
     if constraint.state is None and sum(need for need, _ in wants) < 2:
         return True
-    taken = sum(min(_least_values(each, constraint) for each in demand.alternatives) for demand in covered)
+    taken = sum(min(_least_values(option, constraint) for option in demand.alternatives) for demand in covered)
     return taken <= len(numbers) and servable(wants)
 
 

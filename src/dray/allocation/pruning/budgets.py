@@ -84,7 +84,7 @@ class Budgets:
         key = (counter_sets, consumed.counter_set)
         self._sets[key] = self._sets.get(key, 0) | bit
         by_group = self._by_group.setdefault(key, {})
-        for group in [frozenset([each]) for each in consumed.groups] or [frozenset[str]()]:
+        for group in [frozenset([name]) for name in consumed.groups] or [frozenset[str]()]:
             by_group[group] = by_group.get(group, 0) | bit
 
     @staticmethod
@@ -137,10 +137,10 @@ class Budgets:
         # A shareable device may serve several requests.
         everything = [] if union & self._shareable else [(sum(demand.need for demand in exclusive), union)]
         singles = [
-            (each.need, each.bits)
+            (alternative.need, alternative.bits)
             for demand in demands
             if len(demand.alternatives) == 1
-            for each in demand.alternatives
+            for alternative in demand.alternatives
         ]
         return all(self._capacity(bits, picks) >= need for need, bits in everything + singles)
 

@@ -35,13 +35,13 @@ class Demand:
     def copied(self) -> Demand:
         return Demand(
             self.claim,
-            [Alternative(each.request, each.need, each.bits) for each in self.alternatives],
+            [Alternative(alternative.request, alternative.need, alternative.bits) for alternative in self.alternatives],
             self.number,
         )
 
     @property
     def need(self) -> int:
-        return min(each.need for each in self.alternatives)
+        return min(alternative.need for alternative in self.alternatives)
 
     @property
     def bits(self) -> int:
@@ -53,12 +53,12 @@ class Demand:
     @property
     def exclusive(self) -> bool:
         """Whether no device can be given to it that another demand gets."""
-        return not any(each.request.admin for each in self.alternatives)
+        return not any(alternative.request.admin for alternative in self.alternatives)
 
     def drop_impossible(self) -> bool:
         """Leaves the alternatives that have enough devices; whether any are left."""
-        if not all(each.possible for each in self.alternatives):
-            self.alternatives = [each for each in self.alternatives if each.possible]
+        if not all(alternative.possible for alternative in self.alternatives):
+            self.alternatives = [alternative for alternative in self.alternatives if alternative.possible]
         return bool(self.alternatives)
 
 

@@ -121,7 +121,9 @@ class Feasibility:
                     picks.undo()
                     if found:
                         return True
-                left &= ~self._pruning.alike(rank, [each.bits for demand in demands for each in demand.alternatives])
+                left &= ~self._pruning.alike(
+                    rank, [option.bits for demand in demands for option in demand.alternatives]
+                )
         return False
 
     def _after(self, demands: list[Demand], at: int, alternative: Alternative, rank: int) -> list[Demand]:
@@ -143,8 +145,8 @@ class Feasibility:
                     )
                 continue
             alternatives = [
-                self._narrowed(each, each.need, each.bits if shareable else each.bits & ~bit, touched)
-                for each in demand.alternatives
+                self._narrowed(option, option.need, option.bits if shareable else option.bits & ~bit, touched)
+                for option in demand.alternatives
             ]
             left.append(Demand(demand.claim, alternatives, demand.number))
         return left
@@ -159,7 +161,9 @@ class Feasibility:
 
 def _size(option: Request) -> float:
     """How much of a device a pick consumes at most."""
-    return max((each.nanos / 10**9 for amounts in option.amounts.values() for each in amounts.values()), default=0.0)
+    return max(
+        (amount.nanos / 10**9 for amounts in option.amounts.values() for amount in amounts.values()), default=0.0
+    )
 
 
 def is_orderless(task: Task, choices: Sequence[Choice]) -> bool:

@@ -225,9 +225,11 @@ class Pruning:
     def signature(self, demands: Sequence[Demand], kinds: Sequence[int]) -> Any:
         """Returns a key like `state` for demands in any order; ignores names of requests and counter sets."""
         covering = dict.fromkeys(
-            c for demand in demands for each in demand.alternatives for c in each.request.constraints
+            c for demand in demands for alternative in demand.alternatives for c in alternative.request.constraints
         )
-        partial = any(each.need < each.request.need for demand in demands for each in demand.alternatives)
+        partial = any(
+            alternative.need < alternative.request.need for demand in demands for alternative in demand.alternatives
+        )
         order = sorted(demands, key=lambda demand: kinds[demand.number])
         hidden = 0 if partial else self._task.view.shareable
         return (
@@ -235,14 +237,16 @@ class Pruning:
                 (
                     kinds[demand.number],
                     *[
-                        (self._choices[demand.number].options.index(each.request), each.need)
-                        for each in demand.alternatives
+                        (self._choices[demand.number].options.index(alternative.request), alternative.need)
+                        for alternative in demand.alternatives
                     ],
                 )
                 for demand in order
             ),
             tuple(constraint.state for constraint in covering),
-            self._blocks.canonical([each.bits & ~hidden for demand in order for each in demand.alternatives]),
+            self._blocks.canonical(
+                [alternative.bits & ~hidden for demand in order for alternative in demand.alternatives]
+            ),
             self._symmetry.standings(apart=partial),
         )
 
@@ -254,7 +258,9 @@ def _tails(choices: Sequence[Choice]) -> tuple[list[int], list[dict[Constraint, 
         bits, own = relevant[-1], dict(covered[-1])
         for option in choices[number].options:
             bits |= option.candidates
-        for constraint in dict.fromkeys(each for option in choices[number].options for each in option.constraints):
+        for constraint in dict.fromkeys(
+            covering for option in choices[number].options for covering in option.constraints
+        ):
             own[constraint] = [number, *own.get(constraint, ())]
         relevant.append(bits)
         covered.append(own)

@@ -36,7 +36,7 @@ class Shares:
         for demand in demands:
             union |= demand.bits
         left = {rank: self._picks.capacity_left(rank) for rank in self._view.ranks(union & self._view.shareable)}
-        names = {name for each in left.values() for name in each}
+        names = {name for amounts in left.values() for name in amounts}
         return all(self._fits(name, demands, left) for name in names) and all(map(Demand.drop_impossible, demands))
 
     def _drop_full(self, alternative: Alternative) -> None:
@@ -48,26 +48,26 @@ class Shares:
     def _fits(self, name: str, demands: Sequence[Demand], left: dict[int, dict[str, int]]) -> bool:
         total, number, cheapest = 0, 0, None
         for demand in demands:
-            needs = [self._need(each, name) for each in demand.alternatives]
+            needs = [self._need(alternative, name) for alternative in demand.alternatives]
             total += min(need * amount for need, amount in needs)
             number += min(need for need, _ in needs)
             positive = min(amount for _, amount in needs)
             cheapest = positive if cheapest is None else min(cheapest, positive)
-        room = [max(0, each[name]) for each in left.values() if name in each]
+        room = [max(0, amounts[name]) for amounts in left.values() if name in amounts]
         if total > sum(room):
             return False
         if not cheapest or len(room) < len(left):
             return True
-        if number > sum(min(each // cheapest, len(demands)) for each in room):
+        if number > sum(min(amount // cheapest, len(demands)) for amount in room):
             return False
         return self._fills(name, demands, total, {rank: max(0, each[name]) for rank, each in left.items()})
 
     def _fills(self, name: str, demands: Sequence[Demand], total: int, room: dict[int, int]) -> bool:
         """Whether what no share is small enough for can be spared; takes out devices where a share would waste more."""
         sizes = [
-            sorted({amounts[name].nanos for amounts in each.request.amounts.values() if name in amounts})
+            sorted({amounts[name].nanos for amounts in alternative.request.amounts.values() if name in amounts})
             for demand in demands
-            for each in demand.alternatives
+            for alternative in demand.alternatives
         ]
         unit = math.gcd(*(size for each in sizes for size in each))
         if max(room.values()) > unit * _MOST_UNITS:
@@ -79,8 +79,8 @@ class Shares:
             for size in each:
                 reached |= sums << size // unit
             sums = reached
-        most = {each: (sums & (2 << each // unit) - 1).bit_length() - 1 for each in set(room.values())}
-        spare = sum(most[each] for each in room.values()) - -(-total // unit)
+        most = {amount: (sums & (2 << amount // unit) - 1).bit_length() - 1 for amount in set(room.values())}
+        spare = sum(most[amount] for amount in room.values()) - -(-total // unit)
         if spare < 0:
             return False
         for demand in demands:

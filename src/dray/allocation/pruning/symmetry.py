@@ -81,7 +81,7 @@ def traits(task: Task, picks: Picks) -> Callable[[int], tuple[Any, ...]]:
             sum((option.candidates >> rank & 1) << number for number, option in enumerate(options)),
             (task.held >> rank & 1, task.shared >> rank & 1, shareable),
             *[values.get(rank) for values in indexes],
-            *[tuple(sorted(each.get(rank, {}).items())) for each in amounts],
+            *[tuple(sorted(amount.get(rank, {}).items())) for amount in amounts],
             tuple(sorted(picks.capacity_before(rank).items())) if shareable or amounts else (),
         )
 
