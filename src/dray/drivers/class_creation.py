@@ -27,7 +27,7 @@ async def make_plain_class(client: ApiClient, driver: str) -> None:
 async def make_classes(client: ApiClient, drivers: Iterable[str]) -> int:
     """The classes of these drivers that are not there yet; those that are stay as they are. Gives their number."""
     classes = device_classes(drivers)
-    for each in classes:
+    for class_ in classes:
         with suppress(AlreadyExists):
-            await client.create(_CLASSES, each, options=_MANAGER)
+            await client.create(_CLASSES, class_, options=_MANAGER)
     return len(classes)

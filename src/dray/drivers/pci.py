@@ -34,7 +34,7 @@ def pci_functions(sysfs: Path, vendor: str = "") -> list[PciFunction]:
     except OSError:
         return []
     found = (read_function(directory / name) for name in names)
-    return [each for each in found if each is not None and vendor in ("", each.vendor)]
+    return [function for function in found if function is not None and vendor in ("", function.vendor)]
 
 
 def read_function(link: Path) -> PciFunction | None:

@@ -32,7 +32,7 @@ _OWN: Final = {
 
 def known() -> dict[str, str]:
     """The place of each driver that has a name."""
-    return {**{each.name: each.value for each in entry_points(group=GROUP)}, **_OWN}
+    return {**{point.name: point.value for point in entry_points(group=GROUP)}, **_OWN}
 
 
 def load(name: str, settings: Mapping[str, Any]) -> Driver:

@@ -57,8 +57,8 @@ def assign_cpus(machine: Machine, allocated: Sequence[AllocatedDevice], held: Cp
     """
     assigned: list[Cpuset] = []
     taken = held
-    for each in allocated:
-        cpus = frozenset() if each.admin_access else _cpus_of(machine, each, taken)
+    for device in allocated:
+        cpus = frozenset() if device.admin_access else _cpus_of(machine, device, taken)
         assigned.append(cpus)
         taken |= cpus
     left = len(machine.topology.online - taken)

@@ -61,7 +61,7 @@ class SharedPool:
         done = Sweep(is_partial=not self._all <= online)
         before, self._without_spec = self._without_spec, set()
         every = self._all | online
-        shared = every.difference(*(each.cpus for each in held.values()))
+        shared = every.difference(*(claim.cpus for claim in held.values()))
         for pod, container in self._containers():
             try:
                 own = self._claimed_cpus(pod, container, held)

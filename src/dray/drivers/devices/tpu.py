@@ -91,7 +91,7 @@ def chips_of(host: TpuHost, device: str) -> tuple[int, ...]:
     if device == SLICE_DEVICE:
         return host.numbers
     by_name = {chip.name: (number,) for number, chip in enumerate(host.chips)}
-    return {**by_name, **{block_name(host, each): tuple(each) for each in blocks(len(host.chips))}}[device]
+    return {**by_name, **{block_name(host, block): tuple(block) for block in blocks(len(host.chips))}}[device]
 
 
 def block_name(host: TpuHost, block: range) -> str:

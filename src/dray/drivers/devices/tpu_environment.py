@@ -32,7 +32,7 @@ def environment(host: TpuHost, numbers: Sequence[int]) -> dict[str, str]:
         told |= _part(numbers)
     if not is_whole or host.is_single:
         told |= _LOCAL
-    nodes = {node for each in numbers if (node := host.chips[each].numa_node) is not None}
+    nodes = {node for number in numbers if (node := host.chips[number].numa_node) is not None}
     if nodes:
         told["WORKLOAD_NIC_PREFERRED_NUMA"] = commas(sorted(nodes))
     return told

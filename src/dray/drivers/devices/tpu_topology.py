@@ -55,4 +55,4 @@ def is_block(numbers: Iterable[int]) -> bool:
 
 
 def commas(values: Iterable[object]) -> str:
-    return ",".join(str(each).lower() if isinstance(each, bool) else str(each) for each in values)
+    return ",".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)

@@ -68,9 +68,9 @@ class ClaimState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         """UUIDs of the GPUs, and of the partitions that exist, that are changed for the claim."""
         return {
             *self.sharing,
-            *(each.uuid for each in self.time_sliced),
-            *(uuid for each in self.mps for uuid in (*each.devices, *each.gpus)),
-            *(each.gpu for each in self.partitions),
+            *(slicing.uuid for slicing in self.time_sliced),
+            *(uuid for daemon in self.mps for uuid in (*daemon.devices, *daemon.gpus)),
+            *(partition.gpu for partition in self.partitions),
         }
 
     @property
@@ -99,14 +99,14 @@ def state_of(recorded: Any) -> ClaimState:
 def understood(records: RecordedClaims) -> RecordedClaims:
     """Counts records as unreadable whose state is not understood."""
     strange = []
-    for each in records.claims:
+    for claim in records.claims:
         try:
-            state_of(each.state)
+            state_of(claim.state)
         except CheckpointCorrupt:
-            strange.append(each.reference.uid)
+            strange.append(claim.reference.uid)
     if not strange:
         return records
-    claims = tuple(each for each in records.claims if each.reference.uid not in strange)
+    claims = tuple(claim for claim in records.claims if claim.reference.uid not in strange)
     return RecordedClaims(claims, (*records.unreadable, *strange))
 
 
@@ -120,7 +120,7 @@ class RecordedState:
 def recorded_states(claims: Iterable[PreparedClaim], *, but: str = "") -> list[RecordedState]:
     """Returns the recorded states of all claims except the one with uid `but`."""
     return [
-        RecordedState(each.reference, each.is_complete, state_of(each.state))
-        for each in claims
-        if each.reference.uid != but
+        RecordedState(claim.reference, claim.is_complete, state_of(claim.state))
+        for claim in claims
+        if claim.reference.uid != but
     ]

@@ -91,7 +91,7 @@ class GpuEdits:
         if found is None:
             return
         program, words = found
-        links = [each for file in libraries for each in _links(file)]
+        links = [link for file in libraries for link in _links(file)]
         if links:
             yield Hook("createContainer", str(program), (*words, "create-symlinks", *links))
         folder = ("--folder", CONTAINER_LIBRARIES[0])

@@ -80,14 +80,14 @@ class Found:
         left_out = list(self.left_out)
         uuids: dict[str, str] = {}
         answering = sorted(self.gpus, key=lambda each: each.gpu.uuid in self.faults)
-        for each in (*answering, *lost):
-            name, uuid = each.gpu.name, each.gpu.uuid
+        for gpu in (*answering, *lost):
+            name, uuid = gpu.gpu.name, gpu.gpu.uuid
             if uuid in uuids:
                 left_out.append(f"{name}: it states UUID {uuid}, as {uuids[uuid]} does")
             elif name in kept:
                 left_out.append(f"{name} ({uuid}): its minor number belongs to GPU {kept[name].gpu.uuid} now")
             else:
-                kept[name], uuids[uuid] = each, name
+                kept[name], uuids[uuid] = gpu, name
         return replace(self, gpus=sorted(kept.values(), key=lambda each: each.gpu.minor), left_out=left_out)
 
     def pool(self, name: str, options: GpuOptions) -> Pool:
@@ -96,11 +96,11 @@ class Found:
 
     def device(self, name: str) -> tuple[FoundGpu, Partition | None] | None:
         """The GPU behind a device, and its partition if it is one; None where there is no such device."""
-        for each in self.gpus:
-            if name == each.gpu.name and each.is_offered_whole:
-                return each, None
-            if name in each.partitions:
-                return each, each.partitions[name]
+        for gpu in self.gpus:
+            if name == gpu.gpu.name and gpu.is_offered_whole:
+                return gpu, None
+            if name in gpu.partitions:
+                return gpu, gpu.partitions[name]
         return None
 
 
@@ -116,7 +116,7 @@ def _devices(found: FoundGpu) -> list[Device]:
 def discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Sequence[FoundGpu] = ()) -> Found:
     """`before` are the GPUs of the last discovery. Raises NvmlError if NVML cannot be used at all."""
     with nvml.opened():
-        return _discover(nvml, options, files, {each.gpu.uuid: each for each in before})
+        return _discover(nvml, options, files, {gpu.gpu.uuid: gpu for gpu in before})
 
 
 def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mapping[str, FoundGpu]) -> Found:
@@ -157,7 +157,7 @@ def _discover(nvml: Nvml, options: GpuOptions, files: DeviceFiles, before: Mappi
     else:
         left_out = [*(f"{named}: {error}" for named, error in unnamed.items()), *left_out]
     found.sort(key=lambda each: each.gpu.minor)
-    known = {each.gpu.pci_bus_id for each in found}
+    known = {gpu.gpu.pci_bus_id for gpu in found}
     return Found(found, [*left_out, *_not_bound(options.sysfs, known, " ".join(left_out))], faults)
 
 
@@ -281,5 +281,5 @@ def _is_gpu(function: Path) -> bool:
 
 def _version(text: str) -> str:
     """A driver's version as a semantic one, which has three numbers without leading zeros; empty if it is not known."""
-    numbers = [str(int(each)) for each in text.split(".") if each.isdecimal()]
+    numbers = [str(int(part)) for part in text.split(".") if part.isdecimal()]
     return ".".join([*numbers, "0", "0"][:3]) if numbers else ""

@@ -140,8 +140,8 @@ class GpuDriver(Driver):
         # Without NVML there is nothing to publish yet, and claims can be released.
         with suppress(NvmlError):
             await self._discover()
-        for each in self._found.left_out:
-            _logger.warning("left out: %s", each)
+        for line in self._found.left_out:
+            _logger.warning("left out: %s", line)
         await self._clean_up()
         await self._supervise()
         options = self._options
@@ -151,11 +151,11 @@ class GpuDriver(Driver):
             self._repeat(options.discovery_seconds, self._rediscover),
             self._events.run(),
         )
-        self._tasks += [asyncio.create_task(each) for each in work]
+        self._tasks += [asyncio.create_task(coroutine) for coroutine in work]
 
     def _has_no_partitions(self) -> bool:
         """While no process has it open, a GPU may lose its MIG mode, and partitions that were made for claims."""
-        return not any(each.state.partitions for each in recorded_states(self._records().claims))
+        return not any(state.state.partitions for state in recorded_states(self._records().claims))
 
     def _records(self) -> RecordedClaims:
         return understood(self.context.recorded_claims())
@@ -173,7 +173,7 @@ class GpuDriver(Driver):
         found, states = self._found, self._states
         self._published = states.taints(found)
         pool = found.pool(self.context.node_name, self._options)
-        slices = [states.tainted(each, found) for each in pool.slices]
+        slices = [states.tainted(slice_, found) for slice_ in pool.slices]
         return [replace(pool, devices=states.tainted(pool.devices, found), slices=slices)]
 
     async def left_out(self) -> Sequence[str]:
@@ -195,7 +195,7 @@ class GpuDriver(Driver):
             try:
                 edits, prepared, missing = await finished(in_thread(self._make, wanted, state))
             except NvmlError as error:
-                self._monitor.refused((each.found.gpu.uuid for each in wanted), error)
+                self._monitor.refused((device.found.gpu.uuid for device in wanted), error)
                 self._publish_changes()
                 raise
         for gate in published_gates(wanted):
@@ -275,8 +275,8 @@ class GpuDriver(Driver):
         self._monitor.unreadable(found.faults)
         if (found.left_out or found.faults) and len(found.faults) == len(found.gpus):
             self._renew_session()
-        there = {each.gpu.uuid for each in found.gpus}
-        lost = [each for each in self._found.gpus if each.gpu.uuid in self._monitor.lost - there]
+        there = {found_gpu.gpu.uuid for found_gpu in found.gpus}
+        lost = [found_gpu for found_gpu in self._found.gpus if found_gpu.gpu.uuid in self._monitor.lost - there]
         self._found = found.with_lost(lost)
 
     def _renew_session(self) -> None:
@@ -289,10 +289,10 @@ class GpuDriver(Driver):
         before = self._found
         with suppress(NvmlError):
             await self._discover()
-        known = {_gpu_of(each) for each in before.left_out}
-        for each in self._found.left_out:
-            if _gpu_of(each) not in known:
-                _logger.warning("left out: %s", each)
+        known = {_gpu_of(line) for line in before.left_out}
+        for line in self._found.left_out:
+            if _gpu_of(line) not in known:
+                _logger.warning("left out: %s", line)
         if self._found != before:
             if self._options.health_check:
                 self._monitor.watch(self._found.gpus)

@@ -182,9 +182,9 @@ def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
 
 def _linker_directories() -> Iterator[Path]:
     """Directories that the linker of this system is told to look in: LD_LIBRARY_PATH, and /etc/ld.so.conf.d."""
-    for each in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if each.startswith("/"):
-            yield Path(each)
+    for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if directory.startswith("/"):
+            yield Path(directory)
     for path in _listed(Path("/etc/ld.so.conf.d")):
         try:
             lines = path.read_text(errors="replace").splitlines()
@@ -194,8 +194,8 @@ def _linker_directories() -> Iterator[Path]:
 
 
 def _library_directories(root: Path) -> Iterator[Path]:
-    for each in _LIBRARIES:
-        yield root / each
+    for directory in _LIBRARIES:
+        yield root / directory
     # Packages of some distributions have a directory for each version: usr/lib/nvidia-580.
     yield from sorted((root / "usr/lib").glob("nvidia*"))
 

@@ -260,7 +260,9 @@ def _device(handle: Handle, found: FoundGpu, instance: int) -> str:
     if instance == _WHOLE:
         return ""
     try:
-        places = [(each.profile_id, each.start) for each in nvml_mig.instances(handle) if each.id == instance]
+        places = [
+            (present.profile_id, present.start) for present in nvml_mig.instances(handle) if present.id == instance
+        ]
     except NvmlError:
         return ""
     names = [name for name, each in found.partitions.items() if (each.profile.id, each.start) in places]

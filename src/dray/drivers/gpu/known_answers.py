@@ -25,7 +25,7 @@ class KnownAnswers:
         """Returns a function that asks the GPU with this UUID. It raises NvmlError if a known answer is missing now."""
 
         def ask(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
-            simple = tuple(each for each in arguments if isinstance(each, int | str))
+            simple = tuple(argument for argument in arguments if isinstance(argument, int | str))
             key = uuid, mig_mode, function.__name__, simple
             try:
                 answer = call(doing, function, *arguments)

@@ -32,9 +32,9 @@ class NvmlLibrary(ctypes.CDLL):
 
     def __getattr__(self, name: str) -> Any:
         # `CDLL` keeps a function once it was found, so that each is looked for once.
-        for each in (name, *_SAME_ARGUMENTS.get(name, ())):
+        for symbol in (name, *_SAME_ARGUMENTS.get(name, ())):
             try:
-                return super().__getattr__(each)
+                return super().__getattr__(symbol)
             except AttributeError:
                 continue
         wrap = _WRAPPED.get(name)

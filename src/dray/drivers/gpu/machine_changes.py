@@ -36,7 +36,7 @@ class MachineChanges:
 
     def make(self, state: ClaimState) -> dict[str, Part]:
         """Gives the partitions, by device name."""
-        made = {each.device: self.partitions.make(each) for each in state.partitions}
+        made = {partition.device: self.partitions.make(partition) for partition in state.partitions}
         for sliced in state.time_sliced:
             self._time_slices.set(sliced.uuid, sliced.interval)
         for daemon in state.mps:
@@ -65,7 +65,7 @@ class MachineChanges:
     def _reset(
         self, attempts: _Attempts, gpus: Iterable[TimeSlicedGpu], others: Sequence[RecordedState]
     ) -> Iterable[TimeSlicedGpu]:
-        kept = {each.uuid for other in others for each in other.state.time_sliced}
+        kept = {slicing.uuid for other in others for slicing in other.state.time_sliced}
         for sliced in gpus:
             if sliced.uuid not in kept and not attempts.succeeds(self._time_slices.reset, sliced.uuid):
                 yield sliced
@@ -74,14 +74,14 @@ class MachineChanges:
         self, attempts: _Attempts, partitions: Iterable[PartitionState], others: Sequence[RecordedState]
     ) -> Iterable[PartitionState]:
         """The MIG mode goes with the last partition, where it can be switched without a reset."""
-        kept = [each for other in others for each in other.state.partitions]
-        for each in partitions:
+        kept = [partition for other in others for partition in other.state.partitions]
+        for partition in partitions:
             # A claim that wants an overlapping one instead does not have it, as long as this one is there.
-            is_gone = each.is_destroyed or any(each.is_same(other) for other in kept)
-            if not is_gone and not attempts.succeeds(self.partitions.destroy, each):
-                yield each
-            elif not each.keeps_mode and not attempts.succeeds(self.partitions.end_mode, each.gpu):
-                yield msgspec.structs.replace(each, is_destroyed=True)
+            is_gone = partition.is_destroyed or any(partition.is_same(other) for other in kept)
+            if not is_gone and not attempts.succeeds(self.partitions.destroy, partition):
+                yield partition
+            elif not partition.keeps_mode and not attempts.succeeds(self.partitions.end_mode, partition.gpu):
+                yield msgspec.structs.replace(partition, is_destroyed=True)
 
 
 class _Attempts:

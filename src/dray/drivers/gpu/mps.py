@@ -198,8 +198,8 @@ def _shm_bytes(daemons: Path, gpus: int) -> int:
     """The size of the next `shm`: all of them together take half of the memory at most. Raises DriverError."""
     page = os.sysconf("SC_PAGE_SIZE")
     half = os.sysconf("SC_PHYS_PAGES") * page // 2
-    mounted = [os.statvfs(each) for each in daemons.glob("*/shm") if os.path.ismount(each)]
-    left = half - sum(each.f_blocks * each.f_frsize for each in mounted)
+    mounted = [os.statvfs(directory) for directory in daemons.glob("*/shm") if os.path.ismount(directory)]
+    left = half - sum(filesystem.f_blocks * filesystem.f_frsize for filesystem in mounted)
     if left < _LEAST_SHM:
         raise DriverError(
             "MPS: other daemons may use all of the memory that is meant for shm; their claims have to end"

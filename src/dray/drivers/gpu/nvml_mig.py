@@ -129,7 +129,7 @@ def _placements(gpu: Handle, profile_id: int, ask: Ask) -> list[tuple[int, int]]
             raise
     found = (pynvml.c_nvmlGpuInstancePlacement_t * plausible("MIG placements", count.value, _MOST))()
     call("MIG placements", asked, gpu, profile_id, ctypes.byref(found), ctypes.byref(count))
-    return [(each.start, each.size) for each in found[: count.value]]
+    return [(placement.start, placement.size) for placement in found[: count.value]]
 
 
 def instances(gpu: Handle, needed: int | None = None, ask: Ask = optional) -> list[Instance]:
@@ -207,8 +207,8 @@ def destroy_instance(instance: Instance) -> None:
     """Destroys it with its compute instances. Instances that are gone meanwhile are no error."""
     for info in _compute_profiles(instance):
         listing = pynvml.nvmlGpuInstanceGetComputeInstances
-        for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
-            _destroy(f"a compute instance of GPU instance {instance.id}", pynvml.nvmlComputeInstanceDestroy, each)
+        for compute in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
+            _destroy(f"a compute instance of GPU instance {instance.id}", pynvml.nvmlComputeInstanceDestroy, compute)
     _destroy(f"GPU instance {instance.id}", pynvml.nvmlGpuInstanceDestroy, instance.handle)
 
 

@@ -72,7 +72,7 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     def application_xids(self) -> frozenset[int]:
         """The further ones."""
         try:
-            return frozenset(int(each) for each in self.ignored_xids.split(",") if each.strip())
+            return frozenset(int(number) for number in self.ignored_xids.split(",") if number.strip())
         except ValueError:
             raise ValueError(f"ignoredXids is {self.ignored_xids!r}; give numbers with commas between them") from None
 

@@ -80,11 +80,11 @@ class Partitions:
 
 
 def _find(gpu: Handle, wanted: PartitionState) -> Instance | None:
-    for each in nvml_mig.instances(gpu, wanted.profile_id):
-        if (each.profile_id, each.start) == (wanted.profile_id, wanted.start):
-            return each
+    for instance in nvml_mig.instances(gpu, wanted.profile_id):
+        if (instance.profile_id, instance.start) == (wanted.profile_id, wanted.start):
+            return instance
     return None
 
 
 def _part(gpu: Handle, instance: Instance) -> Part | None:
-    return next((each for each in nvml_mig.parts(gpu) if each.instance_id == instance.id), None)
+    return next((part for part in nvml_mig.parts(gpu) if part.instance_id == instance.id), None)

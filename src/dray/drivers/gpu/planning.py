@@ -14,22 +14,22 @@ from dray.drivers.gpu.sharing import Wanted, described
 
 def planned_state(claim_uid: str, wanted: Sequence[Wanted], options: GpuOptions) -> ClaimState:
     """Nothing is done for devices that the claim only looks at."""
-    own = [each for each in wanted if not each.allocated.admin_access]
-    whole = [each for each in own if each.partition is None]
+    own = [device for device in wanted if not device.allocated.admin_access]
+    whole = [device for device in own if device.partition is None]
     return ClaimState(
-        sharing={each.found.gpu.uuid: described(each.sharing) for each in whole},
+        sharing={device.found.gpu.uuid: described(device.sharing) for device in whole},
         time_sliced=_time_sliced(whole) if options.time_slicing_settings else (),
         mps=tuple(_daemons(claim_uid, own)),
-        partitions=tuple(_partition(each) for each in own if each.is_dynamic),
+        partitions=tuple(_partition(device) for device in own if device.is_dynamic),
     )
 
 
 def _time_sliced(whole: Sequence[Wanted]) -> tuple[TimeSlicedGpu, ...]:
     """Partitions have no time slices to set."""
     found = {
-        each.found.gpu.uuid: INTERVALS.index(each.sharing.interval)
-        for each in whole
-        if each.sharing is not None and each.sharing.strategy == "TimeSlicing"
+        device.found.gpu.uuid: INTERVALS.index(device.sharing.interval)
+        for device in whole
+        if device.sharing is not None and device.sharing.strategy == "TimeSlicing"
     }
     return tuple(TimeSlicedGpu(uuid, interval) for uuid, interval in found.items())
 
@@ -37,14 +37,14 @@ def _time_sliced(whole: Sequence[Wanted]) -> tuple[TimeSlicedGpu, ...]:
 def _daemons(claim_uid: str, own: Sequence[Wanted]) -> list[MpsState]:
     """One for all devices that are shared alike."""
     groups: dict[str, tuple[Sharing, list[Wanted]]] = {}
-    for each in own:
-        if each.sharing is not None and each.sharing.strategy == "MPS":
-            groups.setdefault(str(each.sharing), (each.sharing, []))[1].append(each)
+    for device in own:
+        if device.sharing is not None and device.sharing.strategy == "MPS":
+            groups.setdefault(str(device.sharing), (device.sharing, []))[1].append(device)
     return [_daemon(claim_uid, sharing.mps_config or MpsConfig(), members) for sharing, members in groups.values()]
 
 
 def _daemon(claim_uid: str, config: MpsConfig, members: Sequence[Wanted]) -> MpsState:
-    uuids = [device_uuid(each) for each in members]
+    uuids = [device_uuid(member) for member in members]
     try:
         limits = config.pinned_memory_limits(uuids)
     except ValueError as error:
@@ -52,7 +52,7 @@ def _daemon(claim_uid: str, config: MpsConfig, members: Sequence[Wanted]) -> Mps
     return MpsState(
         id=mps_id(claim_uid, uuids),
         devices=tuple(uuids),
-        gpus=tuple(each.found.gpu.uuid for each in members if each.partition is None),
+        gpus=tuple(member.found.gpu.uuid for member in members if member.partition is None),
         thread_percentage=config.default_active_thread_percentage,
         memory_limits=limits,
         multi_user=config.multi_user,

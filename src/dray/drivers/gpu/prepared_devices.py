@@ -27,11 +27,11 @@ class PreparedDevices:
 
     def make(self, wanted: Sequence[Wanted], state: ClaimState) -> list[PreparedDevice]:
         """Blocks; may be called again for the same claim."""
-        for each in wanted:
-            if each.partition is None and each.found.is_cut and not each.allocated.admin_access:
-                self._changes.partitions.free_whole(each.found.gpu.uuid)
+        for device in wanted:
+            if device.partition is None and device.found.is_cut and not device.allocated.admin_access:
+                self._changes.partitions.free_whole(device.found.gpu.uuid)
         parts = self._changes.make(state)
-        return [self._device(each, state, parts) for each in wanted]
+        return [self._device(device, state, parts) for device in wanted]
 
     def _device(self, wanted: Wanted, state: ClaimState, made: dict[str, Part]) -> PreparedDevice:
         gpu = wanted.found.gpu

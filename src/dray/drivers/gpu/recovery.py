@@ -41,7 +41,7 @@ class Recovery:
 
     async def sweep(self, cut: Iterable[FoundGpu]) -> None:
         """Destroys partitions of no claim on GPUs whose partitions are made for claims, once for each GPU."""
-        waiting = [each for each in cut if each.gpu.uuid not in self._swept]
+        waiting = [gpu for gpu in cut if gpu.gpu.uuid not in self._swept]
         if not waiting:
             return
         records = await asyncio.to_thread(self._recorded_claims)
@@ -61,11 +61,13 @@ class Recovery:
             self._unlisted.discard(uuid)
             self._swept.add(uuid)
             self._told.discard(uuid)
-            for each in unknown:
-                uid = f"{uuid}-{each.profile_id}-{each.start}"
-                rest = await self._clean_ups.release(uid, f"no claim ({each.device})", ClaimState(partitions=(each,)))
-                if rest.is_clean and not each.is_destroyed:
-                    _logger.warning("%s: destroyed %s, which belonged to no claim", name, each.device)
+            for instance in unknown:
+                uid = f"{uuid}-{instance.profile_id}-{instance.start}"
+                rest = await self._clean_ups.release(
+                    uid, f"no claim ({instance.device})", ClaimState(partitions=(instance,))
+                )
+                if rest.is_clean and not instance.is_destroyed:
+                    _logger.warning("%s: destroyed %s, which belonged to no claim", name, instance.device)
 
     def is_listed(self, found: FoundGpu) -> bool:
         """Returns False if the GPU may have partitions of no claim that could not be listed yet."""
@@ -78,21 +80,21 @@ class Recovery:
         if instances is None:
             return []
         states = recorded_states(self._recorded_claims().claims)
-        known = [each for other in states for each in other.state.partitions if each.gpu == uuid]
+        known = [partition for other in states for partition in other.state.partitions if partition.gpu == uuid]
         if not instances and not known and not keeps_mode:
             return [PartitionState(found.gpu.name, uuid, 0, 0, 0, is_destroyed=True)]
-        places = {(each.profile_id, each.start) for each in known}
+        places = {(instance.profile_id, instance.start) for instance in known}
         return [
             PartitionState(
-                f"GPU instance {each.id} of profile {each.profile_id} at {each.start}",
+                f"GPU instance {instance.id} of profile {instance.profile_id} at {instance.start}",
                 uuid,
-                each.profile_id,
-                each.start,
-                each.size,
+                instance.profile_id,
+                instance.start,
+                instance.size,
                 keeps_mode,
             )
-            for each in instances
-            if (each.profile_id, each.start) not in places
+            for instance in instances
+            if (instance.profile_id, instance.start) not in places
         ]
 
     async def supervise(self) -> None:
@@ -101,8 +103,8 @@ class Recovery:
         records = await asyncio.to_thread(self._recorded_claims)
         states = recorded_states(records.claims)
         if not records.unreadable:
-            await self._stop_daemons({each.reference.uid for each in states} | self._clean_ups.released)
-        await asyncio.gather(*(self._restart_daemons(each) for each in states if self._should_run(each)))
+            await self._stop_daemons({state.reference.uid for state in states} | self._clean_ups.released)
+        await asyncio.gather(*(self._restart_daemons(state) for state in states if self._should_run(state)))
 
     def _should_run(self, state: RecordedState) -> bool:
         return state.is_complete and state.reference.uid not in self._clean_ups.released
@@ -118,7 +120,7 @@ class Recovery:
 
     def _restart(self, state: RecordedState, daemon: MpsState) -> None:
         current = recorded_states(self._recorded_claims().claims)
-        is_wanted = any(self._should_run(each) and daemon in each.state.mps for each in current)
+        is_wanted = any(self._should_run(record) and daemon in record.state.mps for record in current)
         if not is_wanted or self._changes.mps.is_running(daemon.id):
             return
         if daemon.id not in self._told:
@@ -144,4 +146,4 @@ class Recovery:
 
 def cut_gpus(gpus: Sequence[FoundGpu]) -> list[FoundGpu]:
     """Returns the GPUs whose partitions are created for claims."""
-    return [each for each in gpus if each.is_cut]
+    return [gpu for gpu in gpus if gpu.is_cut]

@@ -31,7 +31,7 @@ class Wanted:
 
 
 def wanted_devices(devices: Sequence[AllocatedDevice], found: Found, options: GpuOptions) -> list[Wanted]:
-    wanted = [_wanted(each, found, options) for each in devices]
+    wanted = [_wanted(device, found, options) for device in devices]
     _check_agreement(wanted)
     return wanted
 
@@ -40,7 +40,7 @@ def _wanted(allocated: AllocatedDevice, found: Found, options: GpuOptions) -> Wa
     behind = found.device(allocated.device)
     if behind is None:
         why = next(
-            (each for each in found.left_out if each.startswith(f"{allocated.device} ")), "it may have been replaced"
+            (line for line in found.left_out if line.startswith(f"{allocated.device} ")), "it may have been replaced"
         )
         raise ClaimFailed(f"there is no device {allocated.device} on this machine: {why}")
     gpu, partition = behind
@@ -55,13 +55,13 @@ def _wanted(allocated: AllocatedDevice, found: Found, options: GpuOptions) -> Wa
 def _config(allocated: AllocatedDevice, is_partition: bool) -> GpuConfig | None:
     """The last of its kind that counts; a MigDeviceConfig is a GpuConfig to Python, and not to the API."""
     kind = MigDeviceConfig if is_partition else GpuConfig
-    for each in allocated.named_configs:
-        if type(each) is not kind:
+    for named in allocated.named_configs:
+        if type(named) is not kind:
             raise ClaimFailed(
-                f"request {allocated.request} has a {type(each).__name__}, and device {allocated.device} is "
+                f"request {allocated.request} has a {type(named).__name__}, and device {allocated.device} is "
                 f"{'a partition, which takes a MigDeviceConfig' if is_partition else 'a GPU, which takes a GpuConfig'}"
             )
-    fitting = (each for each in reversed(allocated.configs) if type(each) is kind)
+    fitting = (candidate for candidate in reversed(allocated.configs) if type(candidate) is kind)
     config = next(fitting, None)
     assert config is None or isinstance(config, GpuConfig)
     return config
@@ -92,13 +92,13 @@ def _check(wanted: Wanted, sharing: Sharing, options: GpuOptions) -> None:
 
 def _check_agreement(wanted: Sequence[Wanted]) -> None:
     """A GPU that is in a claim more than once, in shares, can be shared in one way only."""
-    for each in wanted:
+    for device in wanted:
         for other in wanted:
-            same = each.allocated.device == other.allocated.device and not each.allocated.admin_access
-            if same and not other.allocated.admin_access and each.sharing != other.sharing:
+            same = device.allocated.device == other.allocated.device and not device.allocated.admin_access
+            if same and not other.allocated.admin_access and device.sharing != other.sharing:
                 raise ClaimFailed(
-                    f"requests {each.allocated.request} and {other.allocated.request} share device "
-                    f"{each.allocated.device} with different configuration: {described(each.sharing)}, and "
+                    f"requests {device.allocated.request} and {other.allocated.request} share device "
+                    f"{device.allocated.device} with different configuration: {described(device.sharing)}, and "
                     f"{described(other.sharing)}"
                 )
 
@@ -109,9 +109,9 @@ def described(sharing: Sharing | None) -> str:
 
 def published_gates(wanted: Sequence[Wanted]) -> list[str]:
     """The feature gates that the published driver, which has them off, needs for such configuration."""
-    sharing = [each.sharing for each in wanted if each.sharing is not None]
+    sharing = [device.sharing for device in wanted if device.sharing is not None]
     gates = {
-        "MPSSupport": any(each.strategy == "MPS" for each in sharing),
-        "TimeSlicingSettings": any(each.time_slicing_config is not None for each in sharing),
+        "MPSSupport": any(setting.strategy == "MPS" for setting in sharing),
+        "TimeSlicingSettings": any(setting.time_slicing_config is not None for setting in sharing),
     }
     return [gate for gate, is_needed in gates.items() if is_needed]

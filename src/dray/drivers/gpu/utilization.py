@@ -24,9 +24,9 @@ def read_utilization(nvml: Nvml, found: Found, lost: Collection[str], pool: str)
     made: list[DeviceUtilization] = []
     try:
         with nvml.opened():
-            for each in found.gpus:
-                if each.gpu.uuid not in lost:
-                    made += _read(nvml, each, pool)
+            for gpu in found.gpus:
+                if gpu.gpu.uuid not in lost:
+                    made += _read(nvml, gpu, pool)
     except NvmlError:
         # The health checks say why NVML cannot be used.
         return made
@@ -54,7 +54,7 @@ def _whole(handle: Handle, found: FoundGpu, pool: str) -> Iterator[DeviceUtiliza
 
 
 def _partitions(handle: Handle, found: FoundGpu, pool: str) -> Iterator[DeviceUtilization]:
-    places = {each.id: (each.profile_id, each.start) for each in nvml_mig.instances(handle)}
+    places = {instance.id: (instance.profile_id, instance.start) for instance in nvml_mig.instances(handle)}
     for part in nvml_mig.part_handles(handle):
         uuid = uuid_of(part)
         number = int(call("GPU instance of a partition", pynvml.nvmlDeviceGetGpuInstanceId, part))

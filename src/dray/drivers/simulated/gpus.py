@@ -86,8 +86,10 @@ class SimulatedGpus(Driver):
         records = await asyncio.to_thread(self.context.recorded_claims)
         check_agreement(state, recorded_states(records.claims, but=claim.uid))
         prepared = [
-            PreparedDevice(each.allocated, self._edits(claim, each), annotations=visible_devices(_uuid(claim, each)))
-            for each in wanted
+            PreparedDevice(
+                device.allocated, self._edits(claim, device), annotations=visible_devices(_uuid(claim, device))
+            )
+            for device in wanted
         ]
         return Prepared(prepared, state.document())
 
@@ -98,13 +100,13 @@ class SimulatedGpus(Driver):
         memory: dict[str, float] = {}
         for claim in records.claims:
             ratio = await self._rule.ratio(claim.reference)
-            for each in claim.devices:
-                if each.admin_access or each.device not in self._devices:
+            for allocated in claim.devices:
+                if allocated.admin_access or allocated.device not in self._devices:
                     continue
-                share = Quantity.parse(each.consumed_capacity.get("memory") or "0").value()
-                size = share or _memory(self._devices[each.device])
-                busy[each.device] = max(busy.get(each.device, 0.0), ratio)
-                memory[each.device] = memory.get(each.device, 0.0) + ratio * size
+                share = Quantity.parse(allocated.consumed_capacity.get("memory") or "0").value()
+                size = share or _memory(self._devices[allocated.device])
+                busy[allocated.device] = max(busy.get(allocated.device, 0.0), ratio)
+                memory[allocated.device] = memory.get(allocated.device, 0.0) + ratio * size
         self._rule.forget_others({claim.reference.uid for claim in records.claims})
         pool = self._machine[0].name
         return [

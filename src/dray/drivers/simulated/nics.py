@@ -46,7 +46,7 @@ class SimulatedNics(Driver):
     async def prepare(self, claim: Claim) -> Prepared:
         check_users(reserved_for(claim.document))
         check_names(claim.devices)
-        return Prepared([PreparedDevice(each, status=self._status(claim, each)) for each in claim.devices])
+        return Prepared([PreparedDevice(device, status=self._status(claim, device)) for device in claim.devices])
 
     def _status(self, claim: Claim, allocated: AllocatedDevice) -> DeviceStatus | None:
         nic = next((each for each in self._machine[1] if each.name == allocated.device), None)

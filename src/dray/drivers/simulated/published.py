@@ -44,7 +44,7 @@ class SimulatedDevices(Driver):
         return [self._pool]
 
     async def prepare(self, claim: Claim) -> Prepared:
-        return Prepared([PreparedDevice(each, self._edits(each)) for each in claim.devices])
+        return Prepared([PreparedDevice(device, self._edits(device)) for device in claim.devices])
 
     def _edits(self, allocated: AllocatedDevice) -> ContainerEdits:
         if allocated.device not in self._names:

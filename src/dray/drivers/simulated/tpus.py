@@ -29,4 +29,4 @@ class SimulatedTpus(Driver):
         host, mode = self._machine
         chips = claimed_chips(host, mode, claim.devices)
         edits = ContainerEdits(env=variables(told(host, chips, claim.uid)))
-        return Prepared([PreparedDevice(each, edits) for each in chips])
+        return Prepared([PreparedDevice(chip, edits) for chip in chips])

@@ -13,16 +13,16 @@ from dray.drivers.devices.tpu_topology import is_block
 def claimed_chips(host: TpuHost, mode: TpuMode, devices: Sequence[AllocatedDevice]) -> dict[AllocatedDevice, list[int]]:
     """The numbers of the chips behind each device. Raises ClaimFailed where the claim cannot work with them."""
     found: dict[AllocatedDevice, list[int]] = {}
-    for each in devices:
+    for device in devices:
         try:
-            found[each] = list(chips_of(host, each.device))
+            found[device] = list(chips_of(host, device.device))
         except KeyError:
             raise ClaimFailed(
-                f"there is no device {each.device} on this machine; it may have been replaced, or its mode changed"
+                f"there is no device {device.device} on this machine; it may have been replaced, or its mode changed"
             ) from None
-        if each.device == SLICE_DEVICE and mode != "slice":
+        if device.device == SLICE_DEVICE and mode != "slice":
             raise ClaimFailed(
-                f"pool {each.pool} is a slice over several machines, and this one gives its chips away by itself; "
+                f"pool {device.pool} is a slice over several machines, and this one gives its chips away by itself; "
                 "run its driver with mode=slice"
             )
     _check(host, mode, sorted({number for numbers in found.values() for number in numbers}))
@@ -46,6 +46,6 @@ def _check(host: TpuHost, mode: TpuMode, numbers: list[int]) -> None:
 
 def told(host: TpuHost, chips: dict[AllocatedDevice, list[int]], claim_uid: str) -> dict[str, str]:
     """The variables of every container of the claim."""
-    numbers = sorted({number for each in chips.values() for number in each})
-    marks = {f"TPU_DEVICE_{host.chips[each].name}_RESOURCE_CLAIM": claim_uid for each in numbers}
+    numbers = sorted({number for chip in chips.values() for number in chip})
+    marks = {f"TPU_DEVICE_{host.chips[number].name}_RESOURCE_CLAIM": claim_uid for number in numbers}
     return environment(host, numbers) | marks

@@ -114,7 +114,7 @@ async def _from_metadata(server: str) -> Description:
         timeout = aiohttp.ClientTimeout(total=_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, headers={"Metadata-Flavor": "Google"}) as session:
             labels = await _attribute(session, f"{server}{_ATTRIBUTES}/kube-labels")
-            pairs = dict(each.split("=", 1) for each in labels.split(",") if "=" in each)
+            pairs = dict(label.split("=", 1) for label in labels.split(",") if "=" in label)
             found = from_labels(pairs, f"kube-labels of {server}")
             if not found.accelerator:
                 text = await _attribute(session, f"{server}{_ATTRIBUTES}/tpu-env")

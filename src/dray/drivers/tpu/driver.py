@@ -179,7 +179,7 @@ class TpuDriver(Driver):
         reports = []
         for pool in tpu_pools.pools_of(host, self._options.mode):
             for device in pool.all_devices():
-                gone = [host.chips[each].name for each in chips_of(host, device.name) if not present[each]]
+                gone = [host.chips[chip].name for chip in chips_of(host, device.name) if not present[chip]]
                 health = Health.UNHEALTHY if gone else Health.HEALTHY
                 message = f"device file of {', '.join(gone)} is not there" if gone else ""
                 reports.append(DeviceHealth(pool.name, device.name, health, message))

@@ -45,7 +45,7 @@ class Hardware:
     @property
     def accelerators(self) -> tuple[str, ...]:
         """Returns the accelerators with chips of this kind; empty if the chips are unknown or of several kinds."""
-        found = {accelerators_of(each.device, each.subsystem_device) for each in self.functions}
+        found = {accelerators_of(function.device, function.subsystem_device) for function in self.functions}
         return found.pop() if len(found) == 1 else ()
 
     @property
@@ -54,15 +54,15 @@ class Hardware:
 
 
 def find_chips(sysfs: Path, dev: Path) -> Hardware:
-    functions = [each for each in pci_functions(sysfs, GOOGLE) if each.device not in _OTHERS]
+    functions = [function for function in pci_functions(sysfs, GOOGLE) if function.device not in _OTHERS]
     if found := _accel(sysfs, dev):
         return Hardware(found)
-    files = [(dev / "vfio" / each.iommu_group, each) for each in functions if each.iommu_group]
+    files = [(dev / "vfio" / function.iommu_group, function) for function in functions if function.iommu_group]
     if found := tuple(FoundChip(file, each) for file, each in sorted(files, key=_number) if file.exists()):
         return Hardware(found)
     if not functions:
         return Hardware((), f"no PCI function of a TPU under {sysfs} and no {dev}/accel*")
-    addresses = ", ".join(each.address for each in functions)
+    addresses = ", ".join(function.address for function in functions)
     return Hardware((), f"TPU chips at {addresses} have neither {dev}/accel* nor {dev}/vfio/GROUP; load their driver")
 
 
@@ -78,7 +78,7 @@ def _accel(sysfs: Path, dev: Path) -> tuple[FoundChip, ...]:
         if function is None or (function.vendor == GOOGLE and function.device not in _OTHERS):
             found.append(FoundChip(dev / name, function))
     # Where no file is known to be a TPU's, it is one if the machine has TPUs.
-    return tuple(found) if any(each.function for each in found) or pci_functions(sysfs, GOOGLE) else ()
+    return tuple(found) if any(chip.function for chip in found) or pci_functions(sysfs, GOOGLE) else ()
 
 
 def _number(chip: tuple[Path, PciFunction]) -> int:

@@ -77,9 +77,9 @@ class TpuSlices(Driver):
         groups: dict[str, list[Object]] = defaultdict(list)
         for node in self._nodes.cache:
             groups[str(labels_of(node)[self._label])].append(node)
-        giving = {spec_of(each).get("nodeName") for each in self._slices.cache if spec_of(each).get("devices")}
+        giving = {spec_of(slice_).get("nodeName") for slice_ in self._slices.cache if spec_of(slice_).get("devices")}
         made = [self._pool(name, nodes, giving) for name, nodes in sorted(groups.items())]
-        return [each for each in made if each is not None]
+        return [pool for pool in made if pool is not None]
 
     def _pool(self, name: str, nodes: list[Object], giving: set[object]) -> Pool | None:
         found = {from_labels(labels_of(node), "") for node in nodes}
@@ -127,7 +127,7 @@ async def worker_environment(
 ) -> dict[str, str]:
     """Returns the TPU_WORKER variables, empty unless `named`. Raises ClaimFailed if the claim has another slice than
     this host."""
-    pools = {each.pool for each in devices if each.device == SLICE_DEVICE}
+    pools = {device.pool for device in devices if device.device == SLICE_DEVICE}
     if not pools and not named:
         return {}
     try:
@@ -143,12 +143,13 @@ async def worker_environment(
     except ClientError as error:
         raise ClaimFailed(f"the hosts of the slice cannot be read: {error}") from error
     hosts = sorted(mappings(listed["items"]), key=lambda each: str(metadata_of(each)["name"]))
-    names = [str(metadata_of(each)["name"]) for each in hosts]
+    names = [str(metadata_of(host)["name"]) for host in hosts]
     return {"TPU_WORKER_ID": str(names.index(node)), "TPU_WORKER_HOSTNAMES": commas(map(_address, hosts))}
 
 
 def _address(node: Object) -> str:
     addresses = {
-        text(each.get("type")): text(each.get("address")) for each in mappings(status_of(node).get("addresses"))
+        text(address.get("type")): text(address.get("address"))
+        for address in mappings(status_of(node).get("addresses"))
     }
     return addresses.get("InternalIP") or str(metadata_of(node)["name"])
