@@ -62,9 +62,14 @@ class Record(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def claim(self) -> PreparedClaim:
         devices = tuple(
             AllocatedDevice(
-                each.pool, each.device, each.request, each.share_id, each.admin_access, each.consumed_capacity
+                device.pool,
+                device.device,
+                device.request,
+                device.share_id,
+                device.admin_access,
+                device.consumed_capacity,
             )
-            for each in self.devices
+            for device in self.devices
         )
         return PreparedClaim(self.reference, devices, self.state, self.is_complete)
 
@@ -107,9 +112,14 @@ class Checkpoint:
     def begin(self, claim: ClaimReference, devices: tuple[AllocatedDevice, ...], attempt: str, state: Any) -> Record:
         recorded = tuple(
             RecordedDevice(
-                each.pool, each.device, each.request, each.share_id, each.admin_access, dict(each.consumed_capacity)
+                device.pool,
+                device.device,
+                device.request,
+                device.share_id,
+                device.admin_access,
+                dict(device.consumed_capacity),
             )
-            for each in devices
+            for device in devices
         )
         record = Record(
             namespace=claim.namespace,
@@ -162,8 +172,8 @@ class Checkpoint:
 
     def recorded_claims(self) -> RecordedClaims:
         found = list(self._all())
-        claims = tuple(each.claim() for each in found if isinstance(each, Record))
-        return RecordedClaims(claims, tuple(each for each in found if isinstance(each, str)))
+        claims = tuple(record.claim() for record in found if isinstance(record, Record))
+        return RecordedClaims(claims, tuple(record for record in found if isinstance(record, str)))
 
     def _all(self) -> Iterator[Record | str]:
         """Records, and the uids of those that cannot be read."""

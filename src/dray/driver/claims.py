@@ -47,7 +47,7 @@ class AllocatedDevice:
 
     def config(self, type_: type[C]) -> C | None:
         """The configuration of this type that counts; None where neither class nor claim has one."""
-        return next((each for each in reversed(self.configs) if isinstance(each, type_)), None)
+        return next((config for config in reversed(self.configs) if isinstance(config, type_)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def decode(parameters: Object, types: Sequence[type[Config]], place: str = "") -
 def type_of(parameters: Object, types: Sequence[type[Config]]) -> type[Config] | None:
     """Returns the type that parameters are of by apiVersion and kind; None if it is none of these."""
     named = parameters.get("apiVersion") or "", parameters.get("kind") or ""
-    return next((each for each in types if (each.api_version, _kind(each)) == named), None)
+    return next((type_ for type_ in types if (type_.api_version, _kind(type_)) == named), None)
 
 
 def _present(value: Any) -> Any:
@@ -119,4 +119,6 @@ def _shortened(value: Any) -> str:
 
 
 def _names(types: Iterable[type[Config]]) -> str:
-    return ", ".join(_named(each.api_version, _kind(each)) for each in types if not each.refusal) or "no configuration"
+    return (
+        ", ".join(_named(type_.api_version, _kind(type_)) for type_ in types if not type_.refusal) or "no configuration"
+    )

@@ -32,7 +32,7 @@ class DeviceStatuses:
         self._metrics = metrics
 
     async def apply_prepared(self, claim: Claim, prepared: Prepared) -> None:
-        given = {each.device: each.status for each in prepared.devices if each.status is not None}
+        given = {device.device: device.status for device in prepared.devices if device.status is not None}
         if not given:
             return
         try:
@@ -63,7 +63,9 @@ class DeviceStatuses:
     def entries(self, claim: Object) -> list[tuple[tuple[str, str], Object]]:
         """Returns pool and name of each device of this driver in the claim, with its entry as it is now."""
         allocated = allocated_devices(allocation_of(claim) or {}, self._driver, ())
-        made = {(each.pool, each.device, each.share_id): self._entry(each, DeviceStatus()) for each in allocated}
+        made = {
+            (device.pool, device.device, device.share_id): self._entry(device, DeviceStatus()) for device in allocated
+        }
         for entry in mappings(mapping(claim.get("status")).get("devices")):
             place = entry.get("pool"), entry.get("device"), entry.get("shareID") or ""
             if entry.get("driver") == self._driver and place in made:

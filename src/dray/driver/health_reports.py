@@ -62,11 +62,11 @@ class HealthReports:
             self._latest = report
             self._changed.notify_all()
         before = set(self._unhealthy)
-        for each in report or ():
-            if each.health is Health.UNHEALTHY:
-                self._unhealthy.add((each.pool, each.device))
-            elif each.health is Health.HEALTHY:
-                self._unhealthy.discard((each.pool, each.device))
+        for device in report or ():
+            if device.health is Health.UNHEALTHY:
+                self._unhealthy.add((device.pool, device.device))
+            elif device.health is Health.HEALTHY:
+                self._unhealthy.discard((device.pool, device.device))
         self._metrics.unhealthy(len(self._unhealthy))
         if self._unhealthy != before and self._driver.unhealthy_effect:
             self._publish()
@@ -103,8 +103,10 @@ class HealthReports:
 
         def marked(devices: Sequence[Device]) -> list[Device]:
             return [
-                replace(each, taints=(*each.taints, self._taint)) if (pool.name, each.name) in self._unhealthy else each
-                for each in devices
+                replace(device, taints=(*device.taints, self._taint))
+                if (pool.name, device.name) in self._unhealthy
+                else device
+                for device in devices
             ]
 
         return replace(pool, devices=marked(pool.devices), slices=[marked(group) for group in pool.slices])
@@ -117,7 +119,8 @@ class HealthReports:
 def _period(report: Sequence[DeviceHealth]) -> float:
     """A third of the shortest timeout: two may be lost on the way."""
     return (
-        min((each.timeout if each.timeout > 0 else _DEFAULT_TIMEOUT for each in report), default=_DEFAULT_TIMEOUT) / 3
+        min((device.timeout if device.timeout > 0 else _DEFAULT_TIMEOUT for device in report), default=_DEFAULT_TIMEOUT)
+        / 3
     )
 
 

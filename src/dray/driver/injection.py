@@ -45,9 +45,9 @@ class Injection:
                 name = _free_name(f"{claim.uid}-{device.device}", written)
                 written[name] = SpecDevice(name, found.edits, dict(found.annotations))
                 answer.cdi_ids.append(qualified(self.kind, name))
-            for each in found.cdi_ids:
-                check_qualified(each)
-                answer.cdi_ids.append(each)
+            for id_ in found.cdi_ids:
+                check_qualified(id_)
+                answer.cdi_ids.append(id_)
         if written:
             spec = Spec(self.kind, tuple(written.values()), prepared.edits)
             self._cdi.write(spec_name(self.kind, claim.uid), spec)
@@ -61,13 +61,13 @@ class Injection:
 
 def _by_device(claim: Claim, devices: Sequence[PreparedDevice]) -> dict[AllocatedDevice, PreparedDevice]:
     given: dict[AllocatedDevice, PreparedDevice] = {}
-    for each in devices:
-        named = f"device {each.device.pool}/{each.device.device} of request {each.device.request}"
-        if each.device not in claim.devices:
+    for device in devices:
+        named = f"device {device.device.pool}/{device.device.device} of request {device.device.request}"
+        if device.device not in claim.devices:
             raise ClaimFailed(f"prepare of claim {claim.reference} answered {named}, which is not allocated to it")
-        if each.device in given:
+        if device.device in given:
             raise ClaimFailed(f"prepare of claim {claim.reference} answered {named} twice")
-        given[each.device] = each
+        given[device.device] = device
     return given
 
 

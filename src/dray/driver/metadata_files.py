@@ -51,11 +51,11 @@ class MetadataFiles:
         self._directory = directory / "dra-device-metadata"
         self._host_directory = host_directory / "dra-device-metadata"
         self._cdi = cdi
-        self._versions = [each for each in VERSIONS if each in versions or each == VERSIONS[0]]
+        self._versions = [version for version in VERSIONS if version in versions or version == VERSIONS[0]]
 
     def write(self, claim: Claim, prepared: Prepared, answers: Sequence[AnsweredDevice]) -> None:
         """Adds the CDI id of each request's file to the first device of the request."""
-        given = {each.device: each.metadata for each in prepared.devices if each.metadata is not None}
+        given = {device.device: device.metadata for device in prepared.devices if device.metadata is not None}
         requests: dict[str, list[AnsweredDevice]] = {}
         for answer in answers:
             if answer.device in given:
@@ -79,9 +79,9 @@ class MetadataFiles:
             if body is None or body["metadata"]["uid"] != reference.uid:
                 raise ClaimFailed(f"claim {reference} has no metadata for request {request}: is it prepared?")
             generation = body["metadata"].pop("generation")
-            for each in body["requests"]:
-                keys = [(each["name"], device["pool"], device["name"]) for device in each["devices"]]
-                each["devices"] = [entries.get(*pair) for pair in zip(keys, each["devices"], strict=True)]
+            for entry in body["requests"]:
+                keys = [(entry["name"], device["pool"], device["name"]) for device in entry["devices"]]
+                entry["devices"] = [entries.get(*pair) for pair in zip(keys, entry["devices"], strict=True)]
             replace_file(path, _encode(self._versions, body, generation + 1), mode=0o644)
 
     def remove(self, reference: ClaimReference) -> None:

@@ -73,9 +73,9 @@ class DriverMetrics:
         """Replaces what was sampled before: a device that does not tell any more is not shown."""
         self._ratio.clear()
         self._memory.clear()
-        for each in sampled:
-            place = self._driver, each.pool, each.device
-            if each.ratio is not None:
-                self._ratio.labels(*place).set(each.ratio)
-            if each.memory_used is not None:
-                self._memory.labels(*place).set(each.memory_used)
+        for device in sampled:
+            place = self._driver, device.pool, device.device
+            if device.ratio is not None:
+                self._ratio.labels(*place).set(device.ratio)
+            if device.memory_used is not None:
+                self._memory.labels(*place).set(device.memory_used)

@@ -151,7 +151,7 @@ class Preparation:
         self, reference: ClaimReference, devices: tuple[AllocatedDevice, ...]
     ) -> list[tuple[Record, tuple[str, str]]]:
         """Records of other claims that have one of these devices for themselves."""
-        wanted = {(each.pool, each.device) for each in devices if each.is_exclusive}
+        wanted = {(device.pool, device.device) for device in devices if device.is_exclusive}
         return [
             (record, (held.pool, held.device))
             for record in self.checkpoint.readable()
@@ -186,7 +186,7 @@ class Preparation:
                 return await work(reference)
 
         by_uid = {reference.uid: reference for reference in references}
-        tasks = [asyncio.create_task(attempt(each), name=f"{method} {each}") for each in by_uid.values()]
+        tasks = [asyncio.create_task(attempt(request), name=f"{method} {request}") for request in by_uid.values()]
         # When the kubelet gives up this is cancelled, and the tasks with it.
         results = await asyncio.gather(*tasks, return_exceptions=True)
         return {

@@ -72,7 +72,11 @@ class DriverRunner:
         self.publisher = Publisher(driver, client, options, self.metrics, self._health)
         self.preparation = self._make_preparation()
         # In the order of preference, however they were given.
-        services = [each for each in SERVICES if each in options.services and (reports_health or "Health" not in each)]
+        services = [
+            service
+            for service in SERVICES
+            if service in options.services and (reports_health or "Health" not in service)
+        ]
         self.registration = RegistrationService(
             driver.name, options.endpoint(driver.name), services, self.publisher.registered
         )

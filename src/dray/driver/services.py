@@ -49,7 +49,7 @@ class DraService:
             entry = response.claims[uid]
             entry.SetInParent()
             entry.error = outcome.error
-            entry.devices.extend(self._device(each) for each in outcome.devices)
+            entry.devices.extend(self._device(device) for device in outcome.devices)
         return response
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> messages.NodeUnprepareResourcesResponse:
@@ -84,13 +84,13 @@ class HealthService:
             yield messages.NodeWatchResourcesResponse(
                 devices=[
                     messages.DeviceHealth(
-                        device=messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
-                        health=each.health.name,
+                        device=messages.DeviceIdentifier(pool_name=device.pool, device_name=device.device),
+                        health=device.health.name,
                         last_updated_time=now,
-                        health_check_timeout_seconds=each.timeout,
-                        message=_shortened(each.message),
+                        health_check_timeout_seconds=device.timeout,
+                        message=_shortened(device.message),
                     )
-                    for each in devices
+                    for device in devices
                 ]
             )
 

@@ -18,7 +18,7 @@ def canonical(spec: Object) -> Object:
     if "devices" in made:
         made["devices"] = [_device(device) for device in made["devices"]]
     if "sharedCounters" in made:
-        made["sharedCounters"] = [_with_counters(each) for each in made["sharedCounters"]]
+        made["sharedCounters"] = [_with_counters(counter) for counter in made["sharedCounters"]]
     return made
 
 
@@ -42,7 +42,7 @@ def missing_fields(written: Any, stored: Any, path: str = "") -> list[str]:
         return list(dict.fromkeys(found))
     if isinstance(written, list) and isinstance(stored, list):
         pairs = zip(written, stored, strict=False)
-        return list(dict.fromkeys(each for one, other in pairs for each in missing_fields(one, other, f"{path}[]")))
+        return list(dict.fromkeys(field for one, other in pairs for field in missing_fields(one, other, f"{path}[]")))
     return []
 
 
@@ -78,10 +78,10 @@ def _device(device: Object) -> Object:
     if "capacity" in made:
         made["capacity"] = {name: _capacity(value) for name, value in made["capacity"].items()}
     if "consumesCounters" in made:
-        made["consumesCounters"] = [_with_counters(each) for each in made["consumesCounters"]]
+        made["consumesCounters"] = [_with_counters(counter) for counter in made["consumesCounters"]]
     if "taints" in made:
         made["taints"] = [
-            dict(zip(("key", "value", "effect"), _taint_key(each), strict=True)) for each in made["taints"]
+            dict(zip(("key", "value", "effect"), _taint_key(taint), strict=True)) for taint in made["taints"]
         ]
     return made
 

@@ -53,7 +53,7 @@ def contents(pool: Pool, previous: Mapping[str, int], *, may_taint: bool = False
     """
     sets = pool.counter_sets()
     counters = [sets[start : start + MAX_COUNTER_SETS] for start in range(0, len(sets), MAX_COUNTER_SETS)]
-    made: list[Object] = [{"sharedCounters": each} for each in counters]
+    made: list[Object] = [{"sharedCounters": chunk} for chunk in counters]
     for devices in _assign(pool.groups(), previous, len(made), may_taint):
         content: Object = {"devices": [device.document() for device in devices]}
         if pool.partition_type_attribute and any(device.consumes_counters for device in devices):
@@ -85,7 +85,7 @@ def _fill(devices: Sequence[Device], previous: Mapping[str, int], first: int, ma
             if len(slices) <= current:
                 slices.append(_Filling(may_taint))
             slices[current].add(device)
-    return [each.devices for each in slices if each.devices]
+    return [slice_.devices for slice_ in slices if slice_.devices]
 
 
 class _Filling:

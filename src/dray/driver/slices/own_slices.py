@@ -43,7 +43,7 @@ class OwnSlices:
 
     def pools(self) -> dict[str, list[Object]]:
         """By name of the pool."""
-        present = {each["metadata"]["name"]: each for each in self._informer.cache if self._is_own(each)}
+        present = {slice_["metadata"]["name"]: slice_ for slice_ in self._informer.cache if self._is_own(slice_)}
         for name, written in self._written.items():
             known = present.get(name)
             if known is None or version_of(known) < version_of(written):
@@ -84,7 +84,7 @@ class OwnSlices:
         """Forgets written slices that are missing from a newer list, and deletions that the list confirms."""
         version = version_number(self._informer.resource_version)
         self._written = {name: each for name, each in self._written.items() if version_of(each) > version}
-        present = {each["metadata"]["name"] for each in self._informer.cache}
+        present = {slice_["metadata"]["name"] for slice_ in self._informer.cache}
         self._deleted = {name: uid for name, uid in self._deleted.items() if name in present}
 
 

@@ -56,15 +56,15 @@ class SlicePlan:
 
 def make_plan(declared: Declaration, stored: Sequence[Object], accepted: Accepted) -> SlicePlan:
     """`stored` are all slices of the pool that belong to this driver here."""
-    newest = max((_generation(each) for each in stored), default=0)
+    newest = max((_generation(slice_) for slice_ in stored), default=0)
     current: dict[int, Object] = {}
     plan = SlicePlan(newest)
-    for each in sorted(stored, key=lambda one: one["metadata"]["name"]):
-        index = declared.index_of(each["metadata"]["name"])
-        if index is None or index in current or not _is_kept(declared, index, each, newest):
-            plan.delete.append(each)
+    for slice_ in sorted(stored, key=lambda one: one["metadata"]["name"]):
+        index = declared.index_of(slice_["metadata"]["name"])
+        if index is None or index in current or not _is_kept(declared, index, slice_, newest):
+            plan.delete.append(slice_)
         else:
-            current[index] = each
+            current[index] = slice_
     changed = [index for index, each in current.items() if not _is_equal(declared, index, each, accepted)]
     new = [index for index in range(len(declared.specs)) if index not in current]
     if declared.generation > newest:

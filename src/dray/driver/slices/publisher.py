@@ -177,12 +177,12 @@ class Publisher:
         stored = self._slices.pools().get(name, [])
         pool = self._pools.get(name)
         if pool is None:
-            await self._limited(self._delete, [(each,) for each in stored])
+            await self._limited(self._delete, [(slice_,) for slice_ in stored])
             return
         declared = self._declaration(self._health.tainted(pool) if self._health else pool, stored)
         accepted = {index: pair for (of, index), pair in self._accepted.items() if of == name}
         plan = make_plan(declared, stored, accepted)
-        await self._limited(self._delete, [(each,) for each in plan.delete])
+        await self._limited(self._delete, [(slice_,) for slice_ in plan.delete])
         await self._limited(self._update, [(declared, index, each) for index, each in plan.update])
         await self._limited(self._create, [(declared, index, each) for index, each in plan.create])
 
@@ -194,7 +194,7 @@ class Publisher:
             common["perDeviceNodeSelection"] = True
         else:
             common |= (pool.nodes or NodeSelection(node_name=self._options.node_name)).document()
-        specs = [{**common, **each} for each in contents(pool, previous, may_taint=self._may_taint)]
+        specs = [{**common, **content} for content in contents(pool, previous, may_taint=self._may_taint)]
         return Declaration(self._driver.name, pool.name, self._owner, specs, pool.generation)
 
     async def _delete(self, each: Object) -> None:
@@ -252,8 +252,8 @@ def _unique(pools: Iterable[Pool]) -> list[Pool]:
 def _membership(declared: Declaration, stored: Iterable[Object]) -> Mapping[str, int]:
     """The index of the slice in which each device is now."""
     found: dict[str, int] = {}
-    for each in stored:
-        index = declared.index_of(each["metadata"]["name"])
+    for slice_ in stored:
+        index = declared.index_of(slice_["metadata"]["name"])
         if index is not None:
-            found.update({device["name"]: index for device in spec_of(each).get("devices") or ()})
+            found.update({device["name"]: index for device in spec_of(slice_).get("devices") or ()})
     return found

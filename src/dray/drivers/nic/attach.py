@@ -122,7 +122,7 @@ def _begin(attachments: Attachments, moving: Attachment) -> tuple[Attachment, Ne
 def _move(link: Link, wanted: Interface, held: Path) -> None:
     def names() -> set[str]:
         with netlink() as connection:
-            return {each.name for each in read_links(connection)}
+            return {present.name for present in read_links(connection)}
 
     if wanted.name in network_namespaces.run_in(held, names):
         raise AttachmentError(f"the pod has an interface {wanted.name} already: give another interface.name")
@@ -142,9 +142,9 @@ def _configure(moved: Link, attachment: Attachment, config: NetworkConfig) -> In
         _set_link(connection, link, config)
         _set_sysctls(wanted)
         sources = {str(ip_address(route.source)) for route in config.routes if route.source}
-        addresses = [_address(each, sources) for each in wanted.addresses]
-        for each in addresses:
-            add_address(connection, link.index, each)
+        addresses = [_address(address, sources) for address in wanted.addresses]
+        for address in addresses:
+            add_address(connection, link.index, address)
         connection.link("set", index=link.index, state="up")
         if wanted.dhcp:
             lease = dhcp.request(wanted.name)
@@ -153,9 +153,9 @@ def _configure(moved: Link, attachment: Attachment, config: NetworkConfig) -> In
             config = msgspec.structs.replace(config, routes=(*config.routes, *lease.routes))
         _route(connection, link.index, config)
         given = read_addresses(connection, link.index).get(link.index, ())
-        present = {str(each) for each in given}
+        present = {str(address) for address in given}
         (now,) = [each for each in read_links(connection) if each.index == link.index]
-        told = tuple(str(each) for each in addresses if str(each) in present)
+        told = tuple(str(address) for address in addresses if str(address) in present)
     return InPod(interface=now.name, addresses=told, mac=now.mac)
 
 
@@ -208,11 +208,11 @@ def _route(connection: Any, index: int, config: NetworkConfig) -> None:
 
 def _join_vrf(connection: Any, index: int, name: str, table: int) -> None:
     """A VRF that other interfaces of the pod are in is joined."""
-    found = [each for each in read_links(connection) if each.name == name]
+    found = [link for link in read_links(connection) if link.name == name]
     if not found:
         with naming(f"interface.vrf {name}"):
             connection.link("add", ifname=name, kind="vrf", vrf_table=table)
-        found = [each for each in read_links(connection) if each.name == name]
+        found = [link for link in read_links(connection) if link.name == name]
     connection.link("set", index=found[0].index, state="up")
     connection.link("set", index=index, master=found[0].index)
     for protocol in ("tcp", "udp"):
@@ -240,7 +240,7 @@ def namespace_of(state: dict[str, Any]) -> str:
         spaces = config["linux"]["namespaces"]
     except (OSError, msgspec.DecodeError, KeyError, TypeError) as error:
         raise AttachmentError(f"the runtime names neither a process nor a bundle ({error})") from error
-    found = next((str(each.get("path") or "") for each in spaces if each.get("type") == "network"), "")
+    found = next((str(space.get("path") or "") for space in spaces if space.get("type") == "network"), "")
     if not found or not os.path.exists(found):
         raise AttachmentError("the runtime names no network of the pod")
     return found

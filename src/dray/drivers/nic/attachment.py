@@ -146,7 +146,7 @@ class Attachments:
         except OSError:
             # There is none yet, or it is not for this user to see.
             return []
-        return sorted(each.removesuffix(_SUFFIX) for each in listed if each.endswith(_SUFFIX) and each[0] != ".")
+        return sorted(name.removesuffix(_SUFFIX) for name in listed if name.endswith(_SUFFIX) and name[0] != ".")
 
 
 def boot_id() -> str:

@@ -36,7 +36,7 @@ async def cloud_attributes(provider: Cloud, server: str) -> Attributes:
     known = {"gce": _gce, "azure": _azure, "oke": _oke, "alibaba": _alibaba}
     asked = known if provider == "auto" else {name: ask for name, ask in known.items() if name == provider}
     found = await asyncio.gather(*(_asked(name, ask, server) for name, ask in asked.items()))
-    return next((each for each in found if each is not _nothing), _nothing)
+    return next((attributes for attributes in found if attributes is not _nothing), _nothing)
 
 
 async def _asked(name: str, ask: Callable[[Any, str], Any], server: str) -> Attributes:
@@ -70,7 +70,7 @@ async def _gce(session: Any, server: str) -> Attributes:
     if len(places) == 3:
         names = ("gce.dra.net/block", "gce.dra.net/subBlock", "gce.dra.net/host")
         common |= dict(zip(names, places, strict=True))
-    by_mac = {str(each.get("mac", "")).lower(): each for each in listed}
+    by_mac = {str(interface.get("mac", "")).lower(): interface for interface in listed}
 
     def of(nic: Nic) -> Mapping[str, Value]:
         found = by_mac.get(nic.mac) if nic.mac else None

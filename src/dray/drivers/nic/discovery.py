@@ -60,8 +60,8 @@ def read_interfaces() -> Interfaces:
             links,
             read_addresses(connection),
             default_route_links(connection),
-            {each.index: _filters(connection, each.index) for each in links},
-            {each.index: _programs(each.index) for each in links},
+            {link.index: _filters(connection, link.index) for link in links},
+            {link.index: _programs(link.index) for link in links},
         )
 
 
@@ -83,8 +83,8 @@ def _programs(index: int) -> list[str]:
 
 def discover(interfaces: Interfaces, options: NicOptions, node_addresses: Iterable[str] = ()) -> list[Found]:
     """In the order of their names."""
-    own = [each for each in (*options.node_addresses.split(","), *node_addresses) if each.strip()]
-    obstacles = _Obstacles(interfaces, options, {ip_address(each.strip()) for each in own})
+    own = [text for text in (*options.node_addresses.split(","), *node_addresses) if text.strip()]
+    obstacles = _Obstacles(interfaces, options, {ip_address(text.strip()) for text in own})
     functions = read_functions(options.sysfs)
     found: list[Found] = []
     seen: set[str] = set()
@@ -110,7 +110,7 @@ def _interface(
     link: Link, interfaces: Interfaces, function: NetworkFunction | None, address: str, options: NicOptions
 ) -> Nic:
     base = _function(function) if function is not None else Nic(pci_bus_id=address)
-    given = [each for each in interfaces.addresses.get(link.index, ()) if each.scope == _UNIVERSE]
+    given = [assigned for assigned in interfaces.addresses.get(link.index, ()) if assigned.scope == _UNIVERSE]
     filters, programs = interfaces.tc_filters.get(link.index, ()), interfaces.tcx_programs.get(link.index, ())
     return msgspec.structs.replace(
         base,
@@ -157,7 +157,7 @@ class _Obstacles:
         self._interfaces = interfaces
         self._options = options
         self._node_addresses = node_addresses
-        self._by_index = {each.index: each for each in interfaces.links}
+        self._by_index = {link.index: link for link in interfaces.links}
         self._uplinks = self._family(interfaces.default_routes)
 
     def of(self, link: Link) -> str:
@@ -167,12 +167,12 @@ class _Obstacles:
             return "a default route leads over it"
         if link.index in self._uplinks:
             return "it belongs to an interface that a default route leads over"
-        for each in self._interfaces.addresses.get(link.index, ()):
-            if ip_address(each.address) in self._node_addresses:
-                return f"it has the address {each.address} of the node"
+        for assigned in self._interfaces.addresses.get(link.index, ()):
+            if ip_address(assigned.address) in self._node_addresses:
+                return f"it has the address {assigned.address} of the node"
         if link.master:
             return f"it belongs to {self._name(link.master)}"
-        if carried := [each.name for each in self._interfaces.links if link.index in (each.master, each.lies_on)]:
+        if carried := [other.name for other in self._interfaces.links if link.index in (other.master, other.lies_on)]:
             return f"it carries {', '.join(carried)}"
         if link.kind in _IMMOVABLE:
             return f"an interface of type {link.kind} cannot leave the network of the host"
@@ -192,8 +192,8 @@ class _Obstacles:
         """Adds the interfaces that these belong to or lie on, recursively."""
         family = set(roots)
         while True:
-            below = {self._by_index[each].lies_on for each in family if each in self._by_index}
-            ports = {each.index for each in self._interfaces.links if each.master in family}
+            below = {self._by_index[index].lies_on for index in family if index in self._by_index}
+            ports = {link.index for link in self._interfaces.links if link.master in family}
             if (below | ports) - {0} <= family:
                 return family
             family |= (below | ports) - {0}

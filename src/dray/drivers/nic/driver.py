@@ -108,18 +108,22 @@ class NicDriver(Driver):
             self._found = await asyncio.to_thread(self._discover)
         except (NetlinkFailed, OSError) as error:
             raise DriverError(f"the kernel does not tell of interfaces: {error}") from error
-        nics = {each.nic.name: each.nic for each in self._found if not each.obstacle}
-        away = (each for each in await asyncio.to_thread(self._attachments.all) if each.phase != "planned")
-        nics |= {each.device: each.nic for each in away if each.owner == self._owner}
+        nics = {found.nic.name: found.nic for found in self._found if not found.obstacle}
+        away = (
+            attachment for attachment in await asyncio.to_thread(self._attachments.all) if attachment.phase != "planned"
+        )
+        nics |= {attachment.device: attachment.nic for attachment in away if attachment.owner == self._owner}
         return [device_of(nics[name]) for name in sorted(nics)]
 
     async def left_out(self) -> list[str]:
-        lines = [f"{each.label}: {each.obstacle}" for each in self._found if each.obstacle]
-        away = [each for each in await asyncio.to_thread(self._attachments.all) if each.phase != "planned"]
+        lines = [f"{found.label}: {found.obstacle}" for found in self._found if found.obstacle]
+        away = [
+            attachment for attachment in await asyncio.to_thread(self._attachments.all) if attachment.phase != "planned"
+        ]
         return lines + [
-            f"{each.nic.interface or each.device}: it is in the pod of claim {each.reference}"
-            for each in away
-            if each.owner != self._owner
+            f"{attachment.nic.interface or attachment.device}: it is in the pod of claim {attachment.reference}"
+            for attachment in away
+            if attachment.owner != self._owner
         ]
 
     @property
@@ -133,9 +137,12 @@ class NicDriver(Driver):
         further = self._cloud
         return [
             Found(
-                msgspec.structs.replace(each.nic, further=further(each.nic)), each.link, each.addresses, each.obstacle
+                msgspec.structs.replace(interface.nic, further=further(interface.nic)),
+                interface.link,
+                interface.addresses,
+                interface.obstacle,
             )
-            for each in found
+            for interface in found
         ]
 
     async def _ask_node(self) -> None:
@@ -148,7 +155,7 @@ class NicDriver(Driver):
             return
         addresses = mappings(status_of(node).get("addresses"))
         self._node_addresses = [
-            str(each["address"]) for each in addresses if each.get("type") in ("InternalIP", "ExternalIP")
+            str(address["address"]) for address in addresses if address.get("type") in ("InternalIP", "ExternalIP")
         ]
 
     async def _ask_cloud(self) -> None:
@@ -165,7 +172,7 @@ class NicDriver(Driver):
             found = {each.nic.name: each for each in await asyncio.to_thread(self._discover)}
         except (NetlinkFailed, OSError) as error:
             raise ClaimFailed(f"the kernel does not tell of interfaces: {error}") from error
-        made = [await self._prepare_device(claim, each, found) for each in claim.devices]
+        made = [await self._prepare_device(claim, device, found) for device in claim.devices]
         self._statuses.forget(claim.uid)
         return Prepared(made)
 
@@ -228,11 +235,11 @@ class NicDriver(Driver):
 
     async def unprepare(self, claim: PreparedClaim) -> None:
         self._statuses.forget(claim.reference.uid)
-        for each in claim.devices:
+        for device in claim.devices:
             try:
-                await asyncio.to_thread(release, self._attachments, each.device, claim.reference.uid)
+                await asyncio.to_thread(release, self._attachments, device.device, claim.reference.uid)
             except (AttachmentError, NetlinkFailed, OSError) as error:
-                raise ClaimFailed(f"device {each.device}: {error}") from error
+                raise ClaimFailed(f"device {device.device}: {error}") from error
         self.context.publish()
 
     # While it runs
@@ -258,8 +265,8 @@ class NicDriver(Driver):
             changes.close()
 
     def _own(self) -> list[Attachment]:
-        return [each for each in self._attachments.all() if each.owner == self._owner]
+        return [attachment for attachment in self._attachments.all() if attachment.owner == self._owner]
 
     def _is_expecting(self) -> bool:
         """Whether a hook may do something that no interface tells of."""
-        return any(each.phase != "attached" for each in self._own())
+        return any(attachment.phase != "attached" for attachment in self._own())

@@ -42,11 +42,11 @@ def features(interface: str, wanted: Mapping[str, bool]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, value in wanted.items():
         pattern = _GROUPS.get(name, name)
-        matching = [each for each in known if fnmatchcase(each, pattern)]
+        matching = [feature for feature in known if fnmatchcase(feature, pattern)]
         if not matching:
             raise EthtoolFailed(f"ethtool.features: {interface} has no feature {name}")
-        changeable = [each for each in matching if known[each].available]
-        fixed = [each for each in matching if each not in changeable and bool(known[each].enable) != value]
+        changeable = [feature for feature in matching if known[feature].available]
+        fixed = [feature for feature in matching if feature not in changeable and bool(known[feature].enable) != value]
         if fixed and (len(fixed) == len(matching) or pattern == name):
             raise EthtoolFailed(f"ethtool.features: {fixed[0]} of {interface} is fixed")
         found |= dict.fromkeys(changeable, value)

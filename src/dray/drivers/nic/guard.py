@@ -61,7 +61,7 @@ def _guard(state: Path, owner: Path) -> None:
     from dray.drivers.nic.recovery import is_running, recover
 
     attachments = Attachments(state)
-    while not is_running(owner) and any(each.owner == str(owner) for each in attachments.all()):
+    while not is_running(owner) and any(attachment.owner == str(owner) for attachment in attachments.all()):
         # By the rules for what another driver has left.
         recover(attachments, Path())
         time.sleep(_SECONDS)

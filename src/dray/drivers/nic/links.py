@@ -120,7 +120,7 @@ def read_links(connection: Any) -> list[Link]:
 
 
 def find_link(connection: Any, index: int) -> Link | None:
-    return next((each for each in read_links(connection) if each.index == index), None)
+    return next((link for link in read_links(connection) if link.index == index), None)
 
 
 def _link(message: Any) -> Link:

@@ -12,16 +12,16 @@ from dray.drivers.nic.snapshot import Snapshot
 def on_host(links: Iterable[Link], attachment: Attachment) -> Link | None:
     """Before it leaves: by what the device was made of."""
     nic = attachment.nic
-    possible = [each for each in links if not (nic.pci_bus_id and each.parent) or each.parent == nic.pci_bus_id]
-    candidates = [each for each in possible if each.mac == nic.mac or each.name == nic.interface]
-    named = [each for each in candidates if each.name == nic.interface]
+    possible = [link for link in links if not (nic.pci_bus_id and link.parent) or link.parent == nic.pci_bus_id]
+    candidates = [link for link in possible if link.mac == nic.mac or link.name == nic.interface]
+    named = [candidate for candidate in candidates if candidate.name == nic.interface]
     return next(iter(named or candidates), None)
 
 
 def has_stayed(links: Iterable[Link], snapshot: Snapshot) -> bool:
     """Whether it has not left the host: then whatever in the pod has the name that it was to have is the pod's own."""
     was = snapshot.link
-    return any((each.index, each.kind, each.mac) == (was.index, was.kind, was.mac) for each in links)
+    return any((link.index, link.kind, link.mac) == (was.index, was.kind, was.mac) for link in links)
 
 
 def came_back(links: Iterable[Link], snapshot: Snapshot, config_mac: str | None) -> Link | None:
@@ -43,11 +43,11 @@ def _best(
     was = snapshot.link
     macs = {was.mac, was.permanent_mac, (config_mac or "").lower().replace("-", ":")} - {""}
     scored = []
-    for each in links:
-        if each.kind != was.kind or each.is_loopback or (was.parent and each.parent != was.parent):
+    for link in links:
+        if link.kind != was.kind or link.is_loopback or (was.parent and link.parent != was.parent):
             continue
-        same_mac = each.mac in macs or bool(each.permanent_mac and each.permanent_mac == was.permanent_mac)
-        same_name = each.name == name
+        same_mac = link.mac in macs or bool(link.permanent_mac and link.permanent_mac == was.permanent_mac)
+        same_name = link.name == name
         if same_mac or (same_name and name_is_enough):
-            scored.append((same_mac, same_name, each.index == was.index, each))
+            scored.append((same_mac, same_name, link.index == was.index, link))
     return max(scored, key=lambda each: each[:3])[3] if scored else None

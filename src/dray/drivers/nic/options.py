@@ -55,4 +55,4 @@ class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
 
 def _matches(patterns: str, name: str) -> bool:
-    return any(fnmatchcase(name, each.strip()) for each in patterns.split(",") if each.strip())
+    return any(fnmatchcase(name, pattern.strip()) for pattern in patterns.split(",") if pattern.strip())

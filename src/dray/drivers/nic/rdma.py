@@ -47,14 +47,14 @@ def is_exclusive() -> bool:
     except (OSError, NetlinkFailed):
         return False
     # 1 is shared.
-    return any(each.get(_NAMESPACE_MODE, b"\1")[:1] == b"\0" for each in answers)
+    return any(answer.get(_NAMESPACE_MODE, b"\1")[:1] == b"\0" for answer in answers)
 
 
 def move(rdma_device: str, namespace: int) -> bool:
     """Moves an RDMA device to another network namespace. Returns False if it is not here. Raises NetlinkFailed."""
-    for each in _ask(_GET, b"", _REQUEST | _DUMP):
-        if each.get(_DEVICE_NAME, b"").rstrip(b"\0").decode() == rdma_device:
-            index = each[_DEVICE_INDEX]
+    for answer in _ask(_GET, b"", _REQUEST | _DUMP):
+        if answer.get(_DEVICE_NAME, b"").rstrip(b"\0").decode() == rdma_device:
+            index = answer[_DEVICE_INDEX]
             wanted = _attribute(_DEVICE_INDEX, index) + _attribute(_NAMESPACE_DESCRIPTOR, struct.pack("=I", namespace))
             _ask(_SET, wanted, _REQUEST | _ACK)
             return True

@@ -23,16 +23,16 @@ _logger = logging.getLogger(__name__)
 
 def recover(attachments: Attachments, own_directory: Path) -> None:
     """Brings back what nobody else will. In the network of the host."""
-    for each in attachments.all():
-        if each.host_network != number() or _is_cared_for(attachments, each, own_directory):
+    for attachment in attachments.all():
+        if attachment.host_network != number() or _is_cared_for(attachments, attachment, own_directory):
             continue
         _logger.warning(
-            "device %s was left by claim %s, which is gone: it is brought back", each.device, each.reference
+            "device %s was left by claim %s, which is gone: it is brought back", attachment.device, attachment.reference
         )
         try:
-            release(attachments, each.device, each.claim_uid)
+            release(attachments, attachment.device, attachment.claim_uid)
         except (AttachmentError, NetlinkFailed, OSError) as error:
-            _logger.error("device %s: %s", each.device, error)
+            _logger.error("device %s: %s", attachment.device, error)
 
 
 def release(attachments: Attachments, device: str, claim_uid: str) -> None:

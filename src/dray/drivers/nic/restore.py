@@ -70,7 +70,7 @@ def _bring_back(attachment: Attachment, held: Path) -> None:
         links = read_links(connection)
     if matching.has_stayed(links, snapshot):
         return
-    taken = {each.name for each in links}
+    taken = {link.name for link in links}
     name = snapshot.link.name if snapshot.link.name not in taken else _spare_name(attachment.device)
     host = os.open(network_namespaces.OWN, os.O_RDONLY | os.O_CLOEXEC)
     inside = attachment.config.interface.name or snapshot.link.name
@@ -112,7 +112,7 @@ def _repair(attachment: Attachment) -> None:
                 attachment.device,
             )
             return
-        taken = {each.name for each in links if each.index != found.index}
+        taken = {link.name for link in links if link.index != found.index}
         _repair_link(connection, found, snapshot, snapshot.link.name not in taken)
         name = _name_of(connection, found.index)
         if name != snapshot.link.name:
@@ -154,14 +154,14 @@ def _repair_link(connection: Any, found: Link, snapshot: Snapshot, name_is_free:
 
 
 def _repair_addresses(connection: Any, index: int, snapshot: Snapshot) -> None:
-    wanted = [each for each in snapshot.addresses if not each.is_by_kernel]
+    wanted = [address for address in snapshot.addresses if not address.is_by_kernel]
     known = set(map(str, wanted))
-    for each in read_addresses(connection, index).get(index, ()):
+    for present in read_addresses(connection, index).get(index, ()):
         # One that the pod had, and the kernel has kept.
-        if str(each) not in known and not each.is_by_kernel:
-            connection.addr("del", index=index, address=each.address, prefixlen=each.prefix)
-    for each in wanted:
-        add_address(connection, index, each)
+        if str(present) not in known and not present.is_by_kernel:
+            connection.addr("del", index=index, address=present.address, prefixlen=present.prefix)
+    for address in wanted:
+        add_address(connection, index, address)
     for route in snapshot.routes if snapshot.link.is_up else ():
         # A gateway that is not reached any more is the host's to care for.
         add_route(connection, index, route, ignored=(ENETUNREACH, EHOSTUNREACH, ENETDOWN))

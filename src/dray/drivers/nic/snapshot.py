@@ -58,7 +58,7 @@ def take(connection: Any, link: Link, config: NetworkConfig) -> Snapshot:
         link=link,
         addresses=tuple(read_addresses(connection, link.index).get(link.index, ())),
         routes=routes,
-        rules=_rules(connection, {each.table for each in routes}),
+        rules=_rules(connection, {route.table for route in routes}),
         neighbors=_neighbors(connection, link.index),
         sizes=offload_sizes.read_sizes(link.index),
         sysctls=read_sysctls(link.name),
@@ -76,17 +76,22 @@ def completed(config: NetworkConfig, snapshot: Snapshot) -> NetworkConfig:
     interface = msgspec.structs.replace(config.interface, name=name)
     if interface.addresses or interface.dhcp:
         return msgspec.structs.replace(config, interface=interface)
-    given_addresses = (each for each in snapshot.addresses if each.scope == _UNIVERSE and not each.is_by_kernel)
+    given_addresses = (
+        address for address in snapshot.addresses if address.scope == _UNIVERSE and not address.is_by_kernel
+    )
     addresses = tuple(map(str, given_addresses))
-    given = {(each.destination, each.table or _MAIN_TABLE) for each in config.routes}
-    kept = (each for each in snapshot.routes if _moves(each) and (each.destination, each.table) not in given)
-    known = {each.destination for each in config.neighbors}
+    given = {(route.destination, route.table or _MAIN_TABLE) for route in config.routes}
+    kept = (route for route in snapshot.routes if _moves(route) and (route.destination, route.table) not in given)
+    known = {neighbor.destination for neighbor in config.neighbors}
     return msgspec.structs.replace(
         config,
         interface=msgspec.structs.replace(interface, addresses=addresses),
-        routes=(*config.routes, *(Route(**_plain(each)) for each in kept)),
+        routes=(*config.routes, *(Route(**_plain(route)) for route in kept)),
         rules=config.rules if interface.vrf else (*config.rules, *snapshot.rules),
-        neighbors=(*config.neighbors, *(each for each in snapshot.neighbors if each.destination not in known)),
+        neighbors=(
+            *config.neighbors,
+            *(neighbor for neighbor in snapshot.neighbors if neighbor.destination not in known),
+        ),
     )
 
 

@@ -31,10 +31,10 @@ class ClaimStatuses:
     async def tell(self, attachments: Iterable[Attachment]) -> None:
         """`attachments` are all of this driver. What cannot be written is tried again the next time."""
         claims: dict[str, list[Attachment]] = {}
-        for each in attachments:
-            claims.setdefault(each.claim_uid, []).append(each)
+        for attachment in attachments:
+            claims.setdefault(attachment.claim_uid, []).append(attachment)
         for uid, members in claims.items():
-            known = {each.allocated: status_of(each) for each in members}
+            known = {member.allocated: status_of(member) for member in members}
             given = {device: status for device, status in known.items() if status is not None}
             if not given or self._told.get(uid) == members:
                 continue

@@ -43,8 +43,8 @@ class NetworkFunction:
 
 def read_functions(sysfs: Path) -> dict[str, NetworkFunction]:
     """Returns network functions and functions with RDMA devices, by PCI address."""
-    found = (_function(each, sysfs / "bus/pci/devices" / each.address) for each in pci_functions(sysfs))
-    return {each.pci.address: each for each in found if each.is_network or each.rdma_devices}
+    found = (_function(function, sysfs / "bus/pci/devices" / function.address) for function in pci_functions(sysfs))
+    return {function.pci.address: function for function in found if function.is_network or function.rdma_devices}
 
 
 def _function(pci: PciFunction, directory: Path) -> NetworkFunction:
@@ -79,13 +79,13 @@ def rdma_character_devices(sysfs: Path, rdma_device: str) -> list[str]:
     found = ["rdma_cm"]
     for kind in ("infiniband_verbs", "infiniband_mad"):
         directory = sysfs / "class" / kind
-        found += [each for each in _names(directory) if _text(directory / each / "ibdev") == rdma_device]
+        found += [name for name in _names(directory) if _text(directory / name / "ibdev") == rdma_device]
     return found
 
 
 def _names(directory: Path) -> tuple[str, ...]:
     try:
-        return tuple(sorted(each.name for each in directory.iterdir()))
+        return tuple(sorted(path.name for path in directory.iterdir()))
     except OSError:
         return ()
 

@@ -15,7 +15,7 @@ def config_of(device: AllocatedDevice) -> NetworkConfig:
 
 def check_names(devices: Sequence[AllocatedDevice]) -> None:
     """Raises ClaimFailed where two interfaces of a claim would get one name in the pod."""
-    names = [config_of(each).interface.name for each in devices if not each.admin_access]
+    names = [config_of(device).interface.name for device in devices if not device.admin_access]
     for name in names:
         if name and names.count(name) > 1:
             raise ClaimFailed(
