@@ -27,10 +27,10 @@ def to_v1(document: dict[str, Any]) -> tuple[dict[str, Any], list[Note]]:
     if isinstance(changed.get("spec"), dict):
         changed["spec"] = _modern(document.get("kind"), dict(changed["spec"]), notes)
     odd = oddities(changed)
-    if problems := [each for each in odd if each.type is not ErrorType.UNKNOWN_FIELD]:
+    if problems := [error for error in odd if error.type is not ErrorType.UNKNOWN_FIELD]:
         raise unreadable(problems)
-    for each in odd:
-        notes.add(each.field, f"{each.detail}, kept as it stands")
+    for error in odd:
+        notes.add(error.field, f"{error.detail}, kept as it stands")
     return convert(changed, "v1"), notes.found
 
 

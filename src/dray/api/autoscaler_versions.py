@@ -106,18 +106,18 @@ def to_v1(document: Object) -> Object:
     spec, status = dict(mapping(document.get("spec"))), dict(mapping(document.get("status")))
     kept: dict[str, Any] = {}
     metrics = mappings(spec.pop("metrics", None))
-    percents = [percent for each in metrics if (percent := _percent(each)) is not None]
+    percents = [percent for metric in metrics if (percent := _percent(metric)) is not None]
     if percents:
         spec["targetCPUUtilizationPercentage"] = percents[0]
-    kept[_METRICS] = [_renamed(each, _SPEC_NAMES) for each in metrics if _percent(each) is None]
+    kept[_METRICS] = [_renamed(metric, _SPEC_NAMES) for metric in metrics if _percent(metric) is None]
     kept[_BEHAVIOR] = _raised(spec.pop("behavior", None))
     current = mappings(status.pop("currentMetrics", None))
-    for each in current:
-        resource = mapping(each.get("resource")) if each.get("type") == "Resource" else {}
+    for metric in current:
+        resource = mapping(metric.get("resource")) if metric.get("type") == "Resource" else {}
         used = mapping(resource.get("current")).get("averageUtilization")
         if resource.get("name") == "cpu" and used is not None:
             status["currentCPUUtilizationPercentage"] = used
-    kept[_STATUSES] = [_renamed(each, _STATUS_NAMES) for each in current]
+    kept[_STATUSES] = [_renamed(metric, _STATUS_NAMES) for metric in current]
     kept[_CONDITIONS] = status.pop("conditions", None)
     return {**document, "metadata": _annotated(document, kept), "spec": spec, "status": status}
 
@@ -163,7 +163,7 @@ def _several(names: _Names) -> Callable[[Any], Any]:
     def change(items: Any) -> Any:
         if not isinstance(items, list):
             return items
-        return [_restored(each, names) if isinstance(each, dict) else each for each in items]
+        return [_restored(item, names) if isinstance(item, dict) else item for item in items]
 
     return change
 
@@ -220,10 +220,10 @@ def _raised(value: Any) -> Any:
     """Kubernetes writes the behavior with members that begin with a capital, and reads them however they are spelt."""
     if isinstance(value, dict):
         return {name[:1].upper() + name[1:]: _raised(inner) for name, inner in value.items()}
-    return [_raised(each) for each in value] if isinstance(value, list) else value
+    return [_raised(item) for item in value] if isinstance(value, list) else value
 
 
 def _lowered(value: Any) -> Any:
     if isinstance(value, dict):
         return {name[:1].lower() + name[1:]: _lowered(inner) for name, inner in value.items() if inner is not None}
-    return [_lowered(each) for each in value] if isinstance(value, list) else value
+    return [_lowered(item) for item in value] if isinstance(value, list) else value

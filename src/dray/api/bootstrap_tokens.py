@@ -91,12 +91,12 @@ def secret_of(obj: Mapping[str, Any], token_id: str, now: datetime) -> str:
 
 def groups_of(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Returns the groups of the token's user; None if a group is not allowed for tokens."""
-    extra = [each.strip() for each in _value(obj, "auth-extra-groups").split(",")]
-    return (GROUP, *_wanted(extra)) if all(not each or _GROUP.fullmatch(each) for each in extra) else None
+    extra = [group.strip() for group in _value(obj, "auth-extra-groups").split(",")]
+    return (GROUP, *_wanted(extra)) if all(not group or _GROUP.fullmatch(group) for group in extra) else None
 
 
 def _wanted(groups: Iterable[str]) -> list[str]:
-    return sorted({each for each in groups if each})
+    return sorted({group for group in groups if group})
 
 
 def _value(obj: Mapping[str, Any], key: str) -> str:

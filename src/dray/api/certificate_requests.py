@@ -109,10 +109,12 @@ def _described(document: x509.CertificateSigningRequest, valid: bool) -> Request
         names = document.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         names = x509.SubjectAlternativeName([])
-    common = [str(each.value) for each in document.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = [str(each.value) for each in document.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    common = [str(attribute.value) for attribute in document.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = [
+        str(attribute.value) for attribute in document.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    ]
     hosts = tuple(names.get_values_for_type(x509.DNSName))
-    addresses = tuple(str(each) for each in names.get_values_for_type(x509.IPAddress))
+    addresses = tuple(str(address) for address in names.get_values_for_type(x509.IPAddress))
     others = len(list(names)) - len(hosts) - len(addresses)
     # Of several names it would be open which one counts.
     return Request(common[0] if len(common) == 1 else "", tuple(organizations), hosts, addresses, others, document)

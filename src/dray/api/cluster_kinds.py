@@ -41,7 +41,7 @@ def _kind(
     stored_only: str = "",
 ) -> Kind:
     """Builds a kind whose versions are named like its modules; the first is stored."""
-    modules = {each.rpartition("_")[2]: each for each in module.split()}
+    modules = {module_name.rpartition("_")[2]: module_name for module_name in module.split()}
     versions = [
         Version(version, f"{each}.{name}", lifecycle, unconditional_update) for version, each in modules.items()
     ]

@@ -71,7 +71,7 @@ def oddities(document: Object) -> list[FieldError]:
 
 
 def wrong_types(document: Object) -> list[FieldError]:
-    return [each for each in oddities(document) if each.type is not ErrorType.UNKNOWN_FIELD]
+    return [oddity for oddity in oddities(document) if oddity.type is not ErrorType.UNKNOWN_FIELD]
 
 
 def once(name: Any, *sides: Iterable[str]) -> None:

@@ -131,9 +131,9 @@ def _same(value: Any, work: Work) -> Iterator[Any]:
 
 
 def _every(value: Any, work: Work) -> Iterator[Any]:
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         work.spend()
-        yield each
+        yield child
 
 
 def _descend(value: Any, work: Work) -> Iterator[Any]:

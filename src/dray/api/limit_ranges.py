@@ -18,7 +18,7 @@ _MEMBERS = ("requests", "limits")
 
 
 def of_type(limit_ranges: Iterable[Object], kind: str) -> list[Object]:
-    items = (item for each in limit_ranges for item in mappings(spec_of(each).get("limits")))
+    items = (item for range_ in limit_ranges for item in mappings(spec_of(range_).get("limits")))
     return [item for item in items if item.get("type") == kind]
 
 

@@ -60,7 +60,7 @@ def api_objects(pod: Object) -> str:
         "secrets": secrets(pod),
         "configmaps": config_maps(pod),
         "resourceclaims": _list(pod, "spec", "resourceClaims") or claims(pod),
-        "persistentvolumeclaims": any(each.get("persistentVolumeClaim") for each in _list(pod, "spec", "volumes")),
+        "persistentvolumeclaims": any(volume.get("persistentVolumeClaim") for volume in _list(pod, "spec", "volumes")),
         "clustertrustbundles": any(projections(pod, "clusterTrustBundle")),
         "service account tokens": any(projections(pod, "serviceAccountToken")),
     }
@@ -70,8 +70,8 @@ def api_objects(pod: Object) -> str:
 def projections(pod: Object, source: str) -> Iterator[Object]:
     """Sources of that kind in projected volumes."""
     for volume in _list(pod, "spec", "volumes"):
-        for each in _projected(volume):
-            if (found := each.get(source)) is not None:
+        for projection in _projected(volume):
+            if (found := projection.get(source)) is not None:
                 yield found
 
 

@@ -75,7 +75,7 @@ def claim_entries(owner: Mapping[str, Any]) -> list[Object]:
 def claim_names(owner: Mapping[str, Any]) -> dict[str, str | None]:
     """The claims that the status names, by entry; None where it says that none is needed."""
     statuses = (owner.get("status") or {}).get("resourceClaimStatuses")
-    return {each["name"]: each.get("resourceClaimName") for each in statuses} if statuses else {}
+    return {status["name"]: status.get("resourceClaimName") for status in statuses} if statuses else {}
 
 
 def extended_claim(pod: Mapping[str, Any]) -> str:
@@ -105,4 +105,4 @@ def entries_without_claim(owner: Mapping[str, Any]) -> Iterator[Object]:
 def has_entry(group: Mapping[str, Any], entry: Object) -> bool:
     """Whether a PodGroup has the same entry as one of its pods: same name, same claim or template."""
     wanted = [entry.get(member) or "" for member in _ENTRY]
-    return any([each.get(member) or "" for member in _ENTRY] == wanted for each in claim_entries(group))
+    return any([group_entry.get(member) or "" for member in _ENTRY] == wanted for group_entry in claim_entries(group))

@@ -90,7 +90,7 @@ def allocate_address(
 ) -> FieldError | None:
     """Gives the Service its address; what is wrong if that cannot be. `own` is the one that it has already."""
     spec = service["spec"]
-    wanted, networks = spec.get("clusterIP") or "", [IPv4Network(each) for each in ranges]
+    wanted, networks = spec.get("clusterIP") or "", [IPv4Network(range_) for range_ in ranges]
     if wanted == HEADLESS:
         spec["clusterIPs"] = [HEADLESS]
         return None
@@ -109,7 +109,9 @@ def allocate_address(
 
 def _unusable(wanted: str, networks: Sequence[IPv4Network], taken: Collection[str]) -> str:
     address = IPv4Address(wanted) if ":" not in wanted else None
-    if address is None or not any(address in each and address not in (each[0], each[-1]) for each in networks):
+    if address is None or not any(
+        address in network and address not in (network[0], network[-1]) for network in networks
+    ):
         valid = ", ".join(map(str, networks))
         return f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {valid}"
     return "provided IP is already allocated" if wanted in taken else ""

@@ -131,7 +131,7 @@ def prepare_approval(obj: Object, old: Object, *, now: str) -> None:
 
 
 def _date_conditions(status: Object, old: Object, now: str) -> None:
-    before = {each.get("type"): each.get("status") for each in old.get("conditions") or ()}
+    before = {present.get("type"): present.get("status") for present in old.get("conditions") or ()}
     for condition in status.get("conditions") or ():
         if not condition.get("lastUpdateTime"):
             condition["lastUpdateTime"] = now

@@ -35,4 +35,4 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def _similar(name: str, known: Iterable[str], most: int) -> list[str]:
     by_lower_case = {each.lower(): each for each in sorted(islice(known, _MOST_COMPARED), reverse=True)}
-    return [by_lower_case[each] for each in difflib.get_close_matches(name.lower(), by_lower_case, n=most)]
+    return [by_lower_case[match_] for match_ in difflib.get_close_matches(name.lower(), by_lower_case, n=most)]

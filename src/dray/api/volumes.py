@@ -76,9 +76,9 @@ def node_secrets(volume: Object) -> Iterator[Key]:
     found = [mapping(mapping(spec.get(source)).get("secretRef")) for source in _SECRET_SOURCES]
     found += [mapping(csi.get(member)) for member in _CSI_SECRETS]
     found.append({"namespace": azure.get("secretNamespace"), "name": azure.get("secretName")})
-    for each in found:
-        if name := each.get("name"):
-            yield str(each.get("namespace") or own), str(name)
+    for reference in found:
+        if name := reference.get("name"):
+            yield str(reference.get("namespace") or own), str(name)
 
 
 def volumes_to_remove(node: Object) -> list[str]:

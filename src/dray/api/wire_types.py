@@ -45,7 +45,7 @@ class _Types(Mapping[str, dict[str, str]]):
     def __getitem__(self, type_name: str) -> dict[str, str]:
         found = self._read.get(type_name)
         if found is None:
-            found = {each.name: each.marks + _in_json(each.type) for each in fields(type_name)}
+            found = {field.name: field.marks + _in_json(field.type) for field in fields(type_name)}
             self._read[type_name] = found
         return found
 
@@ -77,4 +77,4 @@ def type_of(api_version: str, kind: str) -> str | None:
     candidates = [f"{module}.{kind}"] if module is not None else []
     if module is not None or kind == "DeleteOptions":
         candidates.append(f"meta_v1.{kind}")
-    return next((each for each in candidates if "kind=0str" in FIELDS.get(each, "")), None)
+    return next((candidate for candidate in candidates if "kind=0str" in FIELDS.get(candidate, "")), None)

@@ -62,9 +62,9 @@ def encode_list(head: Object, items: Iterable[Object]) -> bytes:
 @cache
 def _items(type_name: str) -> tuple[int, str]:
     """The number and the type of the items of a list."""
-    for each in fields(type_name):
-        if each.name == "items":
-            return each.numbers[0], each.type.removeprefix("[]")
+    for field in fields(type_name):
+        if field.name == "items":
+            return field.numbers[0], field.type.removeprefix("[]")
     raise UnknownKindError(f"{type_name} is not a list")
 
 

@@ -23,7 +23,9 @@ class Member:
 
 def layout(type_name: str) -> tuple[Member, ...]:
     """The fields of a wire type in the order of their numbers."""
-    return _members([(each, each.numbers) for each in wire_types.fields(type_name) if each.numbers != (0,)])
+    return _members(
+        [(wire_field, wire_field.numbers) for wire_field in wire_types.fields(type_name) if wire_field.numbers != (0,)]
+    )
 
 
 def _members(fields: list[tuple[wire_types.Field, tuple[int, ...]]]) -> tuple[Member, ...]:

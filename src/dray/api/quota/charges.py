@@ -154,7 +154,9 @@ def of_volume(claim: Object) -> Counter[str]:
     """A claim for a volume takes what it asks for, or what it has already been given of a larger request."""
     found: Counter[str] = Counter({"count/persistentvolumeclaims": UNIT, "persistentvolumeclaims": UNIT})
     asked = (walk(claim, "spec", "resources", "requests"), walk(claim, "status", "allocatedResources"))
-    amount = max((Quantity.parse(each["storage"]).nanos for each in asked if each.get("storage")), default=None)
+    amount = max(
+        (Quantity.parse(resources["storage"]).nanos for resources in asked if resources.get("storage")), default=None
+    )
     storage_class = annotations_of(claim).get(_CLASS_ANNOTATION, spec_of(claim).get("storageClassName"))
     if storage_class:
         found[f"{storage_class}{OF_STORAGE_CLASS}persistentvolumeclaims"] = UNIT

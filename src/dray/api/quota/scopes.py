@@ -93,7 +93,7 @@ def _looks_at_other_namespaces(affinity: Object) -> bool:
         rules = mapping(affinity.get(member))
         terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
         preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [mapping(each.get("podAffinityTerm")) for each in preferred]
+        terms += [mapping(weighted.get("podAffinityTerm")) for weighted in preferred]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False

@@ -108,7 +108,7 @@ def _requested_duration(obj: Object, now: str) -> str:
 
 
 def _request_state(obj: Object, now: str) -> str:
-    state = next((each for each in (DENIED, APPROVED) if is_true(obj, each)), "Pending")
+    state = next((condition for condition in (DENIED, APPROVED) if is_true(obj, condition)), "Pending")
     further = [FAILED] if is_true(obj, FAILED) else []
     return ",".join([state, *further, *(["Issued"] if obj["status"].get("certificate") else [])])
 
@@ -124,7 +124,7 @@ def _migrated(migration: Object, now: str) -> str:
 
 
 def _migration_state(migration: Object, now: str) -> str:
-    found = [each for each in ("Running", "Failed", "Succeeded") if is_true(migration, each)]
+    found = [condition for condition in ("Running", "Failed", "Succeeded") if is_true(migration, condition)]
     return found[-1] if found else "Unknown"
 
 
@@ -206,7 +206,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("ServiceAccountName", lambda obj, now: obj["spec"]["serviceAccountName"]),
         Column("NodeName", lambda obj, now: obj["spec"]["nodeName"]),
         Column("SignerName", lambda obj, now: obj["spec"]["signerName"]),
-        Column("State", lambda obj, now: next((each["type"] for each in conditions_of(obj)), "Pending")),
+        Column("State", lambda obj, now: next((condition["type"] for condition in conditions_of(obj)), "Pending")),
         Column("UnverifiedUserAnnotations", _user_annotations, wide=True),
     ),
     ("storagemigration.k8s.io", "StorageVersionMigration"): (

@@ -34,7 +34,7 @@ def _slice_ports(endpoint_slice: Object, now: str) -> str:
 
 
 def _slice_endpoints(endpoint_slice: Object, now: str) -> str:
-    found = [address for each in endpoint_slice.get("endpoints") or [] for address in each["addresses"] or []]
+    found = [address for endpoint in endpoint_slice.get("endpoints") or [] for address in endpoint["addresses"] or []]
     return _few(found) if found else "<unset>"
 
 
@@ -60,8 +60,8 @@ def _selector(policy: Object, now: str) -> str:
     selector = mapping(policy["spec"].get("podSelector"))
     found = [f"{key}={value}" for key, value in sorted(mapping(selector.get("matchLabels")).items())]
     found += [
-        f"{each['key']} {each['operator'].lower()} ({','.join(each.get('values') or [])})"
-        for each in selector.get("matchExpressions") or []
+        f"{expression['key']} {expression['operator'].lower()} ({','.join(expression.get('values') or [])})"
+        for expression in selector.get("matchExpressions") or []
     ]
     return ",".join(found) or NONE
 

@@ -128,4 +128,4 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
 
 def _tokens(driver: Object) -> str:
     requests = driver["spec"].get("tokenRequests") or []
-    return ",".join(each.get("audience", "") for each in requests) or _UNSET
+    return ",".join(request.get("audience", "") for request in requests) or _UNSET

@@ -107,7 +107,7 @@ def validate_approval(obj: Object, old: Object, rules: Rules) -> Errors:
 def _conditions(obj: Object, old: Object) -> Errors:
     conditions, path = obj["status"].get("conditions") or [], "status.conditions"
     yield from fields.limited(conditions, len(conditions), path, _condition, key=fields.by("type"))
-    types = [each.get("type") for each in conditions]
+    types = [condition.get("type") for condition in conditions]
     for lasting in _LASTING:
         if lasting in _types(old) and lasting not in types:
             yield errors.forbidden(path, f'updates may not remove a condition of type "{lasting}"')
@@ -124,13 +124,13 @@ def _condition(condition: Object, path: str) -> Errors:
 
 
 def _added(obj: Object, old: Object, types: Iterable[str]) -> Errors:
-    for each in types:
-        if each in _types(obj) and each not in _types(old):
-            yield errors.forbidden("status.conditions", f'updates may not add a condition of type "{each}"')
+    for type_ in types:
+        if type_ in _types(obj) and type_ not in _types(old):
+            yield errors.forbidden("status.conditions", f'updates may not add a condition of type "{type_}"')
 
 
 def _types(obj: Object) -> list[str]:
-    return [each.get("type", "") for each in obj["status"].get("conditions") or []]
+    return [condition.get("type", "") for condition in obj["status"].get("conditions") or []]
 
 
 def _certificate(obj: Object, old: Object) -> Errors:

@@ -26,7 +26,7 @@ def validate_update(node: Object, old: Object, rules: Rules) -> Errors:
 def _pod_ranges(ranges: list[str]) -> Errors:
     for index, each in enumerate(ranges):
         yield from addresses.cidr(each, f"spec.podCIDRs[{index}]")
-    families = [":" in each for each in ranges]
+    families = [":" in range_ for range_ in ranges]
     if len(families) != len(set(families)):
         yield errors.invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family")
 

@@ -58,7 +58,7 @@ def _label_keys(holder: Object, path: str) -> Errors:
 
 def validate_spread(constraints: list[Object], path: str) -> Errors:
     """Validates spec.topologySpreadConstraints."""
-    repeated = repeats((each["topologyKey"], each["whenUnsatisfiable"]) for each in constraints)
+    repeated = repeats((spread["topologyKey"], spread["whenUnsatisfiable"]) for spread in constraints)
     for index, (constraint, is_repeated) in enumerate(zip(constraints, repeated, strict=True)):
         at = f"{path}[{index}]"
         key, action = constraint["topologyKey"], constraint["whenUnsatisfiable"]

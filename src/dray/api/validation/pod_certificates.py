@@ -130,7 +130,7 @@ def validate_status(request: Object, old: Object, rules: Rules) -> Errors:
     if problems:
         return
     status, before = request["status"], old["status"]
-    if any(is_true(old, each) for each in _OUTCOMES):
+    if any(is_true(old, outcome) for outcome in _OUTCOMES):
         if status != before:
             detail = "immutable after PodCertificateRequest is issued, denied, or failed"
             yield errors.invalid("status", _OMITTED, detail)

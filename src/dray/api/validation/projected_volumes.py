@@ -29,20 +29,20 @@ def validate(projected: Object, path: str) -> Errors:
         given = [member for member in _SOURCES if source.get(member) is not None]
         for member in given:
             yield from _CHECKS[member](source[member], f"{at}.{member}")
-            for each in _paths(member, source[member]):
-                if each in taken:
-                    yield errors.invalid(path, each, "conflicting duplicate paths")
-                taken.add(each)
+            for item in _paths(member, source[member]):
+                if item in taken:
+                    yield errors.invalid(path, item, "conflicting duplicate paths")
+                taken.add(item)
         if len(given) > 1:
             yield errors.forbidden(at, "may not specify more than 1 volume type per source")
 
 
 def _paths(member: str, source: Object) -> Iterator[str]:
-    found = [each.get("path") for each in mappings(source.get("items"))]
+    found = [item.get("path") for item in mappings(source.get("items"))]
     if member == "clusterTrustBundle":
         found.append(source.get("path"))
     found += [source.get(name) for name in _PATHS]
-    return (str(each) for each in found if each)
+    return (str(item) for item in found if item)
 
 
 def mode(value: int | None, path: str) -> Errors:

@@ -62,7 +62,7 @@ def _id(number: int, path: str) -> Errors:
 
 
 def _sysctls(sysctls: list[Object], path: str) -> Errors:
-    repeated = repeats(str(each.get("name") or "").replace("/", ".") for each in sysctls)
+    repeated = repeats(str(setting.get("name") or "").replace("/", ".") for setting in sysctls)
     for index, (sysctl, is_repeated) in enumerate(zip(sysctls, repeated, strict=True)):
         name, at = str(sysctl.get("name") or ""), f"{path}[{index}].name"
         if not name:

@@ -47,7 +47,7 @@ def validate_range(service_range: Object, rules: Rules) -> Errors:
         yield from addresses.cidr(each, at)
         if addresses.is_range(each) and str(ip_network(each, strict=False)) != each:
             yield errors.invalid(at, each, "must be a CIDR in canonical form")
-    families = [ip_network(each, strict=False).version for each in ranges if addresses.is_range(each)]
+    families = [ip_network(range_, strict=False).version for range_ in ranges if addresses.is_range(range_)]
     if len(families) == _MOST_RANGES and len(set(families)) == 1:
         detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         yield errors.invalid("spec.cidrs", ranges, detail)

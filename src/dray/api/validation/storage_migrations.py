@@ -40,7 +40,7 @@ def validate_status(migration: Object, old: Object, rules: Rules) -> Errors:
     if known and given != known:
         yield errors.invalid("status.resourceVersion", given, "field is immutable")
     path, conditions = "status.conditions", status.get("conditions")
-    if all(is_true(migration, each) for each in _OUTCOMES):
+    if all(is_true(migration, outcome) for outcome in _OUTCOMES):
         detail = "Both success and failed conditions cannot be true at the same time"
         yield errors.invalid(path, conditions, detail)
     for condition, name in _OUTCOMES.items():
