@@ -87,7 +87,7 @@ async def apply_manifests(
     from dray.client.errors import ApiError
 
     refused = False
-    defined = not options.dry_run and any(each.kind == DEFINITION for each in manifests)
+    defined = not options.dry_run and any(applied.kind == DEFINITION for applied in manifests)
     for manifest in sorted(manifests, key=lambda each: each.kind not in FOUNDATIONS):
         try:
             target = await locate(cluster, manifest, patience=_REGISTRATION if defined else 0)

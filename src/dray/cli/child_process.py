@@ -91,7 +91,7 @@ async def until_stopped(
     stop = stopping(signal.SIGTERM)
     try:
         working = asyncio.create_task(component.run())
-        others = [asyncio.create_task(each) for each in (reporting, stop.wait(), transport.lost.wait())]
+        others = [asyncio.create_task(coroutine) for coroutine in (reporting, stop.wait(), transport.lost.wait())]
         await asyncio.wait((working, *others[1:]), return_when=asyncio.FIRST_COMPLETED)
         for task in (working, *others):
             task.cancel()

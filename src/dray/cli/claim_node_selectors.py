@@ -23,8 +23,8 @@ _SPECS: Final = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "
 
 class ClaimNodeSelectors:
     def __init__(self, documents: Sequence[dict[str, Any]]) -> None:
-        self._selectors = {key: selector for each in documents for key, selector in _selectors(each)}
-        used = {key for each in documents for key in _used(each)}
+        self._selectors = {key: selector for document in documents for key, selector in _selectors(document)}
+        used = {key for document in documents for key in _used(document)}
         self.moved = frozenset(used & self._selectors.keys())
         """The claims and templates whose selectors pods among the documents take over."""
 

@@ -95,7 +95,7 @@ def convert_manifest(
         return _with_modern_claims(document, selectors)
     if manifest.api_version in _FIRST_ALPHAS:
         objects, notes = alpha2.to_v1(document, beside=beside, selected=key_of(document) in selectors.moved)
-        chosen = [_as_installed(each) for each in objects]
+        chosen = [_as_installed(obj) for obj in objects]
         changed = [alpha2.Note("metadata.name", _INSTALLED)] if chosen != objects else []
         return [convert_version(each, version) for each in chosen], [*notes, *changed]
     if manifest.api_version == alpha3.API_VERSION and manifest.kind in alpha3.KINDS:
@@ -107,9 +107,9 @@ def convert_manifest(
     if entry is not None and len(entry.entry.versions) == 1:
         return [document], ()
     odd = oddities(document)
-    if wrong := [each for each in odd if each.type is not ErrorType.UNKNOWN_FIELD]:
+    if wrong := [error for error in odd if error.type is not ErrorType.UNKNOWN_FIELD]:
         raise unreadable(wrong)
-    kept = [alpha2.Note(each.field, f"{each.detail}, kept unchanged") for each in odd]
+    kept = [alpha2.Note(error.field, f"{error.detail}, kept unchanged") for error in odd]
     return [convert_version(document, version)], kept
 
 
@@ -119,7 +119,7 @@ def _as_installed(document: dict[str, Any]) -> dict[str, Any]:
 
     if document["kind"] != "DeviceClass":
         return document
-    installed = {each["metadata"]["name"]: each for each in device_classes(CLASSES)}
+    installed = {class_["metadata"]["name"]: class_ for class_ in device_classes(CLASSES)}
     own = installed.get(document["metadata"].get("name"))
     if own is None:
         return document

@@ -93,10 +93,10 @@ async def _consolidation(
 ) -> Consolidation | None:
     objects = ListedCluster(await listed(cluster.client), cluster.namespace, KUBERNETES, cluster.now(), plugins, warn)
     consolidator = Consolidator(objects.scheduler(scheduler_name), cluster.now())
-    waiting = [each for each in consolidator.waiting() if _is_meant(each, target, cluster.namespace)]
+    waiting = [pod for pod in consolidator.waiting() if _is_meant(pod, target, cluster.namespace)]
     first: Consolidation | None = None
-    for each in waiting[:_MOST_TRIED]:
-        found = consolidator.find(each)
+    for pod in waiting[:_MOST_TRIED]:
+        found = consolidator.find(pod)
         if found.moves or target:
             return found
         first = first or found
@@ -120,7 +120,7 @@ def _text(found: Consolidation) -> str:
         lines[0] += " fits without moves; its scheduler has not tried it since, or does not run"
     else:
         lines[0] += f" fits after {_number(len(found.moves), 'move')}"
-    lines += [f"  move pod {'/'.join(each.pod.key)} from {each.source} to {each.target}" for each in found.moves]
+    lines += [f"  move pod {'/'.join(move.pod.key)} from {move.source} to {move.target}" for move in found.moves]
     for place in found.places:
         devices = f" with {', '.join(place.devices)}" if place.devices else ""
         lines.append(f"  then pod {'/'.join(place.pod.key)} goes to {place.node}{devices}")
@@ -137,12 +137,12 @@ def _document(found: Consolidation) -> dict[str, Any]:
         "waiting": {"kind": key.kind, "namespace": key.namespace, "name": key.name},
         "fits": not found.problem,
         "moves": [
-            {"namespace": each.pod.key[0], "pod": each.pod.key[1], "from": each.source, "to": each.target}
-            for each in found.moves
+            {"namespace": move.pod.key[0], "pod": move.pod.key[1], "from": move.source, "to": move.target}
+            for move in found.moves
         ],
         "places": [
-            {"namespace": each.pod.key[0], "pod": each.pod.key[1], "node": each.node, "devices": list(each.devices)}
-            for each in found.places
+            {"namespace": place.pod.key[0], "pod": place.pod.key[1], "node": place.node, "devices": list(place.devices)}
+            for place in found.places
         ],
     }
     if found.problem:

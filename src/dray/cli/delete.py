@@ -149,7 +149,7 @@ class Deletion:
 
     async def wait(self, timeout: float | None) -> None:
         """Waits until all objects are gone or the timeout is over; prints those that remain."""
-        left = {each: asyncio.create_task(self._gone(each)) for each in self._lingering}
+        left = {lingering: asyncio.create_task(self._gone(lingering)) for lingering in self._lingering}
         if not left:
             return
         done, _ = await asyncio.wait(left.values(), timeout=timeout)

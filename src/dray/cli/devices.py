@@ -49,7 +49,7 @@ def devices(
         answer = await find_devices(cluster, nodes, drivers, states)
         found = list(answer.states)
         if output == "name":
-            click.echo("".join(f"{'/'.join(each.place)}\n" for each in found), nl=False)
+            click.echo("".join(f"{'/'.join(device.place)}\n" for device in found), nl=False)
             return 0
         if output not in ("table", "wide"):
             click.echo(structured(answer.document, output), nl=False)

@@ -102,13 +102,13 @@ def _end(state: UpState, place: Path) -> None:
 async def _end_pods(state: UpState) -> EndedPods:
     from dray.cli.machine import EndedPods, MachineOptions, end_pods
 
-    machines = [MachineOptions(each.name, Path(each.root), each.runtime) for each in state.nodes]
+    machines = [MachineOptions(node.name, Path(node.root), node.runtime) for node in state.nodes]
     found = await asyncio.gather(*map(end_pods, machines))
-    return EndedPods(sum(each.count for each in found), tuple(each for one in found for each in one.failures))
+    return EndedPods(sum(group.count for group in found), tuple(group for one in found for group in one.failures))
 
 
 def _told(state: UpState, place: Path, ended: int | None) -> str:
-    parts = ["API server", "scheduler", "controllers", *(f"node {each.name}" for each in state.nodes)]
+    parts = ["API server", "scheduler", "controllers", *(f"node {node.name}" for node in state.nodes)]
     rest = ""
     if ended is not None:
         rest = f"; {_counted(ended)} ended"

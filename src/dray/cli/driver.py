@@ -47,8 +47,10 @@ def inspect_driver(driver: Driver, node: str, output: str) -> None:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{last.filename}:{last.lineno}"
         raise DriverError(f"driver {driver.name} failed: {type(error).__name__}: {error} ({place})") from error
-    if problems := [problem for each in slices for problem in _refusals(each)]:
-        raise DriverError("an API server would refuse these devices:\n" + "\n".join(f"  {each}" for each in problems))
+    if problems := [problem for slice_ in slices for problem in _refusals(slice_)]:
+        raise DriverError(
+            "an API server would refuse these devices:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
     if output == "table":
         click.echo("".join(f"{line}\n" for line in _table(slices)), nl=False)
     else:
@@ -73,7 +75,7 @@ async def _slices(driver: Driver, node: str) -> tuple[list[Object], Sequence[str
             driver.context = DriverContext(node, Path(directory), client, lambda: None)
             pools = await awaited(driver.pools(), f"{type(driver).__name__}.pools")
             left_out = await driver.left_out()
-    return [each for pool in pools for each in _slices_of(pool, driver.name, node)], left_out
+    return [slice_ for pool in pools for slice_ in _slices_of(pool, driver.name, node)], left_out
 
 
 def _refusals(document: Object) -> list[str]:
@@ -127,9 +129,9 @@ def _slices_of(pool: Pool, driver: str, node: str) -> list[Object]:
 
 def _table(slices: list[Object]) -> list[str]:
     rows = [
-        {"cells": _cells(device, each["spec"]["pool"]["name"])}
-        for each in slices
-        for device in each["spec"].get("devices", ())
+        {"cells": _cells(device, slice_["spec"]["pool"]["name"])}
+        for slice_ in slices
+        for device in slice_["spec"].get("devices", ())
     ]
     if not rows:
         return ["No devices."]
@@ -274,7 +276,7 @@ def _node_of(data: Path) -> UpNode:
     state = up_state.read(data)
     if state is None:
         raise click.UsageError(f"no cluster runs with {data}; start one with `dray up --node --data {data}`")
-    own = [each for each in state.nodes if Path(each.root).parent == data.absolute()]
+    own = [node for node in state.nodes if Path(node.root).parent == data.absolute()]
     if not own:
         raise click.UsageError(f"the cluster with {data} has no node on this machine; start it with --node")
     return own[0]
@@ -298,10 +300,10 @@ def _settings(config: Path | None, given: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(content, dict | None):
             raise click.UsageError(f"--config {config}: it should hold settings, key: value")
         settings |= content or {}
-    for each in given:
-        key, equals, value = each.partition("=")
+    for setting in given:
+        key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"--set {each}: write KEY=VALUE")
+            raise click.UsageError(f"--set {setting}: write KEY=VALUE")
         settings[key] = value
     return settings
 

@@ -23,7 +23,7 @@ async def apply_first(transport: Transport, manifests: list[Manifest]) -> Counte
     counts: Counter[str] = Counter()
     cluster = Cluster(transport, "default", insists=False)
     # A node's status is written by itself, with what its manifest leaves out.
-    nodes = {each.name: each.document for each in manifests if _is_node(each)}
+    nodes = {entry.name: entry.document for entry in manifests if _is_node(entry)}
 
     async def count(manifest: Manifest, target: Target, outcome: str) -> None:
         counts[target.kind.plural] += 1
@@ -32,7 +32,7 @@ async def apply_first(transport: Transport, manifests: list[Manifest]) -> Counte
 
             await bare_nodes.set_node_status(cluster.client, target.kind, nodes[manifest.name], options)
 
-    plain = [_without_status(each) if _is_node(each) else each for each in manifests]
+    plain = [_without_status(entry) if _is_node(entry) else entry for entry in manifests]
     return counts if await apply_manifests(cluster, plain, options, count) else None
 
 

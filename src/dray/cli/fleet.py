@@ -54,12 +54,12 @@ def list_(files: tuple[str, ...], output: str) -> None:
     known = _library(files)
     types = [machine_type(name, known) for name in known.machine_types]
     if output == "name":
-        click.echo("".join(f"{each.name}\n" for each in types), nl=False)
+        click.echo("".join(f"{type_.name}\n" for type_ in types), nl=False)
         return
     if output != "table":
         _print([_document(found.content) for found in known.machine_types.values()], output)
         return
-    for line in table(_COLUMNS, [_row(each) for each in types]):
+    for line in table(_COLUMNS, [_row(type_) for type_ in types]):
         click.echo(line)
 
 
@@ -148,7 +148,7 @@ async def _import(cluster: Cluster, target: Path | None) -> int:
     if served is not None:
         listed = (await cluster.client.list_all(served))["items"]
         named = {"apiVersion": served.api_version, "kind": "ResourceSlice"}
-        slices = [convert({**each, **named}, "v1") for each in listed]
+        slices = [convert({**document, **named}, "v1") for document in listed]
     documents = describe(nodes, slices)
     if not documents:
         click.echo("error: the cluster has no nodes to describe", err=True)
@@ -213,7 +213,7 @@ def _print_template(machine: Machine, output: str) -> None:
 def _row(machine: MachineType) -> tuple[Any, ...]:
     gpus = ", ".join(f"{len(each.slots)} {getattr(each.model, 'product_name', each.model)}" for each in machine.gpus)
     tpus = f"{machine.tpus.chips} {machine.tpus.accelerator}" if machine.tpus else ""
-    nics = sum(len(each.ports) for each in machine.nics)
+    nics = sum(len(nic.ports) for nic in machine.nics)
     numa = max(1, len(machine.numa_nodes))
     figures = (machine.name, machine.cpus, machine.memory, gpus or "-", tpus or "-", nics or "-", numa)
     return (*figures, machine.price_class, machine.source, machine.description or "-")

@@ -119,14 +119,14 @@ async def _get(cluster: Cluster, things: list[tuple[str, list[str]]], view: View
             raise click.UsageError("only the objects of one type can be watched at a time")
         return await _watch(cluster, *chosen[0], view)
     fetched = [await _fetch(cluster, kind, names, view) for kind, names in chosen]
-    refusals = [refusal for each in fetched for refusal in each.refusals]
+    refusals = [refusal for result in fetched for refusal in result.refusals]
     single = sum(len(names) for _, names in chosen) == 1
     if view.tabular:
         _print_tables(fetched, view)
     elif not (refusals and single):
-        _print_objects([item for each in fetched for item in each.documents], view.output, single=single)
-    if view.tabular and not refusals and not any(table.get("rows") for each in fetched for table in each.documents):
-        inside = any(view.place(cluster, each.kind) for each in fetched)
+        _print_objects([item for result in fetched for item in result.documents], view.output, single=single)
+    if view.tabular and not refusals and not any(table.get("rows") for result in fetched for table in result.documents):
+        inside = any(view.place(cluster, result.kind) for result in fetched)
         click.echo(f"No resources found{f' in {cluster.namespace} namespace.' if inside else ''}", err=True)
     for refusal in refusals:
         complain(refusal)
@@ -167,8 +167,8 @@ def presented(item: Object, kind: ServedResource) -> Object:
 
 def _print_tables(fetched: list[Fetched], view: View) -> None:
     """Below each other, with a line between."""
-    titled = sum(bool(each.documents) for each in fetched) > 1
-    blocks = [view.layout(each.kind, titled=titled).lines(each.documents) for each in fetched]
+    titled = sum(bool(result.documents) for result in fetched) > 1
+    blocks = [view.layout(result.kind, titled=titled).lines(result.documents) for result in fetched]
     texts = ["\n".join(block) + "\n" for block in blocks if block]
     click.echo("\n".join(texts), nl=False)
 

@@ -135,7 +135,7 @@ class Machine:
 
     async def _run(self) -> None:
         agent = asyncio.create_task(self.agent.run())
-        drivers = [asyncio.create_task(self._drive(each)) for each in self._drivers]
+        drivers = [asyncio.create_task(self._drive(driver)) for driver in self._drivers]
         readiness = asyncio.create_task(self._readiness())
         try:
             await agent
@@ -163,15 +163,15 @@ class Machines:
         from dray.cli.node_transports import AsNode
         from dray.client.api import ApiClient
 
-        self._machines = [Machine(ApiClient(AsNode(client.transport, each.node)), each) for each in options]
+        self._machines = [Machine(ApiClient(AsNode(client.transport, option.node)), option) for option in options]
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for each in self._machines:
-                group.create_task(each.run())
-            for each in self._machines:
-                await each.ready.wait()
+            for machine in self._machines:
+                group.create_task(machine.run())
+            for machine in self._machines:
+                await machine.ready.wait()
             self.ready.set()
 
 
@@ -290,8 +290,8 @@ async def _ended(uids: Iterable[str], end: Callable[[str], Awaitable[object]]) -
     """Ends all pods at the same time, so that a pod that does not end delays no other. `end` returns whether the pod
     was running."""
     found = await asyncio.gather(*(_end_pod(uid, end) for uid in sorted(uids)))
-    failures = tuple(each for each in found if isinstance(each, str))
-    return EndedPods(sum(each is True for each in found), failures)
+    failures = tuple(outcome for outcome in found if isinstance(outcome, str))
+    return EndedPods(sum(outcome is True for outcome in found), failures)
 
 
 async def _end_pod(uid: str, end: Callable[[str], Awaitable[object]]) -> object:

@@ -97,7 +97,7 @@ def response(
     elif path in ("/healthz", "/livez"):
         code, body = "200 OK", b"ok"
     elif path == "/readyz":
-        found = "".join(f"{one_line(each)}\n" for each in obstacles())
+        found = "".join(f"{one_line(obstacle)}\n" for obstacle in obstacles())
         told = _told(plugins()) if query.partition("=")[0] == "verbose" else ""
         code = "503 Service Unavailable" if found else "200 OK"
         body = f"{told}{found or 'ok'}".encode()
@@ -138,7 +138,9 @@ class Together:
 
 
 def _join(known: Metric, more: Metric) -> None:
-    totals = {(each.name, tuple(sorted(each.labels.items()))): each for each in known.samples}
+    totals = {
+        (known_sample.name, tuple(sorted(known_sample.labels.items()))): known_sample for known_sample in known.samples
+    }
     for sample in more.samples:
         key = (sample.name, tuple(sorted(sample.labels.items())))
         before = totals.get(key)

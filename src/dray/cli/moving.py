@@ -94,7 +94,7 @@ class Mover:
         """Whether it soon holds of as many pods as must start together."""
         end = time.monotonic() + within
         while True:
-            documents = [await self._get(each.pod) for each in self._found.waiting.queued]
+            documents = [await self._get(queued.pod) for queued in self._found.waiting.queued]
             number = sum(document is not None and holds(document) for document in documents)
             if number >= self._found.waiting.need:
                 return True

@@ -105,7 +105,7 @@ async def _serve_joined(endpoint: Endpoint, membership: Membership, options: Mac
             Renewal(membership, CLIENT, lambda: requests.client_certificate(client, options.node), show),
             Renewal(membership, SERVING, lambda: requests.serving_certificate(client, options.node), machine.show),
         )
-        return await _until_stopped(machine, endpoint.server, stop, *(each.run for each in renewals))
+        return await _until_stopped(machine, endpoint.server, stop, *(renewal.run for renewal in renewals))
 
 
 async def serve(endpoint: Endpoint, options: MachineOptions) -> int:
@@ -129,7 +129,9 @@ async def _until_stopped(
 ) -> int:
     running = asyncio.create_task(machine.run())
     stopped = asyncio.create_task(stop.wait())
-    others = [asyncio.ensure_future(each()) for each in beside] + [asyncio.create_task(_greet(machine, server))]
+    others = [asyncio.ensure_future(coroutine()) for coroutine in beside] + [
+        asyncio.create_task(_greet(machine, server))
+    ]
     await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
     for task in (running, stopped, *others):
         task.cancel()

@@ -52,8 +52,8 @@ class NodeTransports:
         return await self._of(request).stream(request)
 
     async def close(self) -> None:
-        for each in (*self._nodes.values(), *self._drivers.values()):
-            await each.close()
+        for node in (*self._nodes.values(), *self._drivers.values()):
+            await node.close()
 
     def _of(self, request: Request) -> Transport:
         try:

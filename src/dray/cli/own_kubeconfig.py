@@ -58,8 +58,8 @@ def _put(found: Object, document: Object) -> str:
     for context in document["contexts"]:
         context["context"]["extensions"] = [note]
     for section in _SECTIONS:
-        entries = {each["name"]: each for each in document[section]}
-        kept = [each for each in mappings(found.get(section)) if each.get("name") not in entries]
+        entries = {entry["name"]: entry for entry in document[section]}
+        kept = [entry for entry in mappings(found.get(section)) if entry.get("name") not in entries]
         found[section] = [*kept, *entries.values()]
     found[_CURRENT] = document[_CURRENT]
     return before
@@ -67,9 +67,9 @@ def _put(found: Object, document: Object) -> str:
 
 def _noted(found: Object, name: str) -> str:
     """Returns the context that was current before the context `name` was added; "" if unknown."""
-    for each in mappings(found.get("contexts")):
-        for note in mappings(mapping(each.get("context")).get("extensions")):
-            if (each.get("name"), note.get("name")) == (name, _NOTE):
+    for context in mappings(found.get("contexts")):
+        for note in mappings(mapping(context.get("context")).get("extensions")):
+            if (context.get("name"), note.get("name")) == (name, _NOTE):
                 return str(mapping(note.get("extension")).get("previous") or "")
     return ""
 
@@ -77,14 +77,14 @@ def _noted(found: Object, name: str) -> str:
 def _take_out(found: Object, document: Object, before: str) -> str:
     """Entries of the same name that are not these any more belong to somebody else."""
     for section in _SECTIONS:
-        found[section] = [each for each in mappings(found.get(section)) if each not in document[section]]
+        found[section] = [entry for entry in mappings(found.get(section)) if entry not in document[section]]
     if found.get(_CURRENT) == document[_CURRENT] and document[_CURRENT] not in _names(found, "contexts"):
         found[_CURRENT] = before if before in _names(found, "contexts") else ""
     return ""
 
 
 def _names(found: Object, section: str) -> list[str]:
-    return [str(each.get("name")) for each in mappings(found.get(section))]
+    return [str(entry.get("name")) for entry in mappings(found.get(section))]
 
 
 def _change(path: Path, change: Callable[[Object], str]) -> str:
@@ -105,7 +105,7 @@ def _read(path: Path) -> Object:
         raise KubeconfigError(f"the kubeconfig {path} cannot be read, and is left as it is: {error}") from error
     if found is None:
         return {"apiVersion": "v1", "kind": "Config"}
-    if not isinstance(found, dict) or not all(isinstance(found.get(each) or [], list) for each in _SECTIONS):
+    if not isinstance(found, dict) or not all(isinstance(found.get(section) or [], list) for section in _SECTIONS):
         raise KubeconfigError(f"{path} is not a kubeconfig, and is left as it is")
     return found
 

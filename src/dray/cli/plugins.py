@@ -24,7 +24,7 @@ def plugin_option(command: Command) -> Command:
 
 
 def _well_formed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    wrong = [each for each in value if not each.strip("-") or each.startswith(":") or each.endswith(":")]
+    wrong = [entry for entry in value if not entry.strip("-") or entry.startswith(":") or entry.endswith(":")]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r} is not of the form MODULE:CLASS, FILE.py:CLASS, NAME or -NAME")
     return value

@@ -17,16 +17,16 @@ def usage_options(value: str) -> UsageOptions:
 
     window, *others = value.split(",")
     found: dict[str, Any] = {"window": seconds(window)}
-    for each in others:
-        name, _, said = each.partition("=")
+    for setting in others:
+        name, _, said = setting.partition("=")
         if name == "half-life":
             found["half_life"] = seconds(said)
         elif name == "k":
             found["k"] = _number(said)
-        elif each == "tumbling":
+        elif setting == "tumbling":
             found["tumbling"] = True
         else:
-            raise click.BadParameter(f"{each!r} is none of half-life=DURATION, k=NUMBER, tumbling")
+            raise click.BadParameter(f"{setting!r} is none of half-life=DURATION, k=NUMBER, tumbling")
     for name, number in found.items():
         least = 0 if name == "k" else 1
         if number is None or number < least:

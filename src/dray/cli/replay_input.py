@@ -74,7 +74,7 @@ def _jobs(asked: Asked) -> list[Job]:
         raise click.UsageError("give either TRACE or --random-profiles")
     _check_random(asked)
     recorded = asked.trace is not None and _is_snapshot(asked.trace)
-    given = [each for each in (asked.nodes, asked.fleet, asked.snapshot) if each]
+    given = [source for source in (asked.nodes, asked.fleet, asked.snapshot) if source]
     if len(given) > 1 or (not given and not recorded):
         raise click.UsageError("give the nodes with one of --nodes, --fleet and --snapshot")
     objects = _world_objects(asked, recorded)

@@ -17,10 +17,10 @@ class Catalog:
 
     def __init__(self, resources: Iterable[ServedResource]) -> None:
         """Keeps the resources that can be listed; others, such as reviews, are requests and not objects."""
-        self.kinds = [each for each in resources if "list" in each.verbs]
+        self.kinds = [resource for resource in resources if "list" in resource.verbs]
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
-        return next((each for each in self.kinds if (each.api_version, each.kind) == (api_version, kind)), None)
+        return next((served for served in self.kinds if (served.api_version, served.kind) == (api_version, kind)), None)
 
     def named(self, text: str) -> list[ServedResource]:
         """Resolves TYPE, TYPE.GROUP or TYPE.VERSION.GROUP to one kind or all of a category; empty if there is none.
@@ -33,21 +33,21 @@ class Catalog:
             return members
         for kinds in self._narrowed(rest):
             for rank in range(3):
-                for each in kinds:
-                    if name in _names(each)[rank]:
-                        return [each]
+                for kind in kinds:
+                    if name in _names(kind)[rank]:
+                        return [kind]
         return []
 
     def similar(self, text: str) -> list[str]:
         """Plurals that may have been meant."""
-        plurals = dict.fromkeys(each.plural for each in self.kinds)
+        plurals = dict.fromkeys(kind.plural for kind in self.kinds)
         return difflib.get_close_matches(text.lower().partition(".")[0], plurals, n=2)
 
     def _category(self, name: str) -> list[ServedResource]:
         members: dict[tuple[str, str], ServedResource] = {}
-        for each in self.kinds:
-            if name in each.categories:
-                members.setdefault((each.group, each.plural), each)
+        for kind in self.kinds:
+            if name in kind.categories:
+                members.setdefault((kind.group, kind.plural), kind)
         return list(members.values())
 
     def _narrowed(self, rest: str) -> Iterator[list[ServedResource]]:
@@ -55,9 +55,9 @@ class Catalog:
             yield self.kinds
             return
         version, _, group = rest.partition(".")
-        yield [each for each in self.kinds if (each.version, each.group) == (version, group)]
-        yield [each for each in self.kinds if each.group == rest]
-        yield [each for each in self.kinds if each.group.startswith(rest)]
+        yield [kind for kind in self.kinds if (kind.version, kind.group) == (version, group)]
+        yield [kind for kind in self.kinds if kind.group == rest]
+        yield [kind for kind in self.kinds if kind.group.startswith(rest)]
 
 
 def _names(resource: ServedResource) -> tuple[tuple[str, ...], ...]:
@@ -69,7 +69,7 @@ def wanted(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Types and names, of TYPE NAME... or TYPE/NAME...; raises UsageError for anything else."""
     slashed = ["/" in argument for argument in arguments]
     if not any(slashed):
-        return [(arguments[0], [_name(each) for each in arguments[1:]])] if arguments else []
+        return [(arguments[0], [_name(given) for given in arguments[1:]])] if arguments else []
     if not all(slashed):
         raise click.UsageError("give either TYPE NAME... or TYPE/NAME..., not a mixture of both")
     found: dict[str, list[str]] = {}

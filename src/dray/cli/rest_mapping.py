@@ -112,14 +112,14 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
 
 def _unreadable(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
     """Fields that are unknown or of a wrong type. A server that cannot read a body does not say where they are."""
-    unknown = any(each in str(error) for each in _UNKNOWN_FIELD)
+    unknown = any(phrase in str(error) for phrase in _UNKNOWN_FIELD)
     if error.status != 400 and not unknown:
         return []
     entry = find(manifest.api_version, manifest.kind)
     problems = list(wrong_types(manifest.document))
     if unknown:
-        problems += [each for each in check(manifest.document) if each.type is ErrorType.UNKNOWN_FIELD]
-    found = [(each.field, each.message, hint_for(each, entry)) for each in problems]
+        problems += [problem for problem in check(manifest.document) if problem.type is ErrorType.UNKNOWN_FIELD]
+    found = [(problem.field, problem.message, hint_for(problem, entry)) for problem in problems]
     return [(field, f"{field}: {message}{f' ({hint})' if hint else ''}") for field, message, hint in found]
 
 
@@ -137,7 +137,7 @@ def _causes(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
 
 def _with_hint(field: str, reason: str, message: str, entry: KindVersion | None) -> str:
     """Returns the message of the server about a field, with a hint if there is one."""
-    kinds = [each for each in ErrorType if each.value == reason]
+    kinds = [type_ for type_ in ErrorType if type_.value == reason]
     hint = hint_for(FieldError(kinds[0], field, message), entry) if kinds else ""
     text = f"{field}: {without_source(message)}"
     return f"{text} ({hint})" if hint else text

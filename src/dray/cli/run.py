@@ -167,7 +167,7 @@ def run(
         "",
         command,
         requests,
-        [attribute(each) for each in match],
+        [attribute(text) for text in match],
         image,
         workdir or ("" if image else os.getcwd()),
         environment,
@@ -207,7 +207,7 @@ async def _completed(cluster: Cluster, asked: Run, queue: str) -> Run:
     """Fills in what only the cluster knows: classes, nodes that can run the command, the label of the queue."""
     if asked.requests:
         known = await _listed(cluster, "resource.k8s.io/v1", "DeviceClass")
-        asked = replace(asked, requests=[_of_known_class(each, known) for each in asked.requests])
+        asked = replace(asked, requests=[_of_known_class(request, known) for request in asked.requests])
     if nodes := await _listed(cluster, "v1", "Node"):
         asked = replace(asked, among=_with_images(nodes) if asked.image else _able(nodes))
     if queue:
@@ -231,7 +231,7 @@ async def _listed(cluster: Cluster, api_version: str, kind: str) -> list[Object]
 def _able(nodes: list[Object]) -> list[str]:
     """The nodes that run commands without an image; none where all do. On nodes of fleets nothing runs."""
     for runtime in _IMAGELESS:
-        able = [str(metadata_of(each)["name"]) for each in nodes if _runtime(each).startswith(runtime)]
+        able = [str(metadata_of(node)["name"]) for node in nodes if _runtime(node).startswith(runtime)]
         if able:
             return able if len(able) < len(nodes) else []
     raise click.ClickException("the nodes of this cluster run images: give --image, as in --image python:3.12")
@@ -239,7 +239,7 @@ def _able(nodes: list[Object]) -> list[str]:
 
 def _with_images(nodes: list[Object]) -> list[str]:
     """The nodes that run images; none where all do."""
-    able = [str(metadata_of(each)["name"]) for each in nodes if not _runtime(each).startswith(_PROCESSES)]
+    able = [str(metadata_of(node)["name"]) for node in nodes if not _runtime(node).startswith(_PROCESSES)]
     if not able:
         raise click.ClickException(
             "the nodes of this cluster run no images: leave out --image, or start a node with --runtime podman"
@@ -254,10 +254,10 @@ def _runtime(node: Object) -> str:
 def _of_known_class(request: DeviceRequest, known: list[Object] | None) -> DeviceRequest:
     if known is None:
         return replace(request, device_class=request.device_class or _NVIDIA)
-    names = sorted(str(metadata_of(each)["name"]) for each in known)
+    names = sorted(str(metadata_of(obj)["name"]) for obj in known)
     wanted = request.device_class
     if not wanted:
-        gpus = sorted(metadata_of(each)["name"] for each in known if _has_gpus(each))
+        gpus = sorted(metadata_of(obj)["name"] for obj in known if _has_gpus(obj))
         if _NVIDIA in gpus or len(gpus) == 1:
             return replace(request, device_class=_NVIDIA if _NVIDIA in gpus else gpus[0])
         problem = f"several classes have GPUs: {', '.join(gpus)}" if gpus else "no DeviceClass is known to have GPUs"

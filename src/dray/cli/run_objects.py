@@ -37,7 +37,7 @@ class DeviceRequest:
         if self.count != 1:
             exactly["count"] = self.count
         if self.selectors:
-            exactly["selectors"] = [{"cel": {"expression": each}} for each in self.selectors]
+            exactly["selectors"] = [{"cel": {"expression": selector}} for selector in self.selectors]
         if self.memory:
             exactly["capacity"] = {"requests": {"memory": self.memory}}
         if self.cpus:
@@ -69,8 +69,8 @@ class Run:
     tty: bool = False
 
     def claim(self) -> Object:
-        devices: Object = {"requests": [each.document() for each in self.requests]}
-        matched = [each.name for each in self.requests if not each.cpus]
+        devices: Object = {"requests": [request.document() for request in self.requests]}
+        matched = [request.name for request in self.requests if not request.cpus]
         if self.match and matched:
             devices["constraints"] = [{"requests": matched, "matchAttribute": each} for each in self.match]
         return self._object("resource.k8s.io/v1", "ResourceClaim", {"devices": devices})
@@ -95,7 +95,7 @@ class Run:
             spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
         if self.among:
             spec["affinity"] = {
-                "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [_named(each) for each in self.among]}}
+                "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [_named(node) for node in self.among]}}
             }
         if self.priority_class:
             spec["priorityClassName"] = self.priority_class

@@ -77,7 +77,7 @@ class _Parts:
     node: Child | None
 
     def all(self) -> list[Child]:
-        return [each for each in (self.control_plane, self.fleet, self.node) if each is not None]
+        return [child for child in (self.control_plane, self.fleet, self.node) if child is not None]
 
 
 def _forked(options: ClusterOptions) -> _Parts:
@@ -140,7 +140,7 @@ async def _started(
         parts.fleet.orders = pickle.dumps(options.fleet)
         transports[parts.fleet] = transport
     if parts.node is not None:
-        parts.node.orders = pickle.dumps([_trusting(server, each) for each in options.nodes])
+        parts.node.orders = pickle.dumps([_trusting(server, node) for node in options.nodes])
         transports[parts.node] = _node_transports(server, options.nodes)
     for child in transports:
         await child.start()
@@ -157,7 +157,7 @@ def _showing_parts(options: ClusterOptions) -> ClusterOptions:
     first, *others = options.nodes
     logs = PartLogs(first.root, first.node)
     logs.open(API_SERVER)
-    shown = replace(first, host_parts=tuple(HostPart(each, command()) for each in PARTS))
+    shown = replace(first, host_parts=tuple(HostPart(part, command()) for part in PARTS))
     return replace(options, nodes=[shown, *others], orders=replace(options.orders, logs=logs))
 
 
@@ -178,8 +178,8 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
         timestamp(SystemTime().now()),
         server.url,
         str((options.server.kubeconfig or Path()).absolute()),
-        tuple(up_state.UpNode(each.node, str(each.root), each.runtime) for each in options.nodes),
-        all(each.keep_pods for each in options.nodes),
+        tuple(up_state.UpNode(node.node, str(node.root), node.runtime) for node in options.nodes),
+        all(node.keep_pods for node in options.nodes),
     )
     up_address.remember(options.server)
     with ExitStack() as stack:
@@ -237,7 +237,7 @@ async def _say_what_goes_on(transport: Transport, options: ClusterOptions) -> No
     from dray.api.pods import node_of, phase_of
     from dray.client.api import ApiClient
 
-    kept = {each.node for each in options.nodes if each.keep_pods}
+    kept = {node.node for node in options.nodes if node.keep_pods}
     if not kept or options.server.data is None:
         return
     pods = (await ApiClient(transport).list_all(built_in("v1", "Pod")))["items"]
@@ -266,7 +266,7 @@ async def _make_classes(transport: InProcessTransport, nodes: Sequence[MachineOp
     from dray.client.api import ApiClient
     from dray.drivers.class_creation import make_classes
 
-    await make_classes(ApiClient(transport), [name for each in nodes for name in driver_names(each)])
+    await make_classes(ApiClient(transport), [name for node in nodes for name in driver_names(node)])
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
@@ -285,7 +285,7 @@ def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> 
     from dray.server.security.users import device_driver_user, node_user
 
     def as_(user: Callable[[str], User]) -> dict[str, Transport]:
-        return {each.node: InProcessTransport(server.application, user(each.node)) for each in nodes}
+        return {node.node: InProcessTransport(server.application, user(node.node)) for node in nodes}
 
     return NodeTransports(as_(node_user), as_(device_driver_user))
 

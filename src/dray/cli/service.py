@@ -163,7 +163,7 @@ def _run(commands: list[list[str]], *, only_print: bool) -> None:
     """Runs commands, or prints them where systemd does not run. A command that fails ends this one."""
     if only_print or not _has_systemd():
         why = "to start it, run" if only_print else "systemd does not run here; where it does, run"
-        click.echo(f"{why}: {' && '.join(' '.join(each) for each in commands)}")
+        click.echo(f"{why}: {' && '.join(' '.join(words) for words in commands)}")
         return
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

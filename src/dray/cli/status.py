@@ -124,19 +124,19 @@ async def _parts(transport: Transport) -> dict[str, str]:
 
     answer = await transport.send(Request("GET", "/readyz", {"verbose": "true"}))
     checks = (_CHECK.fullmatch(line) for line in answer.body.decode(errors="replace").splitlines())
-    return {each["name"]: "" if each["said"] == "ok" else each["said"] for each in checks if each}
+    return {check["name"]: "" if check["said"] == "ok" else check["said"] for check in checks if check}
 
 
 def _readiness(nodes: list[Object]) -> dict[str, bool]:
     from dray.api.objects import is_true
 
-    return {each["metadata"]["name"]: is_true(each, "Ready") for each in nodes}
+    return {node["metadata"]["name"]: is_true(node, "Ready") for node in nodes}
 
 
 def _phases(pods: list[Object]) -> dict[str, int]:
     from dray.api.objects import status_of
 
-    return dict(Counter(str(status_of(each).get("phase") or "Unknown") for each in pods))
+    return dict(Counter(str(status_of(pod).get("phase") or "Unknown") for pod in pods))
 
 
 async def _devices(client: ApiClient) -> dict[str, int]:
@@ -147,11 +147,11 @@ async def _devices(client: ApiClient) -> dict[str, int]:
     slices = await _list(client, "resource.k8s.io/v1", "ResourceSlice")
     claims = await _list(client, "resource.k8s.io/v1", "ResourceClaim")
     there = {
-        (spec_of(each).get("driver"), mapping(spec_of(each).get("pool")).get("name"), device["name"])
-        for each in slices
-        for device in spec_of(each).get("devices") or ()
+        (spec_of(slice_).get("driver"), mapping(spec_of(slice_).get("pool")).get("name"), device["name"])
+        for slice_ in slices
+        for device in spec_of(slice_).get("devices") or ()
     }
-    held = {place for each in claims for place in devices_of(each)}
+    held = {place for claim in claims for place in devices_of(claim)}
     return {"published": len(there), "allocated": len(there & held)}
 
 

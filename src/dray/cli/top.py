@@ -65,8 +65,8 @@ async def _top(cluster: Cluster, output: str) -> int:
     if sources is None:
         raise click.ClickException("this server has no resourceslices: it is older than DRA, or DRA is switched off")
     # Tried before it is watched: a refusal is an answer here, and would be tried again there.
-    for each in (sources.slices, sources.claims, PODS):
-        await cluster.client.list(each, limit=1)
+    for resource in (sources.slices, sources.claims, PODS):
+        await cluster.client.list(resource, limit=1)
     informers = Informers(cluster.client)
     view = View(informers, sources)
     running = asyncio.create_task(informers.run())
@@ -94,13 +94,13 @@ class View:
         self._pods = informers.of(PODS)
         self._rules = informers.of(sources.rules) if sources.rules is not None else None
         self.changed = asyncio.Event()
-        for each in (self._slices, self._claims, self._pods):
-            each.add_handler(lambda change: self.changed.set())
+        for informer in (self._slices, self._claims, self._pods):
+            informer.add_handler(lambda change: self.changed.set())
 
     async def synced(self) -> None:
         """Waits for the caches; taint rules for a second only, as users may lack the right to list them."""
-        for each in (self._slices, self._claims, self._pods):
-            await each.synced()
+        for informer in (self._slices, self._claims, self._pods):
+            await informer.synced()
         if self._rules is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):

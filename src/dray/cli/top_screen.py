@@ -65,18 +65,18 @@ def _row(group: list[DeviceState], now: datetime) -> tuple[str, ...]:
     if first.document.get("allowMultipleAllocations"):
         name = f"{name} {first.place[2]}"
     held = ", ".join(filter(None, (holders if holders != "-" or not odd else "", *odd)))
-    busy = mean_utilization([each.utilization for each in group], now)
+    busy = mean_utilization([device.utilization for device in group], now)
     return first.node or "-", first.place[0], name, used, _bar(share), busy, held
 
 
 def _in(group: list[DeviceState], state: str) -> list[DeviceState]:
-    return [each for each in group if each.state == state]
+    return [device for device in group if device.state == state]
 
 
 def _use(group: list[DeviceState]) -> tuple[float, str]:
     """The part that is in use, and the figures: of a shared device its capacity, else the number of devices."""
     if not group[0].document.get("allowMultipleAllocations"):
-        taken = sum(bool(each.holders) for each in group)
+        taken = sum(bool(device.holders) for device in group)
         return taken / len(group), f"{taken}/{len(group)}"
     shares = [
         (amount.as_float() / max(total.as_float(), 1e-9), f"{amount}/{total} {name}")
@@ -110,7 +110,7 @@ def waiting(pods: Iterable[Object]) -> list[Waiting]:
         if node_of(pod) or is_terminal(pod) or is_deleting(pod):
             continue
         condition = condition_of(pod, "PodScheduled", "False") or {}
-        gates = ", ".join(str(each["name"]) for each in spec_of(pod).get("schedulingGates") or ())
+        gates = ", ".join(str(gate["name"]) for gate in spec_of(pod).get("schedulingGates") or ())
         why = f"scheduling gates: {gates}" if gates else condition.get("message") or "not tried yet"
         found.append(Waiting("/".join(key_of(pod)), moment(metadata_of(pod)["creationTimestamp"]), str(why)))
     return sorted(found, key=lambda each: each.since)
@@ -119,9 +119,9 @@ def waiting(pods: Iterable[Object]) -> list[Waiting]:
 def _waiting(pods: list[Waiting], now: datetime, width: int) -> list[str]:
     if not pods:
         return ["no pod waits"]
-    room = max(30, width - max(len(each.pod) for each in pods) - 9) if width else 0
+    room = max(30, width - max(len(pod.pod) for pod in pods) - 9) if width else 0
     rows: list[tuple[str, str, str]] = []
-    for each in pods:
-        first, *rest = wrap(cell_text(each.why), room) if room else [cell_text(each.why)]
-        rows += [(each.pod, age((now - each.since).total_seconds()), first), *(("", "", line) for line in rest)]
+    for pod in pods:
+        first, *rest = wrap(cell_text(pod.why), room) if room else [cell_text(pod.why)]
+        rows += [(pod.pod, age((now - pod.since).total_seconds()), first), *(("", "", line) for line in rest)]
     return table(("Waiting", "For", "Why"), rows)

@@ -173,7 +173,7 @@ async def _reach(client: ApiClient, namespace: str, resource: ServedResource) ->
         return ("",)
     try:
         listed = (await client.list_all(built_in("v1", "Namespace")))["items"]
-        names = [key_of(each)[1] for each in listed][:_MOST_NAMESPACES]
+        names = [key_of(item)[1] for item in listed][:_MOST_NAMESPACES]
     except ApiError:
         names = [namespace or "default"]
     return [name for name in names if await review(client, "list", resource, name)]

@@ -105,7 +105,7 @@ def up(paths: tuple[str, ...], **given: Any) -> None:
     """
     log_to_stderr()
     manifests = _manifests(paths)
-    wanted = _Wanted(**{each.name: given.pop(each.name) for each in fields(_Wanted)})
+    wanted = _Wanted(**{field.name: given.pop(field.name) for field in fields(_Wanted)})
     fleet = chosen_fleet(wanted.fleet, wanted.seed) if wanted.fleet else None
     simulated = chosen_machines(wanted.simulate) if wanted.simulate else ()
     data = wanted.data or (default_data() if wanted.detach else None)
@@ -194,7 +194,7 @@ def _node_options(
 
     def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
         own = machine.MachineOptions(name, root / "node", runtime or "process", drivers=drivers, keep_pods=keep_pods)
-        return [*([own] if runtime else []), *(machine.simulated(each, own) for each in simulated)]
+        return [*([own] if runtime else []), *(machine.simulated(node, own) for node in simulated)]
 
     machine.check_runtime(runtime)
     name = machine.own_name() if runtime else ""

@@ -128,9 +128,9 @@ def _explain(subject: Subject, arguments: dict[str, Any]) -> _Answer:
 def _plan(subject: Subject, arguments: dict[str, Any]) -> _Answer:
     from dray.answers.plan import plan
 
-    for each in arguments.get("add") or ():
-        if not _MACHINES.fullmatch(each) or each.endswith(SUFFIXES) or os.path.exists(each):
-            raise InvalidInput([f"{each!r} is no machine type; write NxTYPE, as in 4xp5.48xlarge"])
+    for machines in arguments.get("add") or ():
+        if not _MACHINES.fullmatch(machines) or machines.endswith(SUFFIXES) or os.path.exists(machines):
+            raise InvalidInput([f"{machines!r} is no machine type; write NxTYPE, as in 4xp5.48xlarge"])
     return plan(_manifests(arguments), _cluster(subject), **arguments)
 
 

@@ -88,8 +88,8 @@ class _Asking:
 def serve(subject: Subject, *, allow_writes: bool) -> None:
     """Answers over standard input and output until the client closes them."""
     asking = _Asking(subject)
-    tools = [_tool(each, _READING) for each in (*_questions(asking), *_views(asking))]
-    tools += [_tool(each, _WRITING) for each in (_changes(subject) if allow_writes else ())]
+    tools = [_tool(question, _READING) for question in (*_questions(asking), *_views(asking))]
+    tools += [_tool(change, _WRITING) for change in (_changes(subject) if allow_writes else ())]
     server = MCPServer("dray", instructions=_INSTRUCTIONS, version=version("dray"), tools=tools, log_level="WARNING")
     server.run("stdio")
 
