@@ -21,10 +21,10 @@ def library(found: Iterable[Found] = ()) -> Library:
     """Returns the machine types of dray and those of the given files, checked. Raises ManifestError."""
     made = Library()
     given = list(found)
-    for each in (*_shipped(), *given):
-        made.add(each)
-    for each in given:
-        check(each, made)
+    for entry in (*_shipped(), *given):
+        made.add(entry)
+    for entry in given:
+        check(entry, made)
     return made
 
 
@@ -37,7 +37,7 @@ def machine_type(named: str, among: Library) -> MachineType:
     """Returns the machine type with its GPU models resolved. Raises KeyError."""
     machine = among.machine_types[named].content
     assert isinstance(machine, MachineType)
-    gpus = tuple(msgspec.structs.replace(each, model=_model(each.model, among)) for each in machine.gpus)
+    gpus = tuple(msgspec.structs.replace(gpu, model=_model(gpu.model, among)) for gpu in machine.gpus)
     return msgspec.structs.replace(machine, gpus=gpus)
 
 

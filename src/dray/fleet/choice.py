@@ -63,7 +63,7 @@ def choose(choices: Iterable[str], *, seed: int | None = None) -> Chosen:
     for text in texts:
         groups += [_machines(part.strip(), known) for part in text.split(",") if part.strip()]
     fleets = [found.content for found in known.fleets if isinstance(found.content, Fleet)]
-    groups = [each for fleet in fleets for each in fleet.machines] + groups
+    groups = [machine for fleet in fleets for machine in fleet.machines] + groups
     if not groups:
         raise ChoiceError(_nothing(files, known))
     first = fleets[0].seed if fleets else 0
@@ -169,12 +169,12 @@ def _hosts(group: Machines, type_: MachineType) -> int:
 
 def _stages(known: Library) -> Stages:
     """Combines all Stages documents into one."""
-    found = [each.content for each in known.stages if isinstance(each.content, Stages)]
+    found = [stage.content for stage in known.stages if isinstance(stage.content, Stages)]
     if len(found) <= 1:
         return found[0] if found else NO_STAGES
     return Stages(
         api_version="fleet.dray.dev/v1alpha1",
-        pods=tuple(pod for each in found for pod in each.pods),
-        devices=tuple(device for each in found for device in each.devices),
-        nodes=tuple(node for each in found for node in each.nodes),
+        pods=tuple(pod for stages in found for pod in stages.pods),
+        devices=tuple(device for stages in found for device in stages.devices),
+        nodes=tuple(node for stages in found for node in stages.nodes),
     )

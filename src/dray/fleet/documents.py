@@ -100,7 +100,7 @@ def read(data: bytes, source: str) -> list[Found]:
     except ManifestError as error:
         error.source = source
         raise
-    return [Found(source, each, _content(each, source)) for each in documents]
+    return [Found(source, document, _content(document, source)) for document in documents]
 
 
 def _content(document: Document, source: str) -> Content:

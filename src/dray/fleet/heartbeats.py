@@ -91,7 +91,7 @@ class Heartbeats:
                 for number, stage in enumerate(self._stages)
                 if stage.nodes.fits(node)
             ]
-        found = [each.at(time) for each in self._outages[name]]
+        found = [outage.at(time) for outage in self._outages[name]]
         return any(silent for silent, _ in found), soonest(change for _, change in found)
 
     async def _beat(self, node: Object, every: float) -> None:

@@ -53,20 +53,20 @@ def describe(nodes: Iterable[Object], slices: Iterable[Object]) -> list[Object]:
 
 def elsewhere(slices: Iterable[Object]) -> list[str]:
     """The names of slices that belong to no single node: they are not part of any machine."""
-    return [each["metadata"]["name"] for each in slices if not spec_of(each).get("nodeName")]
+    return [slice_["metadata"]["name"] for slice_ in slices if not spec_of(slice_).get("nodeName")]
 
 
 def _by_node(slices: Iterable[Object]) -> dict[str, list[Object]]:
     """The slices of the newest generation of each pool, by node, in the order of their names."""
     newest: dict[tuple[str, str], int] = defaultdict(int)
-    local = (each for each in slices if spec_of(each).get("nodeName"))
+    local = (slice_ for slice_ in slices if spec_of(slice_).get("nodeName"))
     known = sorted(local, key=lambda each: str(each["metadata"]["name"]))
-    for each in known:
-        newest[_pool(each)] = max(newest[_pool(each)], each["spec"]["pool"].get("generation") or 0)
+    for slice_ in known:
+        newest[_pool(slice_)] = max(newest[_pool(slice_)], slice_["spec"]["pool"].get("generation") or 0)
     found: dict[str, list[Object]] = defaultdict(list)
-    for each in known:
-        if (each["spec"]["pool"].get("generation") or 0) == newest[_pool(each)]:
-            found[each["spec"]["nodeName"]].append(each)
+    for slice_ in known:
+        if (slice_["spec"]["pool"].get("generation") or 0) == newest[_pool(slice_)]:
+            found[slice_["spec"]["nodeName"]].append(slice_)
     return found
 
 
@@ -87,8 +87,8 @@ def _shape(node: Object, slices: list[Object]) -> Object:
         "allocatable": {name: str(value) for name, value in sorted(capacity.items()) if name not in _BASIC},
         "slices": [],
     }
-    for each in slices:
-        spec = each["spec"]
+    for slice_ in slices:
+        spec = slice_["spec"]
         made: Object = {"driver": spec["driver"]}
         if spec.get("devices"):
             made["devices"] = [_device(device, uuids) for device in spec["devices"]]
@@ -157,7 +157,7 @@ def _common_labels(members: list[Object]) -> dict[str, str]:
         for key, value in sorted(first.items())
         if key not in _OWN_LABELS
         and not key.startswith(ANNOTATION)
-        and all(labels_of(each).get(key) == value for each in members)
+        and all(labels_of(member).get(key) == value for member in members)
     }
 
 
@@ -165,8 +165,8 @@ def _machines(name: str, members: list[Object]) -> Object:
     # All that drivers published is in the type.
     made: Object = {"type": name, "count": len(members), "cpus": "none"}
     taints: list[Any] = [
-        {key: value for key, value in each.items() if key in ("key", "value", "effect")}
-        for each in mappings(spec_of(members[0]).get("taints"))
-        if not str(each.get("key")).startswith("node.kubernetes.io/")
+        {key: value for key, value in taint.items() if key in ("key", "value", "effect")}
+        for taint in mappings(spec_of(members[0]).get("taints"))
+        if not str(taint.get("key")).startswith("node.kubernetes.io/")
     ]
     return {**made, "taints": taints} if taints else made

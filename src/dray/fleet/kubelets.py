@@ -70,7 +70,7 @@ class Kubelets:
         if not any(self._claim_names(pod) for pod in running):
             return
         listed = await self._client.list_all(CLAIMS)
-        claims = {key_of(each): each for each in listed["items"]}
+        claims = {key_of(claim): claim for claim in listed["items"]}
         for pod in running:
             for name in self._claim_names(pod):
                 if (claim := claims.get((key_of(pod)[0], name))) is not None:
@@ -79,7 +79,7 @@ class Kubelets:
             self._uids[key_of(pod)] = uid_of(pod)
 
     def _runs(self, pod: Object) -> bool:
-        started = any(not (each.get("state") or {}).get("waiting") for each in statuses_of(pod).values())
+        started = any(not (status.get("state") or {}).get("waiting") for status in statuses_of(pod).values())
         return node_of(pod) in self._machines and not is_terminal(pod) and started
 
     def _claim_names(self, pod: Object) -> list[str]:

@@ -54,15 +54,15 @@ class Machine:
     @cached_property
     def gpus(self) -> list[Gpu]:
         found: list[Gpu] = []
-        for each in self.type.gpus:
-            assert isinstance(each.model, GpuModel)
-            for slot in each.slots:
+        for installed in self.type.gpus:
+            assert isinstance(installed.model, GpuModel)
+            for slot in installed.slots:
                 gpu = Gpu(
                     minor=len(found),
                     uuid=f"GPU-{self.uuid(f'gpu-{len(found)}')}",
-                    model=each.model,
-                    driver_version=each.driver_version,
-                    cuda_version=each.cuda_version,
+                    model=installed.model,
+                    driver_version=installed.driver_version,
+                    cuda_version=installed.cuda_version,
                     pci_bus_id=slot.address,
                     pcie_root=slot.pcie_root,
                     numa_node=slot.numa_node,
@@ -78,18 +78,18 @@ class Machine:
                 pcie_root=port.pcie_root,
                 numa_node=port.numa_node,
                 interface=port.interface,
-                vendor=each.vendor,
-                device=each.device,
+                vendor=nic.vendor,
+                device=nic.device,
                 mac=self._mac(port.address) if port.interface else "",
-                mtu=each.mtu,
-                rdma=each.rdma,
+                mtu=nic.mtu,
+                rdma=nic.rdma,
                 rdma_device=port.rdma_device,
-                virtual_function=each.virtual_function,
-                ebpf=each.ebpf,
-                further={**each.cloud, **({"gce.dra.net/networkName": port.network} if port.network else {})},
+                virtual_function=nic.virtual_function,
+                ebpf=nic.ebpf,
+                further={**nic.cloud, **({"gce.dra.net/networkName": port.network} if port.network else {})},
             )
-            for each in self.type.nics
-            for port in each.ports
+            for nic in self.type.nics
+            for port in nic.ports
         ]
 
     @cached_property
@@ -101,7 +101,7 @@ class Machine:
             node=self.name,
             accelerator=tpus.accelerator,
             topology=self.options.topology or tpus.topology,
-            chips=tuple(TpuChip(name=each) for each in chip_names(tpus.accelerator, tpus.chips)),
+            chips=tuple(TpuChip(name=name) for name in chip_names(tpus.accelerator, tpus.chips)),
         )
 
     @cached_property
@@ -116,8 +116,8 @@ class Machine:
             for at, cpu in enumerate(members):
                 core = members[at % cores]
                 cpus[cpu] = Cpu(cpu, core_id=core, socket=socket, numa_node=number, l3=number)
-        slots = [slot for each in self.type.gpus for slot in each.slots]
-        slots += [port for each in self.type.nics for port in each.ports]
+        slots = [slot for gpu in self.type.gpus for slot in gpu.slots]
+        slots += [port for nic in self.type.nics for port in nic.ports]
         roots = {
             slot.pcie_root: parse_cpuset(nodes[slot.numa_node].cpus)
             for slot in slots
@@ -146,7 +146,7 @@ class Machine:
 
     def node(self) -> Object:
         metadata = {"name": self.name, "labels": self.labels()}
-        spec: Object = {"taints": [dict(each) for each in self.options.taints]} if self.options.taints else {}
+        spec: Object = {"taints": [dict(taint) for taint in self.options.taints]} if self.options.taints else {}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": self._status()}
 
     def labels(self) -> dict[str, str]:
@@ -171,7 +171,7 @@ class Machine:
         return {
             "capacity": self.resources(),
             "allocatable": self.resources(),
-            "conditions": [*({"type": each, "status": "False"} for each in _PRESSURES), ready],
+            "conditions": [*({"type": pressure, "status": "False"} for pressure in _PRESSURES), ready],
             "addresses": [{"type": "InternalIP", "address": self.address}, {"type": "Hostname", "address": self.name}],
             "nodeInfo": self._info(),
             "declaredFeatures": list(_FEATURES),

@@ -33,8 +33,8 @@ def drivers_of(machine: Machine) -> list[Driver]:
         made.append(SimulatedTpus(lambda _: _tpus(machine)))
     if compute_domain.DRIVER in pools:
         made.append(simulated_devices(compute_domain.DRIVER, pools[compute_domain.DRIVER]))
-    others = {each.driver for each in machine.type.slices} - set(pools)
-    return [*made, *(simulated_devices(each, published(machine, each)) for each in sorted(others))]
+    others = {slice_.driver for slice_ in machine.type.slices} - set(pools)
+    return [*made, *(simulated_devices(driver, published(machine, driver)) for driver in sorted(others))]
 
 
 class MachineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

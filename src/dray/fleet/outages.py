@@ -58,4 +58,4 @@ def _random(stage: DeviceStage | NodeStage, chance: Random) -> Iterator[Interval
 
 
 def soonest(changes: Iterable[float | None]) -> float | None:
-    return min((each for each in changes if each is not None), default=None)
+    return min((change for change in changes if change is not None), default=None)

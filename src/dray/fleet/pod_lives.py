@@ -111,7 +111,7 @@ class Life:
         left = self._start_seconds() - (self.now - began).total_seconds()
         if left > 0:
             return Step(wait=left)
-        looks = [self._started(each, None) for each in self._containers()]
+        looks = [self._started(container, None) for container in self._containers()]
         made, waits = [each for each, _ in looks], [wait for _, wait in looks if wait is not None]
         return Step(
             prepare=True, status=statuses.alive(self.pod, made, self._moment), wait=min(waits) if waits else None
@@ -141,7 +141,7 @@ class Life:
 
     def _gates_changed(self, made: list[Object]) -> bool:
         wanted = statuses.alive(self.pod, made, self._moment)["conditions"]
-        ready = next(each["status"] for each in wanted if each["type"] == "Ready")
+        ready = next(condition["status"] for condition in wanted if condition["type"] == "Ready")
         return condition_of(self.pod, "Ready", ready) is None
 
     def _container(self, container: Object, before: Object) -> tuple[Object, float | None]:
@@ -224,7 +224,7 @@ class Life:
 
     def _hook_seconds(self) -> int:
         """How long the hooks before the stop sleep; what others do takes no time."""
-        hooks = [mapping(mapping(each.get("lifecycle")).get("preStop")) for each in self._containers()]
+        hooks = [mapping(mapping(container.get("lifecycle")).get("preStop")) for container in self._containers()]
         return max((bounded(mapping(hook.get("sleep")).get("seconds"), 0, 2**31) for hook in hooks), default=0)
 
     def _stopped(self, known: dict[str, Object], code: int) -> Object:

@@ -35,13 +35,13 @@ def generation_of(pod: Object) -> int:
 
 def statuses_of(pod: Object) -> dict[str, Object]:
     """The statuses of its containers by name, without init containers."""
-    return {each["name"]: each for each in mappings(status_of(pod).get("containerStatuses"))}
+    return {status["name"]: status for status in mappings(status_of(pod).get("containerStatuses"))}
 
 
 def creating(pod: Object, moment: Moment) -> Object:
     """Before its sandbox exists."""
     starting = "PodInitializing" if spec_of(pod).get("initContainers") else "ContainerCreating"
-    containers = [_waiting(each, starting) for each in _containers(pod)]
+    containers = [_waiting(container, starting) for container in _containers(pod)]
     made: Object = {
         "phase": "Pending",
         "observedGeneration": generation_of(pod),
@@ -52,7 +52,7 @@ def creating(pod: Object, moment: Moment) -> Object:
         "conditions": _conditions(pod, containers, "Pending", moment.now),
     }
     if inits := mappings(spec_of(pod).get("initContainers")):
-        made["initContainerStatuses"] = [_waiting(each, starting) for each in inits]
+        made["initContainerStatuses"] = [_waiting(init, starting) for init in inits]
     return made
 
 
@@ -75,7 +75,7 @@ def alive(pod: Object, containers: list[Object], moment: Moment) -> Object:
 
 def ended(pod: Object, containers: list[Object], moment: Moment, *, reason: str = "", message: str = "") -> Object:
     """No container runs and none will. With a reason it failed whatever its containers did."""
-    codes = [_state(each, "terminated").get("exitCode", 137) for each in containers]
+    codes = [_state(container, "terminated").get("exitCode", 137) for container in containers]
     phase = "Failed" if reason or any(codes) else "Succeeded"
     made: Object = {
         "phase": phase,
@@ -86,7 +86,7 @@ def ended(pod: Object, containers: list[Object], moment: Moment, *, reason: str 
     if reason:
         made |= {"reason": reason, "message": message}
     if inits := mappings(status_of(pod).get("initContainerStatuses")):
-        made["initContainerStatuses"] = [terminated(each, 0, moment.now) for each in inits]
+        made["initContainerStatuses"] = [terminated(init, 0, moment.now) for init in inits]
     return made
 
 
@@ -158,15 +158,15 @@ def _waiting(container: Object, reason: str) -> Object:
 
 def _initialized(pod: Object, inits: list[Object], now: str) -> list[Object]:
     """Init containers are done at once; those that are sidecars go on."""
-    known = {each["name"]: each for each in mappings(status_of(pod).get("initContainerStatuses"))}
+    known = {status["name"]: status for status in mappings(status_of(pod).get("initContainerStatuses"))}
     made = []
-    for each in inits:
-        before = known.get(each["name"])
+    for init in inits:
+        before = known.get(init["name"])
         if before is not None and not _state(before, "waiting"):
             made.append(before)
             continue
-        running = started(pod, each, None, now)
-        made.append(running if each.get("restartPolicy") == "Always" else terminated(running, 0, now))
+        running = started(pod, init, None, now)
+        made.append(running if init.get("restartPolicy") == "Always" else terminated(running, 0, now))
     return made
 
 
@@ -175,11 +175,11 @@ def _container_id(pod: Object, name: str, run: int) -> str:
 
 
 def _conditions(pod: Object, containers: list[Object], phase: str, now: str) -> list[Object]:
-    unready = [each["name"] for each in containers if not each.get("ready")]
+    unready = [container["name"] for container in containers if not container.get("ready")]
     why = _REASONS.get(phase) or (_NOT_READY if unready else "")
     message = f"containers with unready status: [{' '.join(unready)}]" if why == _NOT_READY else ""
-    gates = [each.get("conditionType", "") for each in mappings(spec_of(pod).get("readinessGates"))]
-    shut = [each for each in gates if condition_of(pod, each, "True") is None]
+    gates = [gate.get("conditionType", "") for gate in mappings(spec_of(pod).get("readinessGates"))]
+    shut = [gate for gate in gates if condition_of(pod, gate, "True") is None]
     initialized = phase != "Pending" or not spec_of(pod).get("initContainers")
     wanted = [
         ("PodScheduled", True, "", ""),

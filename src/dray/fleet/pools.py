@@ -38,7 +38,7 @@ def declared(machine: Machine) -> dict[str, Pool]:
     made = {
         gpu.DRIVER: _gpus(machine),
         # In the order in which the driver publishes them.
-        nic.DRIVER: Pool(machine.name, [nic.device_of(each) for each in sorted(machine.nics, key=_name)]),
+        nic.DRIVER: Pool(machine.name, [nic.device_of(interface) for interface in sorted(machine.nics, key=_name)]),
         tpu.DRIVER: _tpus(machine),
         compute_domain.DRIVER: Pool(machine.name, compute_domain.devices() if machine.type.compute_domain else ()),
         cpu.DRIVER: Pool(machine.name, _cpus(machine)),
@@ -49,10 +49,10 @@ def declared(machine: Machine) -> dict[str, Pool]:
 def pools_of(machine: Machine) -> Pools:
     """Returns the slices of each driver, including those copied from a live cluster."""
     made = {driver: _contents(pool) for driver, pool in declared(machine).items()}
-    for each in machine.type.slices:
-        devices = tuple(_of_machine(device, machine) for device in each.devices)
-        content = SliceContent(devices, each.shared_counters)
-        made[each.driver] = (*made.get(each.driver, ()), content)
+    for slice_ in machine.type.slices:
+        devices = tuple(_of_machine(device, machine) for device in slice_.devices)
+        content = SliceContent(devices, slice_.shared_counters)
+        made[slice_.driver] = (*made.get(slice_.driver, ()), content)
     return made
 
 
@@ -60,11 +60,11 @@ def published(machine: Machine, driver: str) -> Pool:
     """Returns the pool of a driver in the form in which a driver declares it."""
     contents = pools_of(machine)[driver]
     counters = {
-        each["name"]: {name: counter["value"] for name, counter in each["counters"].items()}
+        counter_set["name"]: {name: counter["value"] for name, counter in counter_set["counters"].items()}
         for content in contents
-        for each in content.shared_counters
+        for counter_set in content.shared_counters
     }
-    groups = [[_device(each) for each in content.devices] for content in contents if content.devices]
+    groups = [[_device(device) for device in content.devices] for content in contents if content.devices]
     return Pool(machine.name, counters=counters, slices=groups)
 
 
@@ -85,7 +85,9 @@ def _of_machine(device: Object, machine: Machine) -> Object:
 def _contents(pool: Pool) -> tuple[SliceContent, ...]:
     """Converts a pool to slices as the driver SDK does, with room for taints on every device."""
     found = contents(pool, {}, may_taint=True)
-    return tuple(SliceContent(tuple(each.get("devices", ())), tuple(each.get("sharedCounters", ()))) for each in found)
+    return tuple(
+        SliceContent(tuple(content.get("devices", ())), tuple(content.get("sharedCounters", ()))) for content in found
+    )
 
 
 def slice_name(machine: Machine, driver: str, number: int) -> str:
@@ -145,4 +147,4 @@ def _cpus(machine: Machine) -> list[Device]:
         return []
     options = CpuOptions(cpu_device_mode="individual") if mode == "individual" else CpuOptions(group_by=mode)
     options = msgspec.structs.replace(options, expose_pcie_roots=machine.options.pcie_roots)
-    return [each.published for each in cpu.make_devices(machine.topology, options).values()]
+    return [device.published for device in cpu.make_devices(machine.topology, options).values()]

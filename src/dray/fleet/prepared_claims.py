@@ -83,8 +83,8 @@ class PreparedClaims:
         name = "/".join(key_of(claim))
         if allocation_of(claim) is None:
             raise PrepareError(f"ResourceClaim {name} is not allocated")
-        users = {each.get("uid") for each in reserved_for(claim)}
-        groups = {each.get("name") for each in reserved_for(claim) if each.get("resource") == "podgroups"}
+        users = {consumer.get("uid") for consumer in reserved_for(claim)}
+        groups = {consumer.get("name") for consumer in reserved_for(claim) if consumer.get("resource") == "podgroups"}
         if uid_of(pod) not in users and group_name(pod) not in groups - {None}:
             raise PrepareError(f"pod {key_of(pod)[1]} is not allowed to use ResourceClaim {name}")
         for device, exclusive in _devices(claim):
@@ -114,8 +114,8 @@ def _devices(claim: Object) -> list[tuple[Device, bool]]:
     """Returns the allocated devices, and whether each is exclusive."""
     return [
         (
-            (str(each["driver"]), str(each["pool"]), str(each["device"])),
-            not each.get("shareID") and not each.get("adminAccess"),
+            (str(result["driver"]), str(result["pool"]), str(result["device"])),
+            not result.get("shareID") and not result.get("adminAccess"),
         )
-        for each in results_of(claim)
+        for result in results_of(claim)
     ]

@@ -94,11 +94,11 @@ class Publication:
         began = moment(metadata_of(node)["creationTimestamp"])
         time = (self._time.now() - began).total_seconds()
         taints, change = self._taints(key, contents, node, time)
-        present = {each["metadata"]["name"]: each for each in self._slices.cache.by(_BY_POOL, f"{name}/{driver}")}
+        present = {slice_["metadata"]["name"]: slice_ for slice_ in self._slices.cache.by(_BY_POOL, f"{name}/{driver}")}
         names = [slice_name(machine, driver, number) for number in range(len(contents))]
-        present |= {each: self._own[each] for each in names if each in self._own}
-        for each in present.keys() - set(names):
-            await self._delete(present.pop(each))
+        present |= {own_name: self._own[own_name] for own_name in names if own_name in self._own}
+        for surplus in present.keys() - set(names):
+            await self._delete(present.pop(surplus))
         generation = _generation(names, present)
         for number, content in enumerate(contents):
             made = slice_of(machine, driver, number, len(contents), _tainted(content, taints), node)
@@ -163,7 +163,12 @@ class Publication:
 
 
 def _names(contents: tuple[SliceContent, ...], stage: DeviceStage) -> list[str]:
-    return [each["name"] for content in contents for each in content.devices if fnmatchcase(each["name"], stage.device)]
+    return [
+        device["name"]
+        for content in contents
+        for device in content.devices
+        if fnmatchcase(device["name"], stage.device)
+    ]
 
 
 def _named(node: Object, driver: str) -> list[str]:
@@ -174,19 +179,22 @@ def _named(node: Object, driver: str) -> list[str]:
 
 
 def _tainted(content: SliceContent, taints: Mapping[str, list[Object]]) -> SliceContent:
-    if not any(each["name"] in taints for each in content.devices):
+    if not any(device["name"] in taints for device in content.devices):
         return content
-    devices = [{**each, "taints": taints[each["name"]]} if each["name"] in taints else each for each in content.devices]
+    devices = [
+        {**device, "taints": taints[device["name"]]} if device["name"] in taints else device
+        for device in content.devices
+    ]
     return SliceContent(tuple(devices), content.shared_counters)
 
 
 def _taints_in(slice_: Object) -> dict[str, list[Object]]:
-    return {each["name"]: each["taints"] for each in slice_["spec"].get("devices") or () if "taints" in each}
+    return {device["name"]: device["taints"] for device in slice_["spec"].get("devices") or () if "taints" in device}
 
 
 def _generation(names: list[str], present: Mapping[str, Object]) -> int:
     """Returns the generation of the stored slices if they are complete, else a new one."""
-    generations = {each["spec"]["pool"]["generation"] for each in present.values()}
+    generations = {slice_["spec"]["pool"]["generation"] for slice_ in present.values()}
     if present.keys() == set(names) and len(generations) == 1:
         return int(generations.pop())
     return int(max(generations, default=0)) + 1
@@ -203,10 +211,10 @@ def _differs(wanted: Object, stored: Object) -> bool:
 
 def _comparable(spec: Object) -> Object:
     """Returns the spec without `timeAdded` of taints, which the server sets."""
-    if not any("taints" in each for each in spec.get("devices") or ()):
+    if not any("taints" in device for device in spec.get("devices") or ()):
         return spec
     devices = []
-    for each in spec["devices"]:
-        taints = [{k: v for k, v in taint.items() if k != "timeAdded"} for taint in each.get("taints") or ()]
-        devices.append({**each, "taints": taints} if taints else {k: v for k, v in each.items() if k != "taints"})
+    for device in spec["devices"]:
+        taints = [{k: v for k, v in taint.items() if k != "timeAdded"} for taint in device.get("taints") or ()]
+        devices.append({**device, "taints": taints} if taints else {k: v for k, v in device.items() if k != "taints"})
     return {**spec, "devices": devices}

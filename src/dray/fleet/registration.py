@@ -34,7 +34,7 @@ _AT_ONCE: Final = 16
 async def register(client: ApiClient, machines: Mapping[str, Machine]) -> None:
     """Registers all machines as nodes and deletes others; can be called again."""
     listed = await client.list_all(NODES)
-    present = {each["metadata"]["name"]: each for each in listed["items"]}
+    present = {item["metadata"]["name"]: item for item in listed["items"]}
     gone = [each for name, each in present.items() if name not in machines and MACHINE_TYPE in labels_of(each)]
     await _each(gone, lambda node: _delete(client, node))
     await _each(machines.values(), lambda machine: _register(client, machine, present.get(machine.name)))
@@ -51,7 +51,7 @@ async def _register(client: ApiClient, machine: Machine, present: Object | None)
     body = {"status": status}
     await client.patch(NODES, machine.name, body, patch_type=PatchType.STRATEGIC, subresource="status")
     taints = spec_of(stored).get("taints") or []
-    left = [each for each in taints if each.get("key") != _NOT_READY]
+    left = [taint for taint in taints if taint.get("key") != _NOT_READY]
     if len(left) < len(taints):
         await client.patch(NODES, machine.name, {"spec": {"taints": left or None}})
 

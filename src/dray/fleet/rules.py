@@ -159,7 +159,7 @@ def _outage(stage: DeviceStage | NodeStage, path: str) -> Problems:
     yield from _span(stage.down_seconds, f"{path}.downSeconds")
     if stage.every_seconds is not None and not 1 <= stage.every_seconds <= LONGEST:
         yield f"{path}.everySeconds", f"{stage.every_seconds:g} is not a time between failures; give at least 1"
-    if any(not 0 <= each <= LONGEST for each in stage.at_seconds):
+    if any(not 0 <= at <= LONGEST for at in stage.at_seconds):
         yield f"{path}.atSeconds", "times are seconds after the creation of the node, and not negative"
     if not stage.at_seconds and stage.every_seconds is None:
         yield path, "it never fails anything; add atSeconds or everySeconds"

@@ -58,11 +58,11 @@ class Simulation:
 
     async def _register(self) -> None:
         pools = [self.publication.pools(machine) for machine in self._machines.values()]
-        drivers = {driver for each in pools for driver in each}
+        drivers = {driver for pool in pools for driver in pool}
         drivers |= {TPU for machine in self._machines.values() if machine.is_slice_host}
         classes = await make_classes(self._client, drivers)
         await register(self._client, self._machines)
-        slices = sum(len(contents) for each in pools for contents in each.values())
+        slices = sum(len(contents) for pool in pools for contents in pool.values())
         self.published = {"nodes": len(self._machines), "resourceslices": slices, "deviceclasses": classes}
 
     async def _publish_slices(self) -> None:
@@ -80,7 +80,7 @@ class Simulation:
         key = (node, driver)
         if key not in self._devices:
             contents = self.publication.pools(self._machines[node]).get(driver, ())
-            self._devices[key] = frozenset(each["name"] for content in contents for each in content.devices)
+            self._devices[key] = frozenset(published["name"] for content in contents for published in content.devices)
         return name in self._devices[key]
 
     def _back(self, node: str) -> None:

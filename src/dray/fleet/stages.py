@@ -94,7 +94,7 @@ _PLAIN: Final = PodStage()
 
 def pod_stage(stages: Stages, pod: Object) -> PodStage:
     """The rule for a pod, with what its annotations say instead. Annotations that cannot be read are passed over."""
-    stage = next((each for each in stages.pods if each.match.fits(pod)), _PLAIN)
+    stage = next((rules for rules in stages.pods if rules.match.fits(pod)), _PLAIN)
     given: dict[str, Any] = {}
     for name, read in _READERS.items():
         text = annotations_of(pod).get(f"{ANNOTATION}/{name}")
@@ -123,7 +123,7 @@ def _span(text: str) -> Span | None:
         numbers = [float(part) for part in parts]
     except ValueError:
         return None
-    if len(numbers) > 2 or not all(0 <= each <= LONGEST for each in numbers):
+    if len(numbers) > 2 or not all(0 <= number <= LONGEST for number in numbers):
         return None
     return numbers[0] if len(numbers) == 1 else (min(numbers), max(numbers))
 
@@ -133,7 +133,7 @@ def _codes(text: str) -> Exit | None:
         codes = tuple(int(part) for part in text.split(","))
     except ValueError:
         return None
-    return codes if all(0 <= each <= 255 for each in codes) else None
+    return codes if all(0 <= code <= 255 for code in codes) else None
 
 
 _READERS: Final[dict[str, Callable[[str], Any]]] = {

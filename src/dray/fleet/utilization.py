@@ -69,7 +69,7 @@ class FleetUtilization:
     def started(self, pod: Object, claim: Object) -> None:
         """A pod on a simulated node uses the claim from now on."""
         devices = tuple(
-            each for each in allocated_devices(allocation_of(claim) or {}, DRIVER, ()) if not each.admin_access
+            device for device in allocated_devices(allocation_of(claim) or {}, DRIVER, ()) if not device.admin_access
         )
         if not devices:
             return
@@ -109,7 +109,7 @@ class FleetUtilization:
             if left > 0 and _is_due(followed, report, now):
                 left -= 1
                 followed.at, followed.written = now.timestamp(), report
-                statuses = {each: self._status(followed.node, each, report) for each in followed.devices}
+                statuses = {device: self._status(followed.node, device, report) for device in followed.devices}
                 await self._apply(followed, statuses)
 
     def _report(self, followed: _Followed, now: datetime) -> Utilization:
