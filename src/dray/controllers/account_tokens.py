@@ -28,7 +28,7 @@ _CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 
 
 class AccountTokens(QueueController[Key]):
-    """Keyed by the Secrets."""
+    """Reconciles Secrets with service account tokens."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)

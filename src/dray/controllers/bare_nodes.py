@@ -71,7 +71,7 @@ async def set_node_status(client: ApiClient, resource: Resource, node: Object, o
 
 
 class BareNodes(QueueController[Key]):
-    """Takes pods away that are to end on such a node, as its agent would. Keyed by namespace and name of pods."""
+    """Deletes terminating pods of nodes without a kubelet. Keys are namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)

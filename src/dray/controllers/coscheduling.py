@@ -27,7 +27,7 @@ _LAST: Final = ("Finished", "Failed")
 
 
 class Coscheduling:
-    """Keyed by the namespace and name of groups."""
+    """Keeps the status of PodGroups current. Keys are namespace and name of groups."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client

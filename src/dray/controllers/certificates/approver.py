@@ -40,7 +40,7 @@ _AGAIN: Final = 30.0
 
 
 class CertificateApprover(QueueController[str]):
-    """Keyed by the names of requests."""
+    """Approves certificate requests of nodes. Keys are the names of requests."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -89,7 +89,7 @@ class CertificateApprover(QueueController[str]):
         return _AGAIN
 
     def _leave(self, obj: Object, reason: str, why: str) -> None:
-        """Leaves a request to a person, who finds in its events why."""
+        """Leaves a request to manual approval, with the reason in an event."""
         name = metadata_of(obj)["name"]
         self._events.warning(obj, reason, f"{why}; kubectl certificate approve {name} approves it anyway")
 
@@ -174,7 +174,7 @@ def _recognised(obj: Object) -> tuple[str, Request | None]:
 
 
 def _addresses(node: Object) -> set[str]:
-    """The addresses in a Node's status, each as `ipaddress` writes it."""
+    """Returns the addresses in a Node's status, in canonical form."""
     return {_canonical(str(address.get("address"))) for address in mappings(status_of(node).get("addresses"))}
 
 

@@ -20,7 +20,7 @@ _GONE: Final = 16384
 
 
 class UnknownGroup(Exception):
-    """The pod belongs to a group that is not known here yet."""
+    """The pod's group is not in the cache yet."""
 
 
 class Consumers:
@@ -34,7 +34,7 @@ class Consumers:
         """Whether groups may have claims."""
         self._client = client
         self._gone: BoundedDict[str, None] = BoundedDict(_GONE)
-        """The uids of pods and groups that were seen to be deleted: the server is not asked about them."""
+        """Uids of deleted pods and groups, so that the server is not asked about them."""
 
     def get(self, kind: OwnerKind, namespace: str, name: str) -> Object | None:
         cache = self.pods if kind is POD else self.groups
@@ -85,7 +85,7 @@ class Consumers:
         return group
 
     def group_sharing(self, pod: Object, entry: dict[str, str]) -> Object | None:
-        """The pod's group, if the claim of the entry is the group's. Raises UnknownGroup."""
+        """Returns the pod's group if the entry's claim belongs to the group. Raises UnknownGroup."""
         group = self.group_of(pod)
         return group if group is not None and has_entry(group, entry) else None
 

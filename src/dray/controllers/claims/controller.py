@@ -186,7 +186,7 @@ class ClaimController:
             self._look_at_group(owner)
 
     def _look_at_group_of(self, claim: Object) -> None:
-        """Pods may wait for a claim that was made for their group."""
+        """Queues the pod's group: the pod may wait for a claim of the group."""
         made = made_for(claim)
         if made is not None and made.kind is GROUP:
             for pod in self._pods.by(_BY_GROUP, f"{made.namespace}/{made.name}"):

@@ -49,7 +49,7 @@ class ClaimStatuses:
         self._written = written
 
     async def write(self, kind: OwnerKind, owner: Object, names: Mapping[str, str], made: Mapping[str, Object]) -> None:
-        """`names` are the claims by entry, and `made` those that were made for it now."""
+        """Writes claim names by entry into the owner's status; `made` are the claims created for it now."""
         before = claim_names(owner)
         left = dict(names)
         for attempt in range(_ATTEMPTS):
@@ -100,7 +100,7 @@ class ClaimStatuses:
 
 
 class Waiting(Exception):
-    """Something is missing whose coming will be noticed; the text, if any, is for the user."""
+    """The owner waits for a missing object, whose creation triggers a retry. The text, if any, is for the user."""
 
 
 class Generation:
@@ -210,7 +210,7 @@ class Generation:
         return name
 
     def _unnoted(self, owner: Object, entry: str) -> str:
-        """A claim that was made for the entry by somebody who did not come to note it."""
+        """Returns the name of a claim that was created for the entry but not recorded in the status; "" if none."""
         for claim in self._claims.by(BY_OWNER, uid_of(owner)):
             if annotations_of(claim).get(POD_CLAIM_ANNOTATION) == entry:
                 return str(claim["metadata"]["name"])
@@ -232,7 +232,7 @@ class Generation:
         raise ClientError(f"the names of {_NAMES} claims belong to another owner, {avoid} among them")
 
     async def _post(self, kind: OwnerKind, owner: Object, body: Object) -> Object | None:
-        """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""
+        """Creates the claim, or returns one whose creation was not answered; None if another owner has the name."""
         metadata = body["metadata"]
         try:
             claim = await self._client.create(RESOURCE_CLAIMS, body)

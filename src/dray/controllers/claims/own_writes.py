@@ -17,7 +17,7 @@ _WRITTEN: Final = 4096
 
 
 class CreatedClaims:
-    """Claims that were just created, until the informer of claims has come as far."""
+    """Claims that were just created and may not be in the informer's cache yet."""
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer
@@ -27,7 +27,7 @@ class CreatedClaims:
         self._created[uid_of(owner), entry] = claim["metadata"]["name"], version_of(claim)
 
     def name(self, owner: Object, entry: str) -> str:
-        """Empty if there is none, or if the informer knows better by now."""
+        """Returns the name of the created claim; "" if there is none or the cache is up to date."""
         key = uid_of(owner), entry
         created = self._created.get(key)
         if created is None:
@@ -39,7 +39,7 @@ class CreatedClaims:
 
 
 class Written:
-    """The versions of objects that were written here: a cache that shows an older one is not worth acting on."""
+    """Versions of objects written here, so that older cached versions are not acted on."""
 
     def __init__(self) -> None:
         self._versions: BoundedDict[str, float] = BoundedDict(_WRITTEN)

@@ -32,7 +32,7 @@ def generate_name(owner: str, entry: str) -> str:
 
 
 def claim_name(owner: str, uid: str, entry: str, avoid: str = "") -> str:
-    """Another name for each name to avoid: that of a claim that is gone, or that belongs to somebody else."""
+    """Returns a claim name that differs for each name in `avoid`, such as that of a deleted or foreign claim."""
     number = int.from_bytes(blake2b(f"{uid}/{entry}/{avoid}".encode(), digest_size=8).digest(), "big")
     suffix = ""
     for _ in range(_SUFFIX):
@@ -73,7 +73,7 @@ class Consumer(NamedTuple):
 
 
 def made_for(claim: Object) -> Consumer | None:
-    """The pod or group that controls the claim; a group may be named in any version."""
+    """Returns the pod or group that controls the claim, None if neither does."""
     owner = controller_of(claim)
     if owner is None:
         return None
@@ -95,13 +95,13 @@ def users(claim: Object) -> list[Consumer | None]:
 
 
 def reservation(kind: OwnerKind, owner: Object) -> dict[str, str]:
-    """An entry of reservedFor."""
+    """Builds an entry of reservedFor."""
     reference = {"resource": kind.resource.plural, "name": owner["metadata"]["name"], "uid": uid_of(owner)}
     return {"apiGroup": kind.api_group, **reference} if kind.api_group else reference
 
 
 def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoid: str) -> Object:
-    """The claim of an owner's entry. Whoever allocates it protects it from being deleted then."""
+    """Builds the claim for an owner's entry, without a finalizer: the allocator adds it."""
     metadata, spec = owner["metadata"], template["spec"]
     made: Object = {
         "name": claim_name(metadata["name"], metadata["uid"], entry, avoid),

@@ -90,7 +90,7 @@ class Reservations:
             self.written.add(await self.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status}))
 
     def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
-        """The allocated claims of a pod on a node that are not reserved for it but could be, and how they would be."""
+        """Returns allocated claims of a bound pod that lack its reservation, with the reservation to add."""
         found: list[tuple[Object, dict[str, str]]] = []
         if not node_of(pod):
             return found

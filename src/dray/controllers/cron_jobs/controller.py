@@ -97,7 +97,7 @@ class CronJobController(QueueController[Key]):
             )
 
     async def _start(self, cron_job: Object, status: Object, decision: Decision, due: datetime) -> None:
-        """Puts the Job into the status, also one that was made before."""
+        """Creates the Job, or finds the one of an earlier attempt, and adds it to the status."""
         if decision.replaces:
             for reference in status.pop("active", ()):
                 await self._delete(cron_job, {"metadata": reference})

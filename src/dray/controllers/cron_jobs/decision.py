@@ -23,10 +23,10 @@ _ACTIVE: Final = "Not starting job because prior execution is running and concur
 @dataclass(frozen=True, slots=True)
 class Decision:
     start: datetime | None = None
-    """The time for which a Job is to be made."""
+    """The scheduled time of the Job to create."""
     wait: float | None = None
     replaces: bool = False
-    """Jobs that run are to be deleted first."""
+    """True if running Jobs must be deleted first."""
     news: tuple[tuple[str, str, str], ...] = ()
     """Events: type, reason, message."""
 
@@ -55,7 +55,7 @@ def decide(cron_job: Object, now: datetime) -> Decision:
 
 
 def read_schedule(spec: Mapping[str, Any]) -> tuple[cron.Schedule, tzinfo | None] | Decision:
-    """The schedule and the time zone it names; where they cannot be read, the decision to say so."""
+    """Returns the schedule and its time zone, or a decision that reports why they are invalid."""
     name, text, zone = spec.get("timeZone"), spec.get("schedule") or "", None
     try:
         zone = cron.find_zone(name) if name is not None else None

@@ -50,7 +50,7 @@ def put_active(status: Object, active: Iterable[Object]) -> None:
 
 
 def surplus(cron_job: Object, jobs: Iterable[Object]) -> list[Object]:
-    """The oldest of those that ended well and of those that failed, beyond the limit of each."""
+    """Returns the oldest successful and failed Jobs beyond the history limits."""
     ended: dict[str, list[Object]] = {conditions.COMPLETE: [], conditions.FAILED: []}
     for job in jobs:
         end = conditions.end(job)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from dray.api.cron import Schedule
 
 MANY: Final = 100
-"""More missed times than this are a mistake: of the clock, or of a controller that was away for long."""
+"""More missed times than this hint at a wrong clock or a controller that was down for long."""
 
 
 class Due(NamedTuple):

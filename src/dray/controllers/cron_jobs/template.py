@@ -13,7 +13,7 @@ SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 def job_name(cron_job: Object, scheduled: datetime) -> str:
-    """The same for the same time, so that no second Job is made for it."""
+    """Returns a name that is the same for the same time, so that no second Job is created for it."""
     return f"{cron_job['metadata']['name']}-{int(scheduled.timestamp()) // 60}"
 
 
@@ -32,7 +32,7 @@ def job(cron_job: Object, scheduled: datetime, zone: tzinfo | None) -> Object:
 
 
 def listed(made: Object) -> Object:
-    """In `status.active`."""
+    """Builds the entry in `status.active`."""
     metadata = made["metadata"]
     members = {name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in metadata}
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, **members}

@@ -21,7 +21,7 @@ from dray.controllers.workloads.revisions import HASH_LABEL
 class Daemons:
     daemon_set: Object
     revision: str
-    """The hash of the template in force."""
+    """Hash of the current template."""
     placements: dict[str, Placement]
     """Placements by node name, for every node that exists."""
     pods: dict[str, list[Object]]
@@ -37,7 +37,7 @@ class Daemons:
         return cls(daemon_set, revision, placements, _by_node(pods), now)
 
     def with_pods(self, pods: Iterable[Object]) -> Daemons:
-        """The same with the pods that there are by now."""
+        """Returns a copy with these pods."""
         return replace(self, pods=_by_node(pods))
 
     @property

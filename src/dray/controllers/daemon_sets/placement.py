@@ -12,9 +12,9 @@ from dray.scheduling.model.tolerations import Tolerations, is_repelled
 
 class Placement(NamedTuple):
     runs: bool
-    """A pod is to be made there."""
+    """True if a pod must be created on the node."""
     stays: bool
-    """One that is there already may stay."""
+    """True if an existing pod may stay on the node."""
 
 
 _NOWHERE: Final = Placement(False, False)

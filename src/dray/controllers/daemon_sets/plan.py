@@ -15,7 +15,7 @@ class Plan:
     """Names of nodes."""
     delete: list[Object] = field(default_factory=list)
     ended: list[tuple[Object, str]] = field(default_factory=list)
-    """Pods that ended and are to be deleted, and their nodes; those that failed not at once."""
+    """Ended pods to delete, with their nodes; failed ones are deleted after a backoff."""
 
 
 def plan(daemons: Daemons) -> Plan:
@@ -51,7 +51,7 @@ def _keep_one(daemons: Daemons, node: str, found: Plan) -> None:
 
 
 def told(pod: Object, node: str) -> tuple[str, str, str]:
-    """The event about a pod that ended: type, reason, message."""
+    """Returns the event about an ended pod: type, reason, message."""
     namespace, name = key_of(pod)
     if phase_of(pod) == "Failed":
         text = f"Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it"

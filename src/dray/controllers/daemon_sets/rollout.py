@@ -18,7 +18,7 @@ def step(daemons: Daemons) -> Plan:
 
 
 def _pair(daemons: Daemons, node: str) -> tuple[Object | None, Object | None] | None:
-    """The new and the old pod of a node; None where there are too many, which the plan puts right first."""
+    """Returns the new and the old pod of a node; None if there are too many, which the plan fixes first."""
     staying = daemons.staying(node)
     new = [pod for pod in staying if daemons.is_new(pod)]
     old = [pod for pod in staying if not daemons.is_new(pod)]

@@ -50,7 +50,7 @@ def _to_node(affinity: Object, node: str) -> Object:
 
 
 def target(pod: Object) -> str:
-    """The node that a pod runs on or was made for."""
+    """Returns the node that a pod is bound to or was created for; "" if there is none."""
     if node_of(pod):
         return node_of(pod)
     affinity = mapping(mapping(mapping(pod["spec"].get("affinity")).get("nodeAffinity")).get(_REQUIRED))

@@ -67,7 +67,7 @@ class DeploymentController(QueueController[Key]):
                 self._workers.queue.add(key)
 
     def _on_pod(self, change: Change) -> None:
-        """A Deployment that replaces its pods all at once waits until the old ones are gone."""
+        """Queues a Deployment with the strategy Recreate when one of its pods was deleted: it waits for that."""
         reference = controller_of(change.object) if change.type == "DELETED" else None
         if reference is None or reference.get("kind") != REPLICA_SETS.kind:
             return
@@ -102,13 +102,13 @@ class DeploymentController(QueueController[Key]):
             return 0.0
 
     def _sets(self, deployment: Object) -> tuple[Object | None, list[Object]]:
-        """The newest ReplicaSet, if it is there, and the others."""
+        """Returns the newest ReplicaSet, None if it does not exist, and the others."""
         found = self._adoption.of(deployment, selector_of(deployment))
         new = revisions.newest(deployment, found)
         return new, [replica_set for replica_set in found if new is None or uid_of(replica_set) != uid_of(new)]
 
     async def _scale(self, deployment: Object) -> float | None:
-        """While it is paused, or has another size: nothing is rolled out."""
+        """Scales a Deployment that is paused or was resized, without a roll-out."""
         deployment = await self._revise(deployment)
         new, old = self._sets(deployment)
         await self._control.scale(deployment, rolling.scaled_sizes(deployment, old, new))
@@ -176,7 +176,7 @@ class DeploymentController(QueueController[Key]):
         return await self._number(deployment, made, told if is_new else None)
 
     async def _number(self, deployment: Object, new: Object, told: Object | None) -> Object:
-        """Gives the Deployment the revision of its newest ReplicaSet, and the condition, if progress is watched."""
+        """Writes the revision of the newest ReplicaSet to the Deployment, and the condition if progress is watched."""
         annotations, status = annotations_of(deployment), status_of(deployment)
         # Admission may have taken it from the set: the next look gives it one.
         revision = annotations_of(new).get(REVISION)
@@ -207,7 +207,7 @@ class DeploymentController(QueueController[Key]):
     # The status
 
     async def _note_pause(self, deployment: Object) -> Object:
-        """While it is paused, no progress is expected."""
+        """Sets the Progressing condition to paused or resumed: no progress is expected during a pause."""
         present = condition_of(deployment, PROGRESSING) or {}
         if statuses.deadline_of(deployment) is None or present.get("reason") == conditions.TIMED_OUT:
             return deployment

@@ -13,7 +13,7 @@ from dray.controllers.workloads.own_writes import OwnWrites
 
 
 class NameTaken(Exception):
-    """Another ReplicaSet has the name that follows from the template's hash."""
+    """Another ReplicaSet has the name that is derived from the template's hash."""
 
 
 class ReplicaSetControl:
@@ -43,7 +43,7 @@ class ReplicaSetControl:
         return made, True
 
     async def renew(self, deployment: Object, replica_set: Object, revision: int) -> Object:
-        """Gives the newest ReplicaSet the Deployment's annotations, its number, and how long pods must be ready."""
+        """Updates annotations, revision and minReadySeconds of the newest ReplicaSet."""
         annotations = revisions.annotations_for(deployment, replica_set, revision)
         min_ready = spec_of(deployment).get("minReadySeconds") or 0
         is_due = min_ready != (spec_of(replica_set).get("minReadySeconds") or 0)

@@ -41,7 +41,7 @@ def next_revision(old: Iterable[Object]) -> int:
 
 
 def newest(deployment: Object, replica_sets: Iterable[Object]) -> Object | None:
-    """The oldest of those that have the Deployment's template."""
+    """Returns the oldest ReplicaSet with the Deployment's template; None if there is none."""
     template = _plain(deployment["spec"]["template"])
     return next(
         (replica_set for replica_set in by_age(replica_sets) if _plain(replica_set["spec"]["template"]) == template),
@@ -85,7 +85,7 @@ def _history(earlier: str, revision: str) -> str:
 
 
 def surplus(deployment: Object, old: Sequence[Object]) -> list[Object]:
-    """ReplicaSets beyond the history limit, lowest revision first, that have no pods any more."""
+    """Returns idle ReplicaSets beyond the history limit, lowest revision first."""
     limit = spec_of(deployment).get("revisionHistoryLimit")
     if limit is None or limit == _UNLIMITED:
         return []

@@ -14,7 +14,7 @@ from dray.api.objects import Object, annotations_of, int64, spec_of, status_of, 
 from dray.controllers.deployments.revisions import DESIRED, MOST, by_age
 
 Sizes = list[tuple[Object, int]]
-"""ReplicaSets with the number of replicas that each is to have."""
+"""ReplicaSets with their new number of replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def is_rolling(deployment: Object) -> bool:
 
 
 def size(obj: Object) -> int:
-    """The replicas that a Deployment or ReplicaSet is to have."""
+    """Returns the wanted replicas of a Deployment or ReplicaSet."""
     replicas = spec_of(obj).get("replicas")
     return 1 if replicas is None else int(replicas)
 
@@ -73,7 +73,7 @@ def is_scaled(deployment: Object, replica_sets: Iterable[Object]) -> bool:
 
 
 def new_size(deployment: Object, replica_sets: Iterable[Object], new: Object | None) -> int:
-    """How many pods the newest ReplicaSet may have now; it is None before it is made."""
+    """Returns the size of the newest ReplicaSet now; `new` is None before it is created."""
     bounds, present = Bounds.of(deployment), size(new) if new is not None else 0
     if not is_rolling(deployment) or present > bounds.replicas:
         return bounds.replicas

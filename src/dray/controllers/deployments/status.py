@@ -30,7 +30,7 @@ def deadline_of(deployment: Object) -> int | None:
 
 
 def observed(deployment: Object, replica_sets: Sequence[Object], new: Object | None, now: datetime) -> Object:
-    """The sums, and whether enough pods are available; everything else as it was."""
+    """Returns the status with current sums and the Available condition; other members stay as they were."""
     before = status_of(deployment)
     total, available = counted(replica_sets, "replicas"), counted(replica_sets, "availableReplicas")
     numbers = {
@@ -52,7 +52,7 @@ def observed(deployment: Object, replica_sets: Sequence[Object], new: Object | N
 
 
 def rolled_out(deployment: Object, replica_sets: Sequence[Object], new: Object | None, now: datetime) -> Object:
-    """The same during a roll-out: with its progress, and why pods cannot be made."""
+    """Returns the observed status with the progress of a roll-out and the reason of failed pod creations."""
     found = observed(deployment, replica_sets, new, now)
     listed, deadline = found["conditions"], deadline_of(deployment)
     if deadline is None:

@@ -17,7 +17,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def template_hash(template: Object, collisions: int | None) -> str:
-    """The same for the same template; another one where another ReplicaSet has taken its name."""
+    """Returns the hash of a template; `collisions` changes it if another ReplicaSet has taken the name."""
     text = json.dumps(template, sort_keys=True, separators=(",", ":"))
     if collisions is not None:
         text += f"#{collisions}"

@@ -52,7 +52,7 @@ class Deletion:
         return pod["metadata"].get("uid") in self._ended
 
     async def delete(self, known: Object, due: datetime) -> bool:
-        """False where somebody else was faster. Raises ClientError."""
+        """Deletes the pod. Returns False if it was gone already. Raises ClientError."""
         uid = known["metadata"].get("uid") or ""
         try:
             deleted = await self._delete(known, uid)
@@ -86,7 +86,7 @@ class DeviceTaintEviction:
         self._rules = rules.taint_rules(environment)
         self._tainted = TaintedDevices()
         self._evicting: dict[str, Object] = {}
-        """Rules by name."""
+        """Rules that evict, by name."""
         self._pending: dict[Key, Pending] = {}
         self._deadlines = Deadlines(environment.time)
         self._deletion = Deletion(environment)
@@ -173,7 +173,7 @@ class DeviceTaintEviction:
                 yield evictions.by_rule(rule), rule["spec"]["taint"]
 
     async def _sweep(self, name: str) -> None:
-        """Looks at the pods that the rule concerned and concerns now."""
+        """Looks again at the pods that the rule selects or selected."""
         for key, pending in self._pending.items():
             if name in pending.eviction.rules:
                 self._workers.queue.add(key)

@@ -47,7 +47,7 @@ class Eviction:
 
 
 TaintsOf = Callable[[DeviceID], Iterable[tuple[Reason, Object]]]
-"""The NoExecute taints of a device, wherever they come from."""
+"""A function that returns the NoExecute taints of a device, from slices and rules."""
 
 
 def by_rule(rule: Object) -> Reason:
@@ -71,7 +71,7 @@ def claim_eviction(claim: Object, taints_of: TaintsOf) -> Eviction | None:
 
 
 def merged(evictions: Iterable[Eviction]) -> Eviction | None:
-    """The earliest, for all the reasons."""
+    """Merges evictions into one: the earliest time and all reasons. None if there are none."""
     every = list(evictions)
     if not every:
         return None

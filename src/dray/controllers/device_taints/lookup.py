@@ -57,21 +57,21 @@ class Lookup:
         self.slices = informers.of(RESOURCE_SLICES)
 
     def users(self, claim: Object) -> list[Object]:
-        """Pods that name the claim."""
+        """Returns the pods that name the claim."""
         return self.pods.cache.by(_BY_CLAIM, "/".join(key_of(claim)))
 
     def claims_of(self, pod: Object) -> list[Object]:
-        """Claims that the pod has for its use."""
+        """Returns the claims that the pod uses."""
         namespace = key_of(pod)[0]
         found = (self.claims.cache.get(name, namespace=namespace) for _, name in claims_used(pod))
         return [claim for claim in found if claim is not None and uses(pod, claim)]
 
     def holders(self, device: DeviceID) -> list[Object]:
-        """Claims that were given the device."""
+        """Returns the claims that hold the device."""
         return self.claims.cache.by(_BY_DEVICE, "/".join(device))
 
     async def selected(self, rule: Object) -> list[Object]:
-        """Claims that were given a device that the rule selects, whether or not it is still published."""
+        """Returns claims that hold a device that the rule selects, whether or not it is still published."""
         if not rules.has_selector(rule):
             return []
         selector = rule["spec"]["deviceSelector"]
@@ -87,7 +87,7 @@ class Lookup:
         return found
 
     async def published(self, rule: Object) -> int:
-        """How many devices the rule selects, in the newest generation of their pools."""
+        """Returns how many published devices the rule selects, in the newest generation of each pool."""
         if not rules.has_selector(rule):
             return 0
         found: dict[tuple[str, str], tuple[int, int]] = {}

@@ -84,7 +84,7 @@ def _places(namespaces: int) -> str:
 
 
 class RuleStatus(QueueController[str]):
-    """`impact` tells what a rule does at the moment."""
+    """Writes the status of rules; `impact` counts what a rule affects now."""
 
     def __init__(
         self, environment: Environment, rules: OptionalInformer, impact: Callable[[Object], Awaitable[Impact]]
@@ -94,25 +94,25 @@ class RuleStatus(QueueController[str]):
         self._rules = rules
         self._impact = impact
         self._evicted: Counter[str] = Counter()
-        """Pods by uid of the rule."""
+        """Number of evicted pods by uid of the rule."""
         self._written: dict[str, tuple[str, Object]] = {}
-        """By name, the uid and the condition: the informer may not have it yet."""
+        """Uid and condition that were written last, by rule name: the cache may lag behind."""
         self._workers = environment.workers(
             "device-taint-rule-status", self._reconcile, called=named("DeviceTaintRule"), count=2
         )
 
     def changed(self, name: str) -> None:
-        """Something was done for the rule, or is to be done now."""
+        """Queues the rule after a change or an eviction."""
         self._workers.queue.add(name)
 
     def count(self, eviction: Eviction) -> None:
-        """A pod was evicted."""
+        """Counts an evicted pod for each rule that evicted it."""
         for reason in eviction.reasons:
             if not reason.published:
                 self._evicted[reason.uid] += 1
 
     def forget(self, rule: Object) -> None:
-        """The rule is gone."""
+        """Forgets a deleted rule."""
         self._evicted.pop(rule["metadata"].get("uid") or "", None)
         self._written.pop(rule["metadata"]["name"], None)
 

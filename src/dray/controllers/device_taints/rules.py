@@ -20,7 +20,7 @@ _CRITERIA: Final = frozenset({"driver", "pool", "device"})
 
 
 def taint_rules(environment: Environment) -> OptionalInformer:
-    """The rules in the newest version the server has; none where it has no such kind."""
+    """Returns the informer of rules, in the newest served version; without one there are no rules."""
     return OptionalInformer(environment.client, environment.informers, RESOURCE_GROUP, "devicetaintrules")
 
 
@@ -53,6 +53,6 @@ def is_evicting(rule: Object) -> bool:
 
 
 def with_effect(rule: Object, effect: str) -> Object:
-    """The rule as if it had another effect."""
+    """Returns a copy of the rule with another effect."""
     spec = rule["spec"]
     return {**rule, "spec": {**spec, "taint": {**spec["taint"], "effect": effect}}}

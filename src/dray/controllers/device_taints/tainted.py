@@ -19,9 +19,9 @@ Taints = tuple[tuple[int, Object], ...]
 @dataclass(slots=True)
 class _Pool:
     slices: dict[str, int] = field(default_factory=dict)
-    """The generation of each slice."""
+    """Generation by slice name."""
     generations: dict[int, int] = field(default_factory=dict)
-    """How many slices there are of each."""
+    """Number of slices by generation."""
     tainted: dict[str, dict[str, Taints]] = field(default_factory=dict)
     """Taints by slice name and device name; slices without taints are left out."""
 
@@ -56,7 +56,7 @@ class TaintedDevices:
     def __init__(self) -> None:
         self._pools: dict[PoolKey, _Pool] = {}
         self._current: dict[PoolKey, dict[str, Taints]] = {}
-        """Pools that have some."""
+        """Taints by pool and device, for pools that have some."""
 
     def __bool__(self) -> bool:
         return bool(self._current)

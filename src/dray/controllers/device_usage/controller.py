@@ -64,11 +64,11 @@ class DeviceUsage:
         self._local_queues = OptionalInformer(environment.client, informers, kind.group, kind.plural, version=kind)
         self._meter = Meter(Totals())
         self._floor = 0.0
-        """No time before this moment is added."""
+        """Usage before this time is not added."""
         self._owners: dict[str, Consumer] = {}
-        """By uid of the claim, since its pods may be gone before it."""
+        """Consumer by uid of the claim, kept because its pods may be deleted before it."""
         self._changed: dict[str, None] = {}
-        """Keys of the claims that have changed, or whose pods were deleted, since they were measured."""
+        """Keys of claims that changed, or whose pods were deleted, since the last measurement."""
         self._changed_pods: dict[Key, None] = {}
         self._metrics = DeviceMetrics(
             self._states, lambda: [*self._classes.cache], self._published_version, environment.gates
@@ -170,7 +170,7 @@ class DeviceUsage:
         self._changed |= dict.fromkeys(_claims_of(change.object))
 
     def measure(self) -> None:
-        """Measures the claims that have changed since the last call, and those whose pods have."""
+        """Measures claims that changed, or whose pods changed, since the last call."""
         changed, self._changed = self._changed, {}
         changed_pods, self._changed_pods = self._changed_pods, {}
         for namespace, name in changed_pods:
@@ -222,7 +222,7 @@ class DeviceUsage:
         return {}
 
     def _published_version(self) -> Hashable:
-        """Differs if a slice or a class has changed."""
+        """Returns a value that changes whenever a slice or a class changes."""
         caches = self._slices.cache, self._classes.cache
         return tuple(frozenset((uid_of(obj), version_of(obj)) for obj in cache) for cache in caches)
 

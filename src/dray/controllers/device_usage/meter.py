@@ -21,10 +21,10 @@ class Meter:
     def __init__(self, totals: Totals) -> None:
         self.totals = totals
         self._claims: dict[str, _Metered] = {}
-        """By uid."""
+        """Rates by claim uid."""
 
     def set(self, uid: str, rates: Mapping[Consumer, Seconds], since: float, now: float) -> None:
-        """The claim has these rates from `since` on, or from now on if it had other rates after `since`."""
+        """Sets the claim's rates from `since`, or from now on if it got other rates after `since`."""
         before = self._claims.get(uid)
         start = min(since, now)
         if before is not None:
@@ -39,7 +39,7 @@ class Meter:
             self._claims.pop(uid, None)
 
     def remove(self, uid: str, now: float) -> None:
-        """The claim is gone."""
+        """Removes a deleted claim."""
         before = self._claims.pop(uid, None)
         if before is not None:
             self._add(before, now)
