@@ -68,7 +68,7 @@ class Environment:
         return Workers(name, reconcile, called=called, count=count, failed=self._failed)
 
     async def _failed(self, name: str, called: str, error: Exception) -> None:
-        """Tells of an object that a controller fails on again and again, where it stands."""
+        """Sends an event about an object on which a controller fails repeatedly."""
         kind, _, place = called.partition(" ")
         namespace, _, object_name = place.rpartition("/")
         version = next((known.version(known.storage) for known in KINDS if known.name == kind), None)
@@ -112,7 +112,7 @@ class Workers(Generic[K]):
         count: int = 8,
         failed: Callable[[str, str, Exception], Awaitable[None]] | None = None,
     ) -> None:
-        """`called` gives what a key stands for, as the log names it; `failed` is told of one that fails for good."""
+        """Takes functions for keys: `called` names a key for logs, `failed` is called when a key keeps failing."""
         self.name = name
         self._failed = failed
         self._called = called
@@ -121,7 +121,7 @@ class Workers(Generic[K]):
         self._reconcile = reconcile
         self._count = count
         self._looks: dict[K, int] = {}
-        """How often each key was looked at in the present period."""
+        """Number of reconciliations of each key in the current period."""
         self._period_ends = 0.0
 
     async def run(self) -> None:

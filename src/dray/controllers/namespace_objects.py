@@ -24,7 +24,7 @@ class NamespaceObjectController(QueueController[str]):
         self._namespaces.add_handler(self._namespace_changed)
 
     def wanted(self) -> Object | None:
-        """The members of the object beside its name; None where that is not known yet."""
+        """Returns the wanted members besides the name; None if they are not known yet."""
         return {}
 
     def differs(self, found: Object, wanted: Object) -> bool:

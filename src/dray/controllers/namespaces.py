@@ -36,7 +36,7 @@ _SHORTEST, _LONGEST = 0.2, 8.0
 
 @dataclass(slots=True)
 class Report:
-    """`remaining` counts objects by resource, `finalizers` objects by the finalizer that holds them."""
+    """Remaining contents of a namespace: `remaining` counts objects by resource, `finalizers` by finalizer."""
 
     undiscovered: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ async def _list(client: ApiClient, resource: ServedResource, namespace: str) -> 
 
 
 async def _delete_all(client: ApiClient, resource: ServedResource, namespace: str) -> bool:
-    """False where the server cannot do so after all."""
+    """Deletes the collection. Returns False if the server does not support it."""
     try:
         await client.delete_collection(resource, namespace=namespace, options=_BACKGROUND)
     except ApiError as error:
@@ -164,7 +164,7 @@ async def _delete_one(client: ApiClient, resource: ServedResource, obj: Object) 
 
 
 class NamespaceController(QueueController[str]):
-    """Keyed by the names of namespaces."""
+    """Finishes terminating namespaces. Keys are their names."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -199,7 +199,7 @@ class NamespaceController(QueueController[str]):
         return self._patience(namespace)
 
     async def _empty(self, name: str, found: Discovered) -> Report:
-        """Pods go before everything that they may rely on until they have ended."""
+        """Empties the namespace: pods first, then the objects that they may use until they have ended."""
         report = Report(undiscovered=[f"{group}: {why}" for group, why in sorted(found.failed.items())])
         resources = [resource for resource in found.preferred if resource.namespaced and resource.verbs >= _NEEDED]
         pods = [resource for resource in resources if (resource.group, resource.plural) == _PODS]
@@ -223,7 +223,7 @@ class NamespaceController(QueueController[str]):
         await self._client.update_status(NAMESPACES, {**namespace, "status": new})
 
     def _patience(self, namespace: Object) -> float:
-        """The longer it takes already, the longer until the next look."""
+        """Returns the seconds until the next look; grows with the time that the deletion takes."""
         since = moment(namespace["metadata"]["deletionTimestamp"])
         return min(max((self._time.now() - since).total_seconds() / 4, _SHORTEST), _LONGEST)
 

@@ -24,7 +24,7 @@ def needs_scale(budget: Object) -> bool:
 
 
 def desired(budget: Object, expected: int) -> int:
-    """How many healthy pods there must be."""
+    """Returns how many pods must be healthy."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - scaled(spec["maxUnavailable"], expected))
@@ -33,7 +33,7 @@ def desired(budget: Object, expected: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Disrupted:
-    """Pods whose eviction was granted and not seen yet."""
+    """Pods with a granted eviction whose deletion was not observed yet."""
 
     pods: dict[str, str]
     # Evictions that were granted and did not happen.
@@ -81,7 +81,7 @@ def status(budget: Object, pods: list[Object], expected: int, waiting: dict[str,
 
 
 def failed(budget: Object, message: str, now: datetime) -> Object:
-    """Nothing may be evicted where it is not known how many pods there should be."""
+    """Returns a status that allows no evictions, because the expected number of pods is unknown."""
     numbers = dict.fromkeys(("currentHealthy", "desiredHealthy", "expectedPods"), 0)
     found = {**numbers, **status_of(budget), "disruptionsAllowed": 0}
     found["observedGeneration"] = budget["metadata"].get("generation") or 0

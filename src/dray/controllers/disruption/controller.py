@@ -53,10 +53,7 @@ class Scales:
         self._plurals: dict[tuple[str, str], str] = {}
 
     async def expected(self, pods: Iterable[Object]) -> tuple[int, bool]:
-        """The sum over the pods' controllers, and whether there are pods that nobody controls.
-
-        Raises UnknownScale.
-        """
+        """Returns how many pods the controllers want, and whether some pods have no controller. Raises UnknownScale."""
         controllers: dict[str, tuple[Object, Object]] = {}
         has_unmanaged = False
         for pod in pods:
@@ -68,7 +65,7 @@ class Scales:
         return sum([await self._wanted(*controller) for controller in controllers.values()]), has_unmanaged
 
     def _controller(self, pod: Object) -> Object | None:
-        """The reference to who says how many pods there should be: the Deployment where a ReplicaSet is its."""
+        """Returns the controller that sets the number of pods: a ReplicaSet's Deployment if it has one."""
         reference = controller_of(pod)
         if reference is None or reference.get("kind") != REPLICA_SETS.kind:
             return reference

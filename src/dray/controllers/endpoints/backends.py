@@ -44,7 +44,7 @@ class Backend:
 
 
 def selector_of(service: Object) -> dict[str, str]:
-    """Empty where somebody else says which endpoints the Service has."""
+    """Returns the Service's selector; empty if its endpoints are managed by others."""
     spec = spec_of(service)
     return {} if spec.get("type") == "ExternalName" else mapping(spec.get("selector"))
 

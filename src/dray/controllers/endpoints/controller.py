@@ -29,7 +29,7 @@ _GATHER: Final = 0.05
 
 
 class _ServiceFollower(QueueController[Key]):
-    """Keyed by namespace and name of Services: comes again when a Service changes, or a pod that it selects."""
+    """Queues Services when they or the pods that they select change. Keys are namespace and name of Services."""
 
     def __init__(self, environment: Environment, name: str) -> None:
         super().__init__(environment)
@@ -37,7 +37,7 @@ class _ServiceFollower(QueueController[Key]):
         self._services = environment.informers.of(SERVICES)
         self._pods = environment.informers.of(PODS)
         self._selectors: dict[str, dict[str, dict[str, str]]] = {}
-        """By namespace and name of the Service."""
+        """Selectors by namespace and name of the Service."""
         self._services.add_handler(self._service_changed)
         self._pods.add_handler(self._pod_changed)
 

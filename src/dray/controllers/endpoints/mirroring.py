@@ -12,7 +12,7 @@ from dray.controllers.environment import Environment, QueueController, named
 
 
 class EndpointSliceMirroring(QueueController[Key]):
-    """Keyed by namespace and name, which Endpoints share with their Service."""
+    """Mirrors Endpoints into EndpointSlices. Keys are namespace and name of the Endpoints and the Service."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
@@ -46,6 +46,6 @@ class EndpointSliceMirroring(QueueController[Key]):
         return None
 
     def _is_mirrored(self, key: Key) -> bool:
-        """A Service with a selector, even an empty one, has slices made from its pods."""
+        """Returns False for a Service with a selector, even an empty one: its slices are made from pods."""
         service = self._services.cache.get(key[1], namespace=key[0])
         return service is not None and spec_of(service).get("selector") is None

@@ -82,7 +82,7 @@ def _keep(
 
 
 def _fill(slices: list[tuple[Object, Object]], rest: dict[str, Object]) -> None:
-    """Puts endpoints into slices that have room, the fullest first."""
+    """Adds endpoints to slices that have room, the fullest first."""
     for _, now in sorted(slices, key=lambda pair: -len(pair[1]["endpoints"])):
         for uid in list(rest)[: MOST - len(now["endpoints"])]:
             now["endpoints"].append(rest.pop(uid))

@@ -15,7 +15,7 @@ _MOST: Final = 1000
 
 
 def desired(service: Object, backends: Iterable[Backend], existing: Object | None) -> Object:
-    """The object, made anew or from the one that is there."""
+    """Returns the wanted Endpoints, based on the existing object if there is one."""
     namespace, name = key_of(service)
     # One that is to end is left out unless the Service wants also those that are not ready.
     used = [backend for backend in backends if backend.ready or not backend.terminating]

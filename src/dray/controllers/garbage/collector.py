@@ -124,7 +124,7 @@ class GarbageCollector:
             self._remove(item.uid)
 
     def _reconsider(self) -> None:
-        """Another set of kinds is served."""
+        """Queues undecided objects again: the set of served kinds changed."""
         for uid in self._undecided:
             self._workers.queue.add(uid)
         self._undecided.clear()
@@ -244,7 +244,7 @@ class GarbageCollector:
         await self._patch(item, metadata, {"finalizers": left})
 
     async def _patch(self, item: Item, metadata: Object, change: Object) -> Object | None:
-        """The metadata as it is then; None where the object is gone."""
+        """Patches the object at its version. Returns the new metadata; None if the object is gone."""
         pinned = {"uid": item.uid, "resourceVersion": metadata.get("resourceVersion")}
         body = {"metadata": {**pinned, **change}}
         try:

@@ -30,7 +30,7 @@ class Source:
 
 
 class Item:
-    """An object; its present state is in the cache of its source."""
+    """A node of the graph; the object itself is in the cache of its source."""
 
     __slots__ = ("name", "namespace", "owners", "source", "uid")
 
@@ -65,7 +65,7 @@ class Graph:
         return self._items.get(uid)
 
     def put(self, source: Source, obj: Object) -> tuple[Item, tuple[str, ...]]:
-        """The item, and the uids of owners it had before and has no longer."""
+        """Adds or updates an item. Returns it, and the uids of owners that it no longer has."""
         metadata = obj["metadata"]
         uid = metadata["uid"]
         item = self._items.get(uid)
@@ -103,7 +103,7 @@ class Graph:
         return [item for dependent in self._dependents.get(uid, ()) if (item := self._items.get(dependent)) is not None]
 
     def owned(self) -> list[Item]:
-        """Everything that has owners."""
+        """Returns every item with owners."""
         return [item for item in self._items.values() if item.owners]
 
     def of_source(self, source: Source) -> list[Item]:
@@ -172,19 +172,19 @@ def blocks(metadata: Object, owner: str) -> bool:
 
 
 def unblocked(metadata: Object) -> list[Object]:
-    """The owner references, none of which holds up its owner."""
+    """Returns the owner references with `blockOwnerDeletion` set to False."""
     return [{**reference, "blockOwnerDeletion": False} for reference in metadata.get("ownerReferences") or ()]
 
 
 def without_owners(metadata: Object, owners: set[str]) -> list[Object] | None:
-    """The owner references that are left; None if there is nothing to take away."""
+    """Returns the remaining owner references; None if none would be removed."""
     references = metadata.get("ownerReferences") or []
     left = [reference for reference in references if reference.get("uid") not in owners]
     return left if len(left) != len(references) else None
 
 
 def policy(metadata: Object) -> str:
-    """How an object wants its own dependents treated, when it is collected."""
+    """Returns the propagation policy that the object's finalizers ask for."""
     finalizers = metadata.get("finalizers") or ()
     if ORPHAN in finalizers:
         return "Orphan"

@@ -68,7 +68,7 @@ class Monitors:
         self._discovered = asyncio.Event()
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
-        """The resource of a kind, in whatever version it is served."""
+        """Returns the served resource of a kind, in any version."""
         return self._kinds.get((split_api_version(api_version)[0], kind))
 
     async def synced(self) -> None:
@@ -172,7 +172,7 @@ def _redefines(change: Change) -> bool:
 
 
 class _MetadataOnly:
-    """The part of a client that an informer uses, for objects of which nothing but metadata is kept."""
+    """A client for informers that keep only the metadata of objects."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

@@ -27,7 +27,7 @@ MOST_UNCOUNTED: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Step 1: the status to write, and whose finalizers may go once it is written."""
+    """Result of step 1: the status to write, and the pods whose finalizers may be removed afterwards."""
 
     status: Object
     released: list[Object]
@@ -100,7 +100,7 @@ def _put_indexes(view: JobView, status: Object, new: set[int]) -> int:
 
 
 def settle(status: Object, tracked: set[str]) -> Object:
-    """Step 3: the status with everything counted that is listed and not among the uids that have the finalizer."""
+    """Step 3: counts listed pods whose finalizer is gone; `tracked` are the uids that still have it."""
     uncounted = mapping(status.get("uncountedTerminatedPods"))
     left: dict[str, list[str]] = {}
     settled = dict(status)
@@ -122,7 +122,7 @@ def _list(status: Object, succeeded: list[str], failed: list[str]) -> None:
 
 
 def _put(status: Object, name: str, value: int | str) -> None:
-    """Nothing is left out, as Kubernetes leaves it out."""
+    """Sets a member; zero and empty values are left out, as in Kubernetes."""
     if value:
         status[name] = value
     else:

@@ -25,10 +25,10 @@ class PodActions:
         self._time = environment.time
         self._control = PodControl(environment, written)
         self.uncertain: set[str] = set()
-        """Jobs, by uid, of which a pod may have been made without the answer saying so."""
+        """Uids of Jobs with a pod creation that was not answered: the pod may exist."""
 
     async def create(self, view: JobView, indexes: Sequence[int | None], group: str) -> None:
-        """First one, then twice as many each time, so that what cannot work is not tried five hundred times.
+        """Creates pods in batches of doubling size, so that a failing template is not tried 500 times.
 
         `group` is the name of their PodGroup, if they have one.
         """
@@ -43,7 +43,7 @@ class PodActions:
             raise
 
     async def delete(self, job: Object, pods: Iterable[Object], *, uncounted: bool = False) -> None:
-        """`uncounted`: without their finalizer first, so that they do not count as failed."""
+        """Deletes pods. `uncounted`: removes their finalizer first, so that they do not count as failed."""
 
         async def one(pod: Object) -> None:
             await self._control.delete(job, await self._release(job, pod, unchanged=True) if uncounted else pod)
@@ -51,11 +51,11 @@ class PodActions:
         await in_batches(one, list(pods))
 
     async def release(self, job: Object, pods: Iterable[Object]) -> None:
-        """Takes off the tracking finalizer."""
+        """Removes the tracking finalizer."""
         await in_batches(lambda pod: self._release(job, pod), list(pods))
 
     async def _release(self, job: Object, pod: Object, *, unchanged: bool = False) -> Object:
-        """The pod as it is then."""
+        """Removes the tracking finalizer. Returns the updated pod."""
         if not pod_facts.is_tracked(pod):
             return pod
         after = await release(self._client, pod, unchanged=unchanged)
@@ -87,9 +87,9 @@ def _untracked(pod: Object) -> Object:
 
 
 async def release(client: ApiClient, pod: Object, *, unchanged: bool = False) -> Object | None:
-    """Takes off the tracking finalizer; None if the pod is gone.
+    """Removes the tracking finalizer; returns None if the pod is gone.
 
-    `unchanged`: only if it is as it was seen. It may have ended since, and must be counted then.
+    `unchanged`: only at the version that was read. The pod may have ended since, and must be counted then.
     """
     metadata = pod["metadata"]
     change = {"uid": metadata["uid"], "$deleteFromPrimitiveList/finalizers": [pod_facts.TRACKING]}

@@ -12,12 +12,12 @@ SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
 
 
 def end(job: Object) -> Object | None:
-    """The condition that says that the Job is over."""
+    """Returns the condition that marks the Job as finished; None if it is not."""
     return condition_of(job, COMPLETE, "True") or condition_of(job, FAILED, "True")
 
 
 def put(status: Object, kind: str, holds: bool, reason: str, message: str, now: str) -> bool:
-    """Sets the condition in a status; whether that changed it. What never held is not said not to hold."""
+    """Sets a condition in a status; returns whether it changed. A condition that never held is not added as False."""
     value = "True" if holds else "False"
     conditions = list(status.get("conditions") or ())
     place = next((at for at, each in enumerate(conditions) if each.get("type") == kind), None)

@@ -49,9 +49,9 @@ class JobController:
         self._written_pods = OwnWrites(self._pods)
         self._membership = Membership(self._client, self._jobs, self._pods, self._written_pods)
         self._records: dict[str, Record] = {}
-        """Failures in a row; what is lost in a crash is read off the pods that are still there."""
+        """Consecutive failures by Job; after a restart they are derived from the remaining pods."""
         self._gather: dict[str, float] = {}
-        """How long a Job waits for more of its pods to change before it looks at all of them."""
+        """Seconds that a Job waits to gather more pod changes."""
         self._groups = JobGroups(environment)
         self._actions = PodActions(environment, self._written_pods)
         self._status = StatusWriter(environment, self._jobs, self._membership.of, self._actions)
@@ -104,7 +104,7 @@ class JobController:
             self._orphans.queue.add(key)
 
     def _wake(self, namespace: str, reference: Object) -> bool:
-        """Lets the Job look at its pods; False if it is not there."""
+        """Queues the Job; returns False if it does not exist."""
         job = self._jobs.cache.get(reference["name"], namespace=namespace)
         if job is None or job["metadata"]["uid"] != reference["uid"]:
             return False
@@ -241,10 +241,10 @@ class JobController:
         return wait
 
     async def _true_pods(self, job: Object) -> list[Object]:
-        """The Job's pods; from the server where by the cache a pod might be counted or made twice.
+        """Returns the Job's pods, from the server if cached ones could be counted or created twice.
 
-        That is where somebody else wrote the Job last, and the cache may not have come to what they did to its pods,
-        and where the answer to a creation was lost.
+        That is the case if another process wrote the Job last and the cache lags behind, or if a pod creation was not
+        answered.
         """
         uid = job["metadata"]["uid"]
         await self._membership.settle(job)
@@ -268,7 +268,7 @@ class JobController:
 
 
 def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
-    """The Job with its start and its suspension in the status, and what is to be told of that."""
+    """Returns the Job with start time and suspension in its status, and the events to send."""
     status = dict(status_of(job))
     news: list[tuple[str, str]] = []
     if any(condition_of(job, kind, "True") for kind in (conditions.FAILURE_TARGET, conditions.SUCCESS_CRITERIA_MET)):

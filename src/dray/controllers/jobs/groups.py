@@ -142,7 +142,7 @@ def _group(job: Object, name: str, spec: Object, workload: Object) -> Object:
 
 
 def _resized(there: Object, wished: Object) -> Object:
-    """Nothing else may change."""
+    """Returns the spec with the wanted gang size; other members stay as they are."""
     if "podGroupTemplates" in there:
         pairs = zip(there["podGroupTemplates"], wished["podGroupTemplates"], strict=False)
         return {**there, "podGroupTemplates": [_resized(*pair) for pair in pairs]}

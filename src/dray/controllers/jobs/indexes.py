@@ -12,7 +12,7 @@ from dray.api.objects import int64
 
 
 class Indexes:
-    """Immutable; ranges are sorted, do not touch each other, and include both ends."""
+    """An immutable set of indexes, stored as sorted, disjoint, inclusive ranges."""
 
     __slots__ = ("_firsts", "ranges", "total")
 
@@ -54,7 +54,7 @@ class Indexes:
         return ",".join(_text(first, last) for first, last in self.ranges)
 
     def common(self, other: Indexes) -> int:
-        """How many indexes are in both."""
+        """Returns how many indexes are in both sets."""
         total, left, right = 0, 0, 0
         while left < len(self.ranges) and right < len(other.ranges):
             first = max(self.ranges[left][0], other.ranges[right][0])
@@ -67,7 +67,7 @@ class Indexes:
         return total
 
     def missing(self, below: int) -> Iterator[int]:
-        """The indexes from 0 that are not in it, in order."""
+        """Yields the indexes from 0 that are missing, ascending."""
         start = 0
         for first, last in self.ranges:
             yield from range(start, min(first, below))

@@ -25,15 +25,15 @@ class Membership:
         self.controlled = self._adoption.controlled
 
     def of(self, job: Object) -> list[Object]:
-        """The Job's pods, as they were last written here or by somebody else."""
+        """Returns the Job's pods at their newest version."""
         return self._adoption.of(job, _selector(job))
 
     def selecting(self, pod: Object) -> list[Key]:
-        """The Jobs that would take in a pod that nobody controls."""
+        """Returns the Jobs that would adopt a pod without a controller."""
         return selecting(self._jobs, pod, lambda job: _selector(job) if _takes_pods_in(job) else None)
 
     async def settle(self, job: Object) -> None:
-        """Takes pods in and lets pods go."""
+        """Adopts and releases pods."""
         if _takes_pods_in(job):
             await self._adoption.settle(job, _selector(job))
 

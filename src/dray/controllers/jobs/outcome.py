@@ -87,7 +87,7 @@ def _policy_met(view: JobView) -> Outcome | None:
 
 
 def completed(view: JobView) -> Outcome | None:
-    """Everything that was asked for has succeeded, and nothing runs any more."""
+    """Returns the outcome of a Job whose completions are reached and whose pods have ended; else None."""
     if has_enough(view) and not view.active:
         return Outcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None

@@ -34,13 +34,13 @@ def remaining(failures: int, last: datetime | None, now: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Failures since the last success."""
+    """Number of failures since the last success, and the time of the last one."""
 
     failures: int = 0
     last: datetime | None = None
 
     def after(self, succeeded: Iterable[Object], failed: Iterable[Object]) -> Record:
-        """The record once these pods have ended too."""
+        """Returns the record after these pods have ended."""
         success = max(map(pod_facts.finish_time, succeeded), default=None)
         before = self if success is None else Record()
         ends = [(pod_facts.finish_time(pod), pod) for pod in failed if not pod_facts.is_preempted(pod)]
@@ -85,7 +85,7 @@ def plan(view: JobView, record: Record, now: datetime) -> Plan:
 
 
 def wanted(view: JobView) -> int:
-    """How many pods should be active."""
+    """Returns how many pods should be active."""
     spec = view.spec
     if spec.completions is None:
         # Once one has succeeded there is no work left: the others end by themselves.
@@ -95,7 +95,7 @@ def wanted(view: JobView) -> int:
 
 
 def _surplus(view: JobView, number: int) -> list[Object]:
-    """Active pods that must go: those without a place or with another's first, then the least valuable."""
+    """Returns active pods to delete: misplaced ones first, then the least valuable."""
     misplaced = _misplaced(view) if view.spec.indexed else []
     if len(misplaced) >= number:
         return misplaced

@@ -28,7 +28,7 @@ IGNORED_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-ignored-failure-co
 
 
 def job_of(pod: Object) -> Object | None:
-    """The reference to the Job that controls the pod."""
+    """Returns the reference to the controlling Job; None if there is none."""
     found = controller_of(pod)
     if found is None or found.get("kind") != "Job" or not found.get("apiVersion", "").startswith("batch/"):
         return None
@@ -46,12 +46,12 @@ def completion_index(pod: Object) -> int | None:
 
 
 def failure_count(pod: Object) -> int:
-    """How often the pod's index had failed before it."""
+    """Returns how often the pod's index had failed before this pod."""
     return _annotated_number(pod, FAILURE_COUNT)
 
 
 def ignored_failure_count(pod: Object) -> int:
-    """The same for failures that the pod failure policy does not count."""
+    """Returns the failures of the index that the pod failure policy ignores."""
     return _annotated_number(pod, IGNORED_FAILURE_COUNT)
 
 

@@ -43,7 +43,7 @@ def counts(spec: JobSpec, pod: Object) -> bool:
 
 
 def failure_of_job(spec: JobSpec, pods: Iterable[Object]) -> str:
-    """Why the policy ends the whole Job; empty if it does not."""
+    """Returns the message of a policy rule that fails the whole Job; "" if there is none."""
     for pod in pods:
         found = match(spec, pod)
         if found is not None and found.action == "FailJob":

@@ -20,7 +20,7 @@ from dray.controllers.workloads.own_writes import OwnWrites
 
 
 class StatusWriter:
-    """`pods_of` gives the pods of a Job."""
+    """Writes the status of Jobs. `pods_of` returns the pods of a Job."""
 
     def __init__(
         self, environment: Environment, jobs: Informer, pods_of: Callable[[Object], list[Object]], actions: PodActions
@@ -47,7 +47,7 @@ class StatusWriter:
         self._actions = actions
 
     def newest(self, cached: Object) -> Object:
-        """The Job, as it was last written here or by somebody else."""
+        """Returns the Job at its newest version."""
         return self._written.newest(cached["metadata"]["uid"], [cached])[0]
 
     def version(self, uid: str) -> int:
@@ -59,7 +59,7 @@ class StatusWriter:
         self._versions.pop(uid, None)
 
     async def enter(self, view: JobView, found: Outcome | None) -> tuple[Object, bool]:
-        """The Job with its ended pods entered and let go, and whether there were too many for one time."""
+        """Lists ended pods in the status, removes their finalizers. Returns the Job, and whether pods are left."""
         uids = {uid_of(pod) for pod in view.tracked}
         settled = {**view.job, "status": accounting.settle(view.status, uids)}
         view = JobView(settled, view.spec, view.pods)
@@ -81,7 +81,7 @@ class StatusWriter:
         return job, entry.is_partial
 
     async def conclude(self, job: Object, found: Outcome | None) -> Object:
-        """The Job with everything counted that was let go, and ended if it is over and its pods are gone."""
+        """Counts the released pods; ends the Job if it is over and its pods are gone. Returns the Job."""
         view = JobView.of(job, self._pods_of(job))
         status = accounting.settle(view.status, {uid_of(pod) for pod in view.tracked})
         status = _with_numbers(status, view)
@@ -123,7 +123,7 @@ class StatusWriter:
 
 
 def _with_numbers(status: Object, view: JobView) -> Object:
-    """The status with how many pods there are of which sort."""
+    """Returns the status with the numbers of ready, terminating and active pods."""
     numbered = {**status, "ready": view.ready, "terminating": len(view.terminating)}
     numbered.pop("active", None)
     if view.active:

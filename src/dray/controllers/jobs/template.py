@@ -56,7 +56,7 @@ def pod(view: JobView, index: int | None, group: str = "") -> Object:
 
 
 def _identity(job: Object) -> dict[str, str]:
-    """The labels by which a Job's pods are found, whether or not the server put them into the template."""
+    """Returns the labels by which a Job's pods are found, even if the template lacks them."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     return dict.fromkeys(NAME_LABELS, name) | dict.fromkeys(UID_LABELS, uid)
 
@@ -84,7 +84,7 @@ def _with_index_variable(container: Object) -> Object:
 
 
 def _failure_counts(view: JobView, index: int) -> dict[str, str]:
-    """The new pod carries on where the failed one of its index ended."""
+    """Returns the failure counts of the new pod, continued from the failed pod of its index."""
     if view.spec.backoff_limit_per_index is None:
         return {}
     previous = view.retained.get(index)

@@ -53,7 +53,7 @@ class JobView:
         return [pod for pod in self.pods if pod_facts.is_tracked(pod)]
 
     def has_failed(self, pod: Object) -> bool:
-        """A pod that is being deleted counts at once, unless the Job waits for its end before replacing it."""
+        """Returns True for failed pods, and for terminating ones unless the Job waits for their end."""
         phase = phase_of(pod)
         if phase == "Failed":
             return True

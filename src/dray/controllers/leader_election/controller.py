@@ -36,7 +36,7 @@ _SOON: Final = 1.0
 
 
 class LeaderElectionController:
-    """Keyed by the namespace and name of Leases."""
+    """Elects the holders of Leases. Keys are namespace and name of Leases."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
@@ -117,7 +117,7 @@ class LeaderElectionController:
         return bool(asked)
 
     async def _elect(self, key: Key, lease: Object | None, strategy: str, best: str) -> None:
-        """`best` is empty where others choose."""
+        """Writes the elected holder to the Lease; `best` is empty if other components decide."""
         now = self._time.now()
         spec = {**spec_of(lease or {}), "strategy": strategy}
         holder = spec.get("holderIdentity")

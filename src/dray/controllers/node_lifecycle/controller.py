@@ -51,7 +51,7 @@ class NodeLifecycle:
             group.create_task(self._evictions.run(), name="node lifecycle: pods")
 
     def look(self, name: str) -> None:
-        """Now, instead of when it is due."""
+        """Queues the node at once."""
         self._workers.queue.add(name)
 
     def _lease_changed(self, change: Change) -> None:
@@ -78,7 +78,7 @@ class NodeLifecycle:
         return again
 
     async def _listen(self, node: Object) -> tuple[Object, float | None]:
-        """The node as it is then, and when its silence will have been too long."""
+        """Marks a silent node as Unknown. Returns the node, and the seconds until its grace period ends."""
         if not self._heartbeats.has_pulse(node):
             return node, None
         name = node["metadata"]["name"]
@@ -135,7 +135,7 @@ class NodeLifecycle:
 
 
 def _differs(before: Object, now: Object) -> bool:
-    """In more than a heartbeat."""
+    """Returns True if the nodes differ in more than a heartbeat."""
     was, is_ = spec_of(before), spec_of(now)
     return (
         was.get("taints") != is_.get("taints")

@@ -21,7 +21,7 @@ _REASON: Final = "DeletionByTaintManager"
 
 @dataclass(frozen=True, slots=True)
 class Expulsion:
-    """A taint that drives pods out, and since when it is there."""
+    """A NoExecute taint, and since when the node has it."""
 
     taint: Object
     since: datetime
@@ -58,7 +58,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 class Evictions(QueueController[Key]):
-    """Keyed by the namespace and name of pods."""
+    """Evicts pods from tainted nodes. Keys are namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)

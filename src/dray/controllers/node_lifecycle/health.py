@@ -24,7 +24,7 @@ _PRESSURES: Final = {
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 Taint = tuple[str, str]
-"""Key and effect."""
+"""(key, effect) of a taint."""
 
 _MANAGED: Final = {
     *((key, "NoSchedule") for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())),
@@ -40,7 +40,7 @@ def statuses(node: Object) -> dict[str, str]:
 
 
 def silenced(node: Object, now: str) -> list[Object]:
-    """The conditions that a node, now silent, has to get; none where it says so already."""
+    """Returns the conditions to set on a silent node; empty if they are set already."""
     present = {condition.get("type"): condition for condition in conditions_of(node)}
     changed = []
     for kind in _REPORTED:
@@ -70,7 +70,7 @@ def silenced(node: Object, now: str) -> list[Object]:
 
 
 def taints(node: Object, now: str) -> list[Object] | None:
-    """The taints the node has to have; None if it has them. Those of other keys stay as they are."""
+    """Returns the taints that the node must get; None if it has them. Taints with other keys stay."""
     conditions = statuses(node)
     managed = _MANAGED
     if "Ready" not in conditions:
@@ -100,7 +100,7 @@ def _name(taint: Object) -> Taint:
 
 
 class Heartbeats:
-    """`leases` is the cache of all Leases."""
+    """Tracks heartbeats. `leases` is the cache of all Leases."""
 
     def __init__(self, leases: Cache, time: TimeOfDay) -> None:
         self._leases = leases

@@ -40,7 +40,7 @@ class Notifications:
         self._time = environment.time
         self._queue: asyncio.Queue[Notification] = asyncio.Queue(_MOST_WAITING)
         self._known: dict[tuple[str, str], None] = {}
-        """The uid of the object and the event, of what was told or is about to be."""
+        """(uid, event) of notifications that were sent or queued."""
         self._sent = Counter(
             "dray_notifications",
             "Notifications by event and result: sent, failed, dropped.",
