@@ -34,7 +34,7 @@ def disruption(pod: Object, reason: str, message: str, now: datetime) -> Object:
 
 
 async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
-    """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
+    """Patches the status, if it changes, and deletes the pod. Returns False if the pod is gone."""
     try:
         if status:
             await client.patch_status(PODS, pod, status)

@@ -128,7 +128,7 @@ class PodGarbageCollector(QueueController[Work]):
         return ending and (not node if reason == _UNSCHEDULED else node in self._out_of_service)
 
     def _pick_surplus(self) -> None:
-        """The evicted first, then the oldest."""
+        """Queues terminated pods beyond the limit: evicted ones first, then the oldest."""
         surplus = len(self._terminated) - self._threshold
         if surplus <= 0:
             return
@@ -137,7 +137,7 @@ class PodGarbageCollector(QueueController[Work]):
             self._workers.queue.add((_TERMINATED, pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
     async def _bury_node(self, name: str) -> float | None:
-        """Ends the pods of a node that is not there; when to look again, if it seems to be there after all."""
+        """Deletes the pods of a missing node. Returns the seconds until the next look if the node may exist."""
         if self._nodes.cache.get(name) is not None:
             return None
         lost = self._pods.cache.by(BY_NODE, name)

@@ -20,7 +20,7 @@ _BY_GROUP = "podgroup: group"
 
 
 class PodGroupProtection:
-    """Keyed by the namespace and name of groups."""
+    """Protects PodGroups that pods use. Keys are namespace and name of groups."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client

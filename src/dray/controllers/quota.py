@@ -61,7 +61,7 @@ class QuotaController(QueueController[Key]):
             self._count_again(change.key[0])
 
     def _on_class(self, change: Change) -> None:
-        """The name under which a class's devices count may have changed: then for everybody."""
+        """Counts all quotas again if the extended resource name of a class changed."""
         before = change.previous["spec"] if change.previous is not None else {}
         after = change.object["spec"] if change.type != "DELETED" else {}
         if before.get("extendedResourceName") != after.get("extendedResourceName"):
@@ -81,7 +81,7 @@ class QuotaController(QueueController[Key]):
             self._count_again(change.key[0])
 
     def _on_sized(self, change: Change) -> None:
-        """Services and volume claims: what they take may change while they exist."""
+        """Counts the namespace again if a Service or a volume claim changed."""
         before, now = change.previous, change.object
         moved = before is None or any(before.get(part) != now.get(part) for part in ("spec", "status"))
         if change.type != "MODIFIED" or moved:
@@ -179,7 +179,7 @@ class QuotaController(QueueController[Key]):
         return self._of_pod(pod) if charges.is_charged_with(pod, claim, owned[owner]) else None
 
     async def _source(self, qualified: str) -> Informer | None:
-        """The informer of a resource, with what there is in it; None if the server does not serve it."""
+        """Returns the synced informer of a resource; None if the server does not serve it."""
         if qualified not in self._sources:
             resource = await self._served(qualified)
             if resource is None:
@@ -193,7 +193,7 @@ class QuotaController(QueueController[Key]):
         return self._sources[qualified]
 
     async def _served(self, qualified: str) -> Resource | None:
-        """An informer of what is not served would never come to an end with its first list."""
+        """Returns the served resource; None if it is not served, where an informer would never sync."""
         now = asyncio.get_running_loop().time()
         if now < self._unserved.get(qualified, float("-inf")) + _ASK_AGAIN:
             return None

@@ -19,7 +19,7 @@ _logger = logging.getLogger("dray.controllers")
 
 
 class TokenCleaner:
-    """Asks once a minute for the tokens there are: watching would bring it every Secret."""
+    """Deletes expired tokens. Lists them once a minute: a watch would receive every Secret."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client

@@ -27,7 +27,7 @@ _AGAIN: Final = (408, 429)
 
 
 class DeliveryFailed(Exception):
-    """The text names the host of a webhook, but never its path: that may be a secret."""
+    """A notification could not be sent. The text names the webhook's host but not its path, which may be a secret."""
 
     def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
@@ -40,7 +40,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 async def deliver(options: NotificationOptions, notification: Notification) -> None:
-    """Tells the webhook and the command. Raises DeliveryFailed if one of them could not be told."""
+    """Calls the webhook and the command. Raises DeliveryFailed if one of them fails."""
     body = json.dumps(notification.document(), ensure_ascii=False).encode()
     work: list[Callable[[], Awaitable[None]]] = []
     if options.url:

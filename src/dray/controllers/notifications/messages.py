@@ -29,7 +29,7 @@ class Notification:
     reason: str = ""
     message: str = ""
     pod: str = ""
-    """The pod that waits for a Job."""
+    """Name of the waiting pod, in notifications about a Job."""
     node: str = ""
     exit_code: int | None = None
     created: str = ""

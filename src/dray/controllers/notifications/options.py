@@ -9,11 +9,11 @@ from typing import Final
 @dataclass(frozen=True, slots=True)
 class NotificationOptions:
     url: str = ""
-    """Notifications are sent to it by POST, as JSON."""
+    """URL that notifications are sent to by POST, as JSON."""
     command: tuple[str, ...] = ()
-    """The program and its arguments; it reads the JSON from its standard input."""
+    """Program and arguments; it reads the notification as JSON from stdin."""
     waiting_seconds: float = 1800.0
-    """How long a pod may wait for a node before it is told; 0 for ever."""
+    """Seconds that a pod may be pending before a notification is sent; 0: never."""
 
     def __bool__(self) -> bool:
         return bool(self.url or self.command)

@@ -190,7 +190,7 @@ class PoolStatus:
         return usages
 
     def _rules_for(self, pool: PoolKey) -> list[Object]:
-        """Rules that may select devices of the pool."""
+        """Returns the rules that may select devices of the pool."""
         found = []
         for rule in self._rules.cache:
             if has_selector(rule):

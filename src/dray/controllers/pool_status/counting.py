@@ -22,7 +22,7 @@ _LONGEST: Final = 256
 
 
 def newest(documents: Iterable[Object]) -> dict[PoolKey, list[Object]]:
-    """The slices of each pool in its newest generation; pools by name."""
+    """Returns the slices of each pool's newest generation, by pool name."""
     pools: dict[PoolKey, list[Object]] = {}
     for document in documents:
         spec = document["spec"]
@@ -39,7 +39,7 @@ def limit_of(request: Object) -> int:
 
 
 def pool_status(slices: Sequence[Slice], usage: Usage, default_attribute: str) -> Object:
-    """The entry of one pool; `slices` are all there are of its newest generation, with their taints."""
+    """Builds the entry of one pool; `slices` are all of its newest generation, with their taints."""
     first = slices[0]
     status: Object = {"driver": first.driver, "poolName": first.pool, "generation": first.generation}
     nodes = {slice_.node_name for slice_ in slices}
@@ -88,7 +88,7 @@ def _views(slices: Sequence[Slice], usage: Usage, default_attribute: str) -> Obj
 
 
 def complete(pools: Sequence[Object], count: int, now: datetime) -> Object:
-    """The answer; `count` is the number of pools before the limit."""
+    """Builds the answer; `count` is the number of pools before the limit."""
     faulty = sum("validationError" in pool for pool in pools)
     message = f"Calculated status for {len(pools)} pools" + (f" ({faulty} incomplete)" if faulty else "")
     return _answer("Complete", "CalculationComplete", message, count, now, pools=list(pools))

@@ -23,12 +23,12 @@ _ZERO: Final = Quantity.of(0)
 
 
 class ViewError(Exception):
-    """The view cannot be given; the text says why."""
+    """A summary cannot be computed; the text says why."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """Devices of one partition type."""
+    """The devices of one partition type."""
 
     cost: frozenset[tuple[str, str, int]]
     total: int = 0
@@ -71,7 +71,7 @@ def _attribute(slice_: Slice) -> str:
 
 
 def _typed(slices: Sequence[Slice], default: str) -> Iterator[tuple[Device, str]]:
-    """Devices that are to have a type, with the attribute that tells it."""
+    """Yields the devices that must have a type, with the attribute that names it."""
     if any(map(_attribute, slices)):
         default = ""
     for slice_ in slices:
@@ -120,7 +120,7 @@ def _counter_sets(slices: Sequence[Slice], usage: Usage) -> CounterSets | None:
 
 
 def _fitting(devices: Sequence[Device], counter_sets: CounterSets) -> int:
-    """How many fit one after the other."""
+    """Returns how many of the devices can be allocated one after the other."""
     left = list(counter_sets.left)
     number = 0
     for device in devices:

@@ -105,7 +105,7 @@ class ReplicaController(QueueController[Key]):
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _kin(self, owner: Object) -> list[Object]:
-        """The pods of all that have the same controller as this one: of the revisions of a Deployment."""
+        """Returns the pods of all owners with the same controller: all revisions of a Deployment."""
         uid = controller_uid(owner)
         siblings = self._owners.cache.by(BY_CONTROLLER, uid) if uid else []
         return [pod for sibling in siblings for pod in self._pods.cache.by(BY_CONTROLLER, uid_of(sibling))]

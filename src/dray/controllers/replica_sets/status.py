@@ -23,7 +23,7 @@ def status(
     now: datetime,
     replicated: Replicated,
 ) -> Object:
-    """`failure` is the reason and the error of what could not be done to the pods."""
+    """Computes the status. `failure` is the event reason and error of a failed write of pods."""
     labels = labels_of(spec_of(owner).get("template") or {})
     active = [pod for pod in pods if is_active(pod)]
     min_ready = spec_of(owner).get("minReadySeconds") or 0

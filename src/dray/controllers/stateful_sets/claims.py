@@ -22,7 +22,7 @@ class ClaimControl:
         self.informer = environment.informers.of(PERSISTENT_VOLUME_CLAIMS)
 
     async def ensure(self, stateful_set: Object, pod_name: str) -> bool:
-        """Makes the claims of a pod; False where one is on its way out, and the pod has to wait for that."""
+        """Creates the claims of a pod. Returns False if the pod has to wait for a terminating claim."""
         is_whole = True
         for claim in identity.claims(stateful_set, pod_name):
             namespace, name = key_of(claim)
@@ -45,7 +45,7 @@ class ClaimControl:
         return is_whole
 
     async def settle(self, replicas: Replicas) -> None:
-        """Gives the claims of the pods that there are the owners that the policy asks for."""
+        """Sets the owners that the retention policy asks for on the claims of existing pods."""
         stateful_set = replicas.stateful_set
         if not identity.claim_templates(stateful_set):
             return

@@ -99,7 +99,7 @@ class StatefulSetController(QueueController[Key]):
         return Replicas.of(owner, key_of(current)[1], key_of(update)[1], pods, self._time.now())
 
     async def _carry_out(self, replicas: Replicas, next_: Plan, revisions: dict[str, Object]) -> bool:
-        """False where a pod waits for a claim of its name that is on its way out."""
+        """Creates, updates and deletes pods by the plan. Returns False if a pod waits for a terminating claim."""
         owner, waiting = replicas.stateful_set, []
 
         async def create(number: int) -> None:

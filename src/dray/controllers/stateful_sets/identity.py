@@ -60,7 +60,7 @@ def claim_name(template: Object, pod_name: str) -> str:
 
 
 def claims(stateful_set: Object, pod_name: str) -> list[Object]:
-    """The volume claims that the pod needs."""
+    """Builds the volume claims that the pod needs."""
     selected = mapping(mapping(stateful_set["spec"].get("selector")).get("matchLabels"))
     found = []
     for template in claim_templates(stateful_set):

@@ -21,7 +21,7 @@ from dray.controllers.workloads.revisions import HASH_LABEL
 class Replicas:
     stateful_set: Object
     current: str
-    """The revision that the set comes from, and below the one that it goes to: names."""
+    """Names of the current revision and, below, the update revision."""
     update: str
     pods: dict[int, Object]
     """Pods by ordinal."""
@@ -34,7 +34,7 @@ class Replicas:
 
     @property
     def wanted(self) -> range:
-        """The ordinals that there are to be."""
+        """The wanted ordinals."""
         spec = self.stateful_set["spec"]
         start = int(mapping(spec.get("ordinals")).get("start") or 0)
         count = spec.get("replicas")
@@ -55,7 +55,7 @@ class Replicas:
 
     @property
     def rolling(self) -> Object | None:
-        """The bounds of a rolling update; None where pods are replaced all at once, or when somebody deletes them."""
+        """The bounds of a rolling update; None for other update strategies."""
         strategy = self._strategy
         return mapping(strategy.get("rollingUpdate")) if strategy.get("type") == "RollingUpdate" else None
 
@@ -74,7 +74,7 @@ class Replicas:
 
     @property
     def first_updated(self) -> int:
-        """The lowest ordinal that gets the update."""
+        """Returns the lowest ordinal that is updated."""
         return self.wanted.start + int((self.rolling or {}).get("partition") or 0)
 
     @property
@@ -83,7 +83,7 @@ class Replicas:
         return max(1, scaled(1 if bound is None else bound, len(self.wanted), up=False))
 
     def revision_for(self, number: int) -> str:
-        """The revision that a pod is made of."""
+        """Returns the revision for the pod with this ordinal."""
         if self.rolling is None:
             return self.update
         if "partition" in self.rolling:

@@ -13,11 +13,11 @@ from dray.controllers.volumes import matching
 
 class Act(Enum):
     BIND = "bind"
-    """Claim and volume are to name each other, and be Bound."""
+    """Bind: claim and volume name each other and get phase Bound."""
     WAIT = "wait"
     PROVISION = "provision"
     LOSE = "lose"
-    """The volume of the claim is gone, or belongs to another one."""
+    """The claim is lost: its volume is gone or bound to another claim."""
 
 
 class ClaimDecision(NamedTuple):
@@ -31,7 +31,7 @@ class ClaimDecision(NamedTuple):
 def for_claim(
     claim: Object, volumes: Mapping[str, Object], storage_class: Object | None, node: Object | None
 ) -> ClaimDecision:
-    """`node` is the one that was selected for a claim that waits for its first consumer."""
+    """Decides what to do with a claim. `node` was selected for a claim that waits for its first consumer."""
     name = spec_of(claim).get("volumeName") or ""
     if is_bound(claim):
         return _bound(claim, volumes.get(name), name)
@@ -70,7 +70,7 @@ def _bound(claim: Object, volume: Object | None, name: str) -> ClaimDecision:
 
 
 def _chosen(claim: Object, volume: Object | None, name: str) -> ClaimDecision:
-    """The author of the claim names the volume."""
+    """Decides for a claim that names its volume."""
     if volume is None:
         return ClaimDecision(Act.WAIT, reason="FailedBinding", message=f'volume "{name}" not found')
     if claim_reference(volume) and not is_for(volume, claim):
@@ -84,7 +84,7 @@ def _chosen(claim: Object, volume: Object | None, name: str) -> ClaimDecision:
 
 
 def volume_phase(volume: Object, claim: Object | None) -> str:
-    """The phase that a volume has; `claim` is the one it names, if that is there."""
+    """Returns the phase of a volume; `claim` is the claim that it names, if it exists."""
     reference = claim_reference(volume)
     if not reference or not reference.get("uid"):
         return "Available"

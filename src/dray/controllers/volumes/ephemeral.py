@@ -15,7 +15,7 @@ from dray.controllers.kinds import CLAIMS_FOR_VOLUMES, PODS
 
 
 class EphemeralVolumes(QueueController[Key]):
-    """Keyed by namespace and name of pods."""
+    """Creates claims for ephemeral volumes. Keys are namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
@@ -44,7 +44,7 @@ class EphemeralVolumes(QueueController[Key]):
 
 
 def claims_for(pod: Object) -> list[Object]:
-    """The claims that the pod's ephemeral volumes need."""
+    """Builds the claims for the pod's ephemeral volumes."""
     namespace, name = key_of(pod)
     owner = {**controller_reference("v1", "Pod", pod), "blockOwnerDeletion": True}
     found = []

@@ -24,7 +24,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class NotProvisioned(Exception):
-    """The node cannot have a volume for the claim."""
+    """The node cannot provide a volume for the claim."""
 
 
 def storage_class(*, default: bool) -> Object:
@@ -42,7 +42,7 @@ def storage_class(*, default: bool) -> Object:
 
 
 def volume_for(claim: Object, chosen: Object, node: Object | None, node_name: str) -> Object:
-    """A volume for the claim, of class `chosen`."""
+    """Builds a volume for the claim, of class `chosen`. Raises NotProvisioned."""
     directory = annotations_of(node or {}).get(VOLUME_DIRECTORY)
     if node is None or not directory:
         raise NotProvisioned(f"node {node_name} cannot store volumes: it has no agent of dray")
@@ -85,7 +85,7 @@ def is_ours(volume: Object) -> bool:
 
 
 def node_name_of(volume: Object) -> str:
-    """The hostname of the node that has the directory; empty where somebody else wrote another affinity."""
+    """Returns the hostname of the volume's node; "" if its node affinity has another form."""
     for term in mappings(walk(volume, "spec", "nodeAffinity", "required").get("nodeSelectorTerms")):
         for expression in mappings(term.get("matchExpressions")):
             if expression.get("key") == _HOSTNAME:

@@ -11,7 +11,7 @@ from dray.api.volumes import capacity, claim_reference, class_name, is_for, requ
 
 
 def best(claim: Object, volumes: Iterable[Object], node: Object | None = None) -> Object | None:
-    """The volume that is reserved for the claim, or else the smallest that fits; reachable from the node, if given."""
+    """Returns the volume reserved for the claim, else the smallest that fits; usable from the node, if given."""
     found = [volume for volume in volumes if is_usable(claim, volume) and (node is None or is_reached(volume, node))]
     reserved = [volume for volume in found if claim_reference(volume)]
     return min(reserved or found, key=lambda volume: (capacity(volume).nanos, key_of(volume)), default=None)
@@ -24,7 +24,7 @@ def is_usable(claim: Object, volume: Object) -> bool:
 
 
 def mismatch(claim: Object, volume: Object) -> str:
-    """Why the two do not go together, whoever chose them; empty where they do."""
+    """Returns why the volume does not fit the claim; "" if it does."""
     wanted, given = spec_of(claim), spec_of(volume)
     if requested(claim) > capacity(volume):
         return "requested PV is too small"

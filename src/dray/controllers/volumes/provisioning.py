@@ -30,7 +30,7 @@ class Provisioning:
             return
 
     async def provision(self, claim: Object, storage_class: Object) -> Object | ClaimDecision:
-        """The volume, which is reserved for the claim; or why the claim waits."""
+        """Provisions a volume that is reserved for the claim; returns a WAIT decision if that is not possible now."""
         provisioner = storage_class["provisioner"]
         if annotations_of(claim).get(STORAGE_PROVISIONER) != provisioner:
             claim = await self._annotate(claim, {STORAGE_PROVISIONER: provisioner})

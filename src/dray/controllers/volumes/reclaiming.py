@@ -39,7 +39,7 @@ class Reclaiming:
             await self._client.patch(VOLUMES, name, {"metadata": notes})
 
     async def _ask(self, node: Object, name: str) -> None:
-        """At this version of the Node: its agent may be taking other names away."""
+        """Adds a volume to the Node's list, at the version that was read: the agent may be removing others."""
         names = ",".join([*volumes_to_remove(node), name])
         version = node["metadata"]["resourceVersion"]
         metadata = {"resourceVersion": version, "annotations": {VOLUMES_TO_REMOVE: names}}

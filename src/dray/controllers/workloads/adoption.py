@@ -22,7 +22,7 @@ from dray.controllers.workloads.own_writes import OwnWrites
 from dray.controllers.workloads.pod_template import reference
 
 BY_CONTROLLER: Final = "controller"
-"""The index of objects by the uid of their controller; those that nobody controls are under their namespace."""
+"""Index of objects by the uid of their controller; objects without one are indexed by namespace."""
 _NOBODYS: Final = "nobody's in "
 
 
@@ -61,7 +61,7 @@ class Adoption:
         self._fits = fits
 
     def of(self, owner: Object, selects: Matcher) -> list[Object]:
-        """The owner's objects, as they were last written here or by somebody else."""
+        """Returns the owner's objects at their newest version."""
         uid = uid_of(owner)
         return [obj for obj in self.controlled(uid) if selects(labels_of(obj)) and _is_controlled(obj, uid)]
 
@@ -129,7 +129,7 @@ def _is_controlled(obj: Object, uid: str) -> bool:
 
 
 def selecting(owners: Cache, obj: Object, selector: Callable[[Object], Matcher | None]) -> list[Key]:
-    """The owners that would adopt an object that nobody controls; those whose `selector` is None adopt nothing."""
+    """Returns the owners that would adopt an object; owners whose `selector` is None adopt nothing."""
     labels, (namespace, _) = labels_of(obj), key_of(obj)
     if not labels or controller_of(obj) is not None or is_deleting(obj):
         return []

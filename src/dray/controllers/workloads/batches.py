@@ -14,7 +14,7 @@ _AT_ONCE: Final = 32
 
 
 async def slow_start(action: Callable[[T], Awaitable[object]], items: Sequence[T]) -> None:
-    """First one, then twice as many each time; after a batch in which one fails there is no further one."""
+    """Runs the work in batches of doubling size; stops after a batch with a failure, and raises it."""
     done, size = 0, 1
     while done < len(items):
         batch = items[done : done + size]
@@ -28,7 +28,7 @@ async def in_batches(action: Callable[[T], Awaitable[object]], items: Sequence[T
 
 
 async def all_of(actions: Iterable[Awaitable[object]]) -> None:
-    """Does all of them, then raises what went wrong first."""
+    """Runs everything concurrently, then raises the first error."""
     results = await asyncio.gather(*actions, return_exceptions=True)
     for result in results:
         if isinstance(result, ClientError):

@@ -24,14 +24,14 @@ def is_behind(informer: Informer, value: Object) -> bool:
 
 
 class OwnWrites:
-    """The objects of one informer that were written here, by who they belong to: the uid of an owner."""
+    """Objects of one informer that were written here, by the uid of their owner."""
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer
         self._written: dict[str, dict[str, Object]] = {}
 
     def put(self, owner: str, value: Object) -> None:
-        """The answer to a write."""
+        """Remembers the answer to a write."""
         if not version_of(value):
             return
         mine = self._written.setdefault(owner, {})
@@ -95,13 +95,13 @@ def _is_shown(written: Object, cached: Object) -> bool:
 
 
 class Forgets(Protocol):
-    """Keeps something by the uid of an owner."""
+    """An object that keeps data by the uid of an owner."""
 
     def forget(self, owner: str, /) -> None: ...
 
 
 def follow_owner(change: Change, queue: WorkQueue[Key], *kept: Forgets) -> None:
-    """Has an owner that changed looked at, and what was kept of one that is gone forgotten."""
+    """Queues an owner that changed; forgets the data of a deleted one."""
     if change.type != "DELETED":
         queue.add(change.key)
         return

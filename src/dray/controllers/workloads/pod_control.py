@@ -66,7 +66,7 @@ class PodControl:
 
 
 def leaving(pod: Object, now: datetime) -> Object:
-    """The pod as it is once it is being deleted."""
+    """Returns the pod as it is while it is being deleted."""
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
         return pod
@@ -74,5 +74,5 @@ def leaving(pod: Object, now: datetime) -> Object:
 
 
 def is_gone(error: ApiError) -> bool:
-    """The pod is not there, or another of its name is."""
+    """Returns True if the error means that the pod is gone or that another pod has its name."""
     return isinstance(error, NotFound) or (isinstance(error, Conflict) and "UID in precondition" in str(error))
