@@ -21,7 +21,7 @@ RESOURCE_CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
 
 
 async def look_up(client: ApiClient, reference: ClaimReference) -> Object:
-    """The claim as it is now, allocated; raises ClaimFailed otherwise."""
+    """Returns the claim as it is now. Raises ClaimFailed if it is not allocated or was replaced."""
     try:
         claim = await client.get(RESOURCE_CLAIMS, reference.name, namespace=reference.namespace)
     except NotFound as error:
@@ -36,7 +36,7 @@ async def look_up(client: ApiClient, reference: ClaimReference) -> Object:
 
 
 def devices_for(driver: Driver, reference: ClaimReference, claim: Object) -> tuple[AllocatedDevice, ...]:
-    """The claim's devices of this driver, with their configuration decoded and validated."""
+    """Returns the claim's devices of this driver, with decoded and validated configuration."""
     allocation = allocation_of(claim) or {}
     devices = allocated_devices(allocation, driver.name, decode_entries(allocation, driver.name, driver.configs))
     if not devices:

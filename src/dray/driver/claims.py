@@ -46,7 +46,7 @@ class AllocatedDevice:
         return not (self.admin_access or self.share_id)
 
     def config(self, type_: type[C]) -> C | None:
-        """The configuration of this type that counts; None where neither class nor claim has one."""
+        """Returns the effective configuration of this type; None if neither class nor claim has one."""
         return next((config for config in reversed(self.configs) if isinstance(config, type_)), None)
 
 
@@ -105,7 +105,7 @@ class Claim:
 def allocated_devices(
     allocation: Mapping[str, Any], driver: str, entries: Sequence[ConfigEntry]
 ) -> tuple[AllocatedDevice, ...]:
-    """The results of this driver."""
+    """Returns this driver's results of the claim."""
     results = mapping(allocation.get("devices")).get("results") or ()
     return tuple(
         AllocatedDevice(

@@ -42,7 +42,7 @@ class DeviceStatuses:
             _logger.warning("the status of devices of claim %s cannot be written: %s", claim.reference, error)
 
     async def apply(self, reference: ClaimReference, statuses: Mapping[AllocatedDevice, DeviceStatus]) -> None:
-        """Replaces what this driver said before about devices of the claim."""
+        """Replaces what this driver wrote about devices of the claim."""
         # A device that serves two requests has one entry.
         entries = {
             (each.pool, each.device, each.share_id): self._entry(each, status) for each, status in statuses.items()

@@ -16,7 +16,7 @@ class _Edit(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
 
 
 class DeviceNode(_Edit, frozen=True):
-    """`path` is in the container, `host_path` on the machine where it differs; the rest is taken from there."""
+    """A device node: `path` in the container, `host_path` on the machine if it differs."""
 
     path: str
     host_path: str = ""
@@ -30,7 +30,7 @@ class DeviceNode(_Edit, frozen=True):
 
 
 class NetDevice(_Edit, frozen=True):
-    """An interface that moves into the container, under another name if one is given."""
+    """A network interface that moves into the container, renamed if a name is given."""
 
     host_interface_name: str
     name: str = ""
@@ -60,7 +60,7 @@ class IntelRdt(_Edit, frozen=True):
 
 
 class ContainerEdits(_Edit, frozen=True):
-    """`env` has `KEY=value`, as `variables` makes them."""
+    """Edits of a container; `env` has `KEY=value` strings, as `variables` returns them."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()

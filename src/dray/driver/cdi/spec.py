@@ -39,7 +39,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     cdi_version: str = ""
 
     def all_edits(self) -> Iterator[tuple[str, ContainerEdits]]:
-        """Each with its place."""
+        """Yields every edit with its place in the spec."""
         yield "containerEdits", self.container_edits
         for index, device in enumerate(self.devices):
             yield f"devices[{index}].containerEdits", device.container_edits
