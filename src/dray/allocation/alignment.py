@@ -81,7 +81,7 @@ def _groups(claims: Sequence[Object]) -> dict[str, dict[str, set[int]]]:
 
 
 def _hold(constraint: Constraint, attribute: str, owner: str, beside: Sequence[Object], view: View) -> None:
-    """Devices that claims of the pod have are members from the start."""
+    """Adds the devices that the pod's other claims already have as first members."""
     ranks: dict[tuple[str, str, str], int] | None = None
     for claim in beside:
         if attribute not in matched_attributes(claim) or (controller_uid(claim) or owner) != owner:

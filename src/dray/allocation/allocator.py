@@ -31,7 +31,7 @@ _COPY: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One AllocationResult for each claim, in their order, valid on the node."""
+    """A valid allocation on the node: one AllocationResult for each claim, in order."""
 
     node: str
     claims: tuple[ClaimKey, ...]
@@ -42,7 +42,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """A committed allocation; `undo` makes the inventory what it was."""
+    """A committed allocation; `undo` restores the inventory."""
 
     inventory: Inventory
     before: tuple[tuple[ClaimKey, list[Object] | None], ...]
@@ -140,10 +140,7 @@ def confirm(
     share_ids: ShareIds = derived_share_id,
     work: Work | None = None,
 ) -> Allocation | None:
-    """An allocation with the devices of these results, one of each claim, if they are valid as things stand now.
-
-    Raises WorkExhausted.
-    """
+    """Returns an allocation with these results, one per claim; None if they are not valid now. Raises WorkExhausted."""
     work = work or Work()
     inventory.selectors.work = work
     before = work.spent
@@ -160,7 +157,7 @@ def confirm(
 
 
 def _wanted(task: Task, results: Sequence[Object]) -> list[tuple[Choice, int, int]] | None:
-    """The picks that the results stand for; None where a request or a device is not there."""
+    """Returns the picks for the results; None if a request or a device does not exist."""
     ranks = {device.id: rank for rank, device in enumerate(task.view.devices)}
     options = {
         (choice.claim, request.name): (choice, option)
@@ -193,7 +190,7 @@ def examine(inventory: Inventory, node: Object, claims: Sequence[Object]) -> tup
 
 
 def commit(inventory: Inventory, allocation: Allocation) -> Commitment:
-    """Takes what the allocation gives into use."""
+    """Charges the inventory with the allocation."""
     before = []
     for claim, result in zip(allocation.claims, allocation.results, strict=True):
         before.append((claim, inventory.usage.claims.get(claim)))

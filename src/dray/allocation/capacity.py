@@ -18,7 +18,7 @@ _MILLI: Final = -3
 
 
 class CapacityError(ValueError):
-    """The request cannot be computed at all; Kubernetes gives up on the pod."""
+    """The consumption cannot be computed; Kubernetes gives up on the pod then."""
 
 
 def consumption(device: Device, wanted: Mapping[str, Quantity], *, fractional: bool) -> Amounts | None:

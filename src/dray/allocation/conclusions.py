@@ -25,14 +25,14 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Unjudged(Conclusion):
-    """On a node it cannot be told: an expression failed, a class is missing, or the search was given up."""
+    """At least one node could not be judged: an expression failed, a class is missing, or the search gave up."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class NoneTogether(Conclusion):
-    """Each request could be served by some node, but no node could serve all."""
+    """Each request is served by some node, but no node serves all."""
 
     requests: tuple[str, ...]
     free: Freeing | None = None
@@ -40,7 +40,7 @@ class NoneTogether(Conclusion):
 
 @dataclass(frozen=True)
 class DriverAbsent(Conclusion):
-    """No ResourceSlice exists of the driver that the request asks for."""
+    """No ResourceSlice of the requested driver exists."""
 
     driver: str
     device_class: str
@@ -48,18 +48,18 @@ class DriverAbsent(Conclusion):
 
 @dataclass(frozen=True)
 class NothingSuitable(Conclusion):
-    """No node has a device that the request would take, free or not. `nearest` is one that came nearest."""
+    """No node has a suitable device, free or not. `nearest` is the nearest miss."""
 
     request: str
     nearest: r.NearestMiss | None
     device_class: str = ""
     node: str = ""
-    """The node, if only one was asked."""
+    """Name of the node if only one was asked, else ""."""
 
 
 @dataclass(frozen=True)
 class Apart(Conclusion):
-    """A node has enough devices, but none that go together."""
+    """A node has enough devices, but no combination satisfies all requests."""
 
     node: str
     conflict: r.Conflict | None
@@ -68,14 +68,14 @@ class Apart(Conclusion):
 
 @dataclass(frozen=True)
 class Short(Conclusion):
-    """The node where least is missing lacks devices for some requests."""
+    """The nearest node lacks devices for some requests."""
 
     nearest: r.Rejection
     missing: int
     nodes: int
-    """How many nodes were asked."""
+    """Number of nodes that were asked."""
     alike: int
-    """How many of them lack as much, this one included."""
+    """Number of nodes that lack the same amount, including this one."""
     free: Freeing | None = None
 
 
@@ -110,7 +110,7 @@ def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
 
 
 def absent_driver(rejection: r.Rejection) -> DriverAbsent | None:
-    """The first driver without which a request of the rejection cannot be served by any alternative."""
+    """Returns the first driver that a request needs in every alternative and that has no slices."""
     for alternatives in choices(rejection).values():
         if all(alternative.driver_absent for alternative in alternatives):
             return DriverAbsent(alternatives[0].driver, alternatives[0].device_class)
@@ -118,13 +118,13 @@ def absent_driver(rejection: r.Rejection) -> DriverAbsent | None:
 
 
 def _freeing(judged: Sequence[r.Rejection]) -> Freeing | None:
-    """The fewest claims whose release would help anywhere."""
+    """Returns the smallest set of claims on any node whose release would help."""
     found = [Freeing(rejection.node, rejection.to_free) for rejection in judged if rejection.to_free]
     return min(found, key=lambda each: len(each.claims), default=None)
 
 
 def _names(rejection: r.Rejection, wanted: Sequence[Choice]) -> list[str]:
-    """The requests, with their claims where there are several."""
+    """Names the requests, with their claims if there are several claims."""
     several = len({claim for claim, _ in choices(rejection)}) > 1
     return [f"{claim[1]}/{request}" if several else request for claim, request in wanted]
 

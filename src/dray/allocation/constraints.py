@@ -75,11 +75,11 @@ class Constraint:
 
     @property
     def state(self) -> Values | None:
-        """The values in common, or those taken; None before the first member."""
+        """The common values, or the values taken so far; None before the first member."""
         return self._members[-1] if self._members else None
 
     def mask(self, request: Request) -> int:
-        """The devices it would still admit for the request."""
+        """Returns the devices that the constraint still admits for the request, as bits."""
         index = self._indexes[request]
         if not self._members:
             return index.present
@@ -93,7 +93,7 @@ class Constraint:
         self.hold(self._indexes[request].values.get(rank, NO_VALUE))
 
     def hold(self, values: Values) -> None:
-        """A device with these values is a member."""
+        """Adds a device with these values as a member."""
         if not self._members:
             self._members.append(values)
         else:
@@ -105,7 +105,7 @@ class Constraint:
 
 
 def compile_constraints(claim: Object, choices: Sequence[Choice], view: View, inventory: Inventory) -> list[Constraint]:
-    """The constraints of a claim, known to the requests they cover; raises AllocationError."""
+    """Compiles the constraints of a claim and adds them to the requests they cover. Raises AllocationError."""
     compiled = []
     for number, spec in enumerate(claim["spec"]["devices"].get("constraints") or () if choices else ()):
         attribute = spec.get("matchAttribute") or spec.get("distinctAttribute")

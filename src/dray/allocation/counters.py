@@ -27,7 +27,7 @@ class CompatibilityGroups:
 
     occupied: bool = False
     common: frozenset[str] = frozenset()
-    """The groups that all have, of those that have any."""
+    """Compatibility groups that are common to all devices that have any."""
     groupless: bool = False
 
     def admits(self, groups: frozenset[str]) -> bool:
@@ -103,7 +103,7 @@ class CounterSets:
         return self._compatibilities.get(counter_set, NONE_DRAW)
 
     def _gather(self) -> dict[str, CompatibilityGroups]:
-        """In the order of publication, for the first decides."""
+        """Collects the groups in the order of publication: the first device decides."""
         compatibilities: dict[str, CompatibilityGroups] = {}
         for device in self._published:
             if device.id in self.charged:
@@ -114,7 +114,7 @@ class CounterSets:
 
 
 def problem(targeting: Iterable[Slice], others: Iterable[Slice]) -> str | None:
-    """Why the counters of a pool do not add up: a set published twice, or one that is drawn from but absent."""
+    """Returns why the pool's counters are invalid: a set published twice, or a missing one; None if they are valid."""
     sets: dict[str, dict[str, int]] = {}
     targeting, others = list(targeting), list(others)
     for slice_ in [*targeting, *others]:

@@ -19,7 +19,7 @@ from dray.api.quantity import Quantity
 from dray.api.resource_claims import results_of
 
 Place = tuple[str, str, str]
-"""Driver, pool, device."""
+"""(driver, pool, device)."""
 STATES: Final = ("free", "allocated", "shared", "tainted", "blocked")
 
 
@@ -41,7 +41,7 @@ class Holder:
 class DeviceState:
     place: Place
     node: str
-    """Empty where the device is not one of a single node."""
+    """Name of the node; "" for devices that several nodes can reach."""
     document: Object
     holders: tuple[Holder, ...] = ()
     taints: tuple[Object, ...] = ()

@@ -16,7 +16,7 @@ from dray.api.quantity import Quantity
 from dray.api.semver import is_semver
 
 DeviceID = tuple[str, str, str]
-"""Driver, pool, name."""
+"""(driver, pool, device name)."""
 Values = frozenset[tuple[str, Any]]
 
 # In the order in which Kubernetes looks for a value.
@@ -94,7 +94,7 @@ class Device:
         self.taints = taints.effective([*(self.spec.get("taints") or ()), *added])
 
     def published(self, name: str) -> Object | None:
-        """The attribute under its qualified name; a name without domain belongs to the driver's."""
+        """Returns the attribute with this qualified name; names without a domain belong to the driver's domain."""
         attributes: Object = mapping(self.spec.get("attributes"))
         found: Object | None = attributes.get(name)
         if found is None:
@@ -123,7 +123,7 @@ class Device:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Equal for devices that no selector can tell apart."""
+        """A key that is equal for devices that no selector can tell apart."""
         if self._shape is None:
             attributes = mapping(self.spec.get("attributes"))
             capacity = mapping(self.spec.get("capacity"))
@@ -160,7 +160,7 @@ def is_scalar(attribute: Object | None) -> bool:
 
 
 def frozen(attribute: Object) -> tuple[tuple[str, Any], ...]:
-    """A published attribute as a key that can be hashed and ordered."""
+    """Converts a published attribute to a hashable, ordered key."""
     pairs = [
         (kind, "\0".join(map(repr, value)) if isinstance(value, list) else repr(value))
         for kind, value in attribute.items()

@@ -104,7 +104,7 @@ class Diagnosis:
         )
 
     def _nearest(self, fallen: Mapping[Cause, Sequence[int]], driver: str) -> NearestMiss | None:
-        """The device that got furthest; one of another driver than the wanted one is never near."""
+        """Returns the nearest miss among the devices of the wanted driver; None if there is none."""
         found = [(cause, rank) for cause, ranks in fallen.items() for rank in ranks if self._is_of(rank, driver)]
         last = max((stage(cause) for cause, _ in found), default=None)
         near = min(((rank, cause) for cause, rank in found if stage(cause) == last), key=itemgetter(0), default=None)
@@ -215,7 +215,7 @@ class Diagnosis:
     # All together
 
     def conflicts(self, reasons: Sequence[RequestReasons]) -> tuple[Conflict, ...]:
-        """Why it fails although every request could be served alone; nothing where one could not."""
+        """Returns conflicts between requests that could each be served alone; empty if one of them could not."""
         suffices = {id(option): each.suffices for option, each in zip(self._options(), reasons, strict=True)}
         if not all(any(suffices[id(option)] for option in choice.options) for choice in self._task.choices):
             return ()
@@ -267,7 +267,7 @@ class Diagnosis:
             yield CountersShort(self._names(demands))
 
     def _names(self, demands: Iterable[Demand]) -> tuple[str, ...]:
-        """The requests, with their claims where there are several."""
+        """Names the requests, with their claims if there are several claims."""
         claims = self._task.claims
         return tuple(
             demand.alternatives[0].request.parent
@@ -305,10 +305,7 @@ def _expressions(request: Request) -> Iterator[str]:
 
 
 def to_free(trial: Inventory, fits: Callable[[Inventory], bool]) -> tuple[ClaimKey, ...] | None:
-    """Claims whose release would make room, as few as taking them back one by one leaves; None where none would.
-
-    `trial` is changed on the way.
-    """
+    """Returns a small set of claims whose release makes room; empty if none does. Changes `trial`."""
     held = dict(trial.usage.claims)
     if not held or len(held) > _MOST_TRIALS:
         return None

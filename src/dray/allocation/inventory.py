@@ -45,7 +45,7 @@ class Inventory:
         """Slices by node name and own name; those without a node name under the empty name."""
         self._by_pool: dict[PoolKey, list[Slice]] = {}
         self._spread: dict[PoolKey, int] = {}
-        """How many slices of a pool are not for one named node."""
+        """Number of slices by pool that are not for one named node."""
         self._places: dict[DeviceID, list[tuple[Slice, int]]] = {}
         self._counter_sets: dict[PoolKey, dict[tuple[int, ...], CounterSets]] = {}
         self._views: dict[str, View] = {}
@@ -72,7 +72,7 @@ class Inventory:
     # Slices
 
     def put_slice(self, document: Object) -> None:
-        """A slice was published, or published anew."""
+        """Adds or replaces a slice."""
         self.remove_slice(document["metadata"]["name"])
         slice_ = Slice(document, self._rules.values())
         self._slices[slice_.name] = slice_
@@ -125,7 +125,7 @@ class Inventory:
         self._forget(slice_)
 
     def _forget(self, slice_: Slice) -> None:
-        """Drops the views that a change of the slice may concern."""
+        """Drops cached views that a change of the slice may affect."""
         self._alike.clear()
         self._counter_sets.pop(slice_.key, None)
         if not slice_.node_name or self._is_spread(slice_.key):
@@ -157,7 +157,7 @@ class Inventory:
     # Claims
 
     def put_claim(self, claim: Object) -> None:
-        """A claim exists; what its status says it holds is in use from now on."""
+        """Adds or updates a claim; the devices in its status are in use from now on."""
         allocation = allocation_of(claim)
         if not allocation:
             self.remove_claim(claim)
@@ -166,11 +166,11 @@ class Inventory:
         self.follow(self.usage.hold(claim_key(claim), list(results)))
 
     def remove_claim(self, claim: Object) -> None:
-        """A claim is gone, or no longer allocated."""
+        """Releases the devices of a claim that is deleted or deallocated."""
         self.follow(self.usage.release(claim_key(claim)))
 
     def viewers(self, device: DeviceID) -> Iterable[str] | None:
-        """The nodes that are known to see the device's pool; None where any node may."""
+        """Returns the nodes that see the device's pool; None if any node may."""
         key = device[:2]
         return None if self._is_spread(key) else self._viewers.get(key, ())
 
@@ -184,7 +184,7 @@ class Inventory:
         return self._spread.get(pool, 0) > 0
 
     def follow(self, changed: Sequence[DeviceID]) -> None:
-        """Brings bitsets and counters in line with the usage of these devices."""
+        """Updates bitsets and counters from the usage of these devices."""
         for device in changed:
             for slice_, position in self._places.get(device, ()):
                 self._mark(slice_, position, device)
@@ -200,7 +200,7 @@ class Inventory:
     # Views
 
     def device(self, device: DeviceID) -> Device | None:
-        """The device as its newest slice publishes it."""
+        """Returns the device of the newest slice; None if it is not published."""
         places = self._places.get(device, ())
         newest = max(places, key=lambda place: place[0].generation, default=None)
         return newest[0].devices[newest[1]] if newest is not None else None
@@ -221,7 +221,7 @@ class Inventory:
             return None
 
     def excerpt(self, view: View) -> Inventory:
-        """A copy of what the view depends on: its pools and the claims that hold devices of them."""
+        """Copies the pools of the view and the claims that hold their devices."""
         return Inventory.restored(self.snapshot(view), self.gates, self.selectors)
 
     def snapshot(self, view: View) -> Object:
@@ -251,7 +251,7 @@ class Inventory:
         return copy
 
     def stamp(self, view: View) -> Hashable:
-        """Equal as long as an answer about the view must stay the same."""
+        """Returns a key that is equal as long as an answer about the view stays valid."""
         usage = self.usage.devices
         shared = [view.devices[rank].id for rank in view.ranks(view.shared)]
         return (
@@ -264,11 +264,11 @@ class Inventory:
         )
 
     def columns(self) -> Object:
-        """The verdicts of selectors that are known, by slice and expression, as plain data."""
+        """Returns the cached verdicts of selectors by slice and expression, as plain data."""
         return {slice_.name: slice_.known_columns() for slice_ in self._slices.values()}
 
     def learn(self, slices: Iterable[Object], columns: Object) -> None:
-        """Verdicts found elsewhere, of the slices that are still what they were."""
+        """Adopts cached verdicts from elsewhere, for slices that are unchanged."""
         for document in slices:
             slice_ = self._slices.get(document["metadata"]["name"])
             if slice_ is not None and slice_.document is document:
@@ -302,7 +302,7 @@ class Inventory:
                     yield slice_
 
     def _counter_sets_of(self, pool: Pool) -> CounterSets | None:
-        """The pool's counters, shared by all nodes that see the same slices of it."""
+        """Returns the pool's counters, shared by all nodes that see the same slices."""
         if not any(slice_.counter_sets for slice_ in pool.members):
             return None
         known = self._counter_sets.setdefault((pool.driver, pool.name), {})

@@ -41,14 +41,14 @@ ORDER: tuple[type[r.Cause], ...] = (
 
 
 def stage(cause: r.Cause) -> tuple[int, bool, int]:
-    """How far a device got that fell to the cause."""
+    """Returns how far a device with this cause got; higher is nearer."""
     if isinstance(cause, r.NotSelected):
         return ORDER.index(r.NotSelected), cause.source == "request", cause.number
     return ORDER.index(type(cause)), False, 0
 
 
 def choices(rejection: r.Rejection) -> dict[Choice, list[r.RequestReasons]]:
-    """The requests of a rejection, each with its alternatives."""
+    """Groups a rejection's requests by request, with their alternatives."""
     found: dict[Choice, list[r.RequestReasons]] = {}
     for request in rejection.requests:
         found.setdefault((request.claim, request.request.partition("/")[0]), []).append(request)
@@ -56,19 +56,19 @@ def choices(rejection: r.Rejection) -> dict[Choice, list[r.RequestReasons]]:
 
 
 def missing(reasons: r.RequestReasons) -> int:
-    """How many devices a request lacks."""
+    """Returns how many devices the request lacks."""
     if reasons.suffices:
         return 0
     return max(1, reasons.need - len(reasons.available))
 
 
 def best(alternatives: Sequence[r.RequestReasons]) -> r.RequestReasons:
-    """The reasons that lacks least; the first of those that lack as much."""
+    """Returns the alternative that lacks the fewest devices; the first one if several do."""
     return min(alternatives, key=lambda each: (missing(each), [-n for n in _furthest(each)]))
 
 
 def distance(rejection: r.Rejection) -> tuple[bool, int, list[int]]:
-    """Sorts rejections, the nearest first; those that say nothing about devices come last."""
+    """Sort key of rejections: nearest first; those without device reasons last."""
     if rejection.kind in (r.RejectionKind.FAULT, r.RejectionKind.UNDECIDED):
         return True, 0, []
     lacking = [reasons for alternatives in choices(rejection).values() if missing(reasons := best(alternatives))]
@@ -76,7 +76,7 @@ def distance(rejection: r.Rejection) -> tuple[bool, int, list[int]]:
 
 
 def nearest(rejections: Iterable[r.Rejection]) -> r.Rejection | None:
-    """The node where least is missing; the first of several."""
+    """Returns the nearest rejection; the first one if several are equal."""
     return min(rejections, key=distance, default=None)
 
 

@@ -16,7 +16,7 @@ from dray.api.quantity import Quantity
 
 
 class ChargeError(ValueError):
-    """A mapping refers to consumed capacity, and the result has none."""
+    """A mapping refers to consumed capacity that the result does not have."""
 
 
 @dataclass(slots=True)

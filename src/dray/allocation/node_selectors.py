@@ -16,7 +16,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class NodeSelectorError(ValueError):
-    """The selector cannot be understood."""
+    """The node selector is invalid."""
 
 
 def matches(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
@@ -94,12 +94,12 @@ def _compares(operator: str, value: str | None, values: Iterable[str]) -> bool:
 
 
 def only(name: str) -> Object:
-    """The selector of one node."""
+    """Returns a selector for one node."""
     return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
 
 
 def merged(selectors: Iterable[Object]) -> Object | None:
-    """One selector that demands what each of them demands; None where nothing is demanded."""
+    """Returns one selector that requires what all of them require; None if they require nothing."""
     merged_term: Object = {}
     for selector in selectors:
         terms: list[Object] = selector.get("nodeSelectorTerms") or []

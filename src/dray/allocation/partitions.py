@@ -50,12 +50,12 @@ class PartitionTable:
         return sum(parts) / max(1, sum(1 for total in self._totals if total))
 
     def free(self, left: Left) -> float:
-        """The free part of the counters, between 0 and 1."""
+        """Returns the free fraction of the counters, between 0 and 1."""
         parts = [amount / total for amount, total in zip(left, self._totals, strict=True) if total]
         return sum(parts) / len(parts) if parts else 0.0
 
     def room(self, left: Left) -> float:
-        """How much fits into what is left: the mean over the kinds of partitions, between 0 and 1."""
+        """Returns how much still fits: the mean over the kinds of partitions, between 0 and 1."""
         known = self._room.get(left)
         if known is None:
             sizes = [size * _most(kind, left) for size, kind in self._kinds]
@@ -63,7 +63,7 @@ class PartitionTable:
         return known
 
     def lost(self, left: Left) -> Sequence[float | None]:
-        """The room that each partition takes from others if it is used; None if it does not fit."""
+        """Returns the room that each partition takes from others; None if it does not fit."""
         known = self._lost.get(left)
         if known is None:
             room = self.room(left)
@@ -85,7 +85,7 @@ def _without(left: Left, cost: LocalCost) -> Left:
 
 
 def _most(costs: Sequence[LocalCost], left: Left) -> int:
-    """How many partitions of one kind fit, taken in order."""
+    """Returns how many partitions of one kind fit."""
     number, rest = 0, list(left)
     for cost in costs:
         if _fits(cost, rest):
@@ -127,7 +127,7 @@ class PartitionedDevice:
         return tuple(left[position] for position in self._positions)
 
     def in_use(self, used: int) -> int:
-        """The number of its partitions among the devices that are in use."""
+        """Returns the number of this device's partitions in use."""
         return (used & self._bits).bit_count()
 
 

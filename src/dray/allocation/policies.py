@@ -83,7 +83,7 @@ class Policy(Protocol):
     def name(self) -> str: ...
 
     def arranged(self, inventory: Inventory, view: View) -> View:
-        """The view with its devices in the order of preference."""
+        """Returns the view with its devices in order of preference."""
 
 
 class InOrder:

@@ -41,7 +41,7 @@ class Pool:
 def gather(
     targeting: Iterable[Slice], everywhere: Mapping[PoolKey, Sequence[Slice]], gates: FeatureGates
 ) -> list[Pool]:
-    """The pools that the slices targeting a node make up, in the order in which they are searched."""
+    """Returns the pools from the slices that target the node, in search order."""
     newest: dict[PoolKey, list[Slice]] = {}
     for slice_ in targeting:
         known = newest.get(slice_.key)
@@ -64,7 +64,7 @@ def _bytewise(key: PoolKey) -> tuple[bytes, bytes]:
 
 
 def _pool(key: PoolKey, own: list[Slice], everywhere: Sequence[Slice], gates: FeatureGates) -> Pool | None:
-    """The pool, or None where a newer generation of it is on its way."""
+    """Returns the pool; None if a newer generation is being published."""
     others: list[Slice] = []
     if len(own) != own[0].count:
         if any(slice_.generation > own[0].generation for slice_ in everywhere):

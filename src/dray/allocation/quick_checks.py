@@ -153,7 +153,7 @@ def _least(alternative: Object) -> int:
 
 
 def fewest_devices(request: Object) -> int:
-    """How many devices a request takes from others at the least; allocation mode All counts as two."""
+    """Returns the minimum of devices that a request takes; allocation mode All counts as two."""
     return min(map(_fewest, alternatives_of(request)), default=0)
 
 
@@ -164,7 +164,7 @@ def _fewest(alternative: Object) -> int:
 
 
 def _selected(inventory: Inventory, view: View, bits: int, selectors: Sequence[Object] | None) -> int:
-    """The devices that the selectors select; selectors of unknown types are ignored."""
+    """Returns the devices that the selectors select; ignores selectors of unknown types."""
     for selector in selectors or ():
         if selector.get("cel"):
             bits &= view.column(selector["cel"]["expression"], inventory.selectors).selected
@@ -172,7 +172,7 @@ def _selected(inventory: Inventory, view: View, bits: int, selectors: Sequence[O
 
 
 def _exclusive(inventory: Inventory, view: View, alternative: Object) -> int | None:
-    """The free devices that suit an alternative; None where one of them may serve several at the same time."""
+    """Returns the free devices that suit an alternative; None if one of them may be shared."""
     device_class = inventory.classes.get(alternative.get("deviceClassName") or "")
     if device_class is None or alternative.get("adminAccess") or alternative.get("allocationMode") == "All":
         return None

@@ -19,9 +19,9 @@ class RejectionKind(Enum):
     INVALID_POOLS = "invalid pools"
     """No solution was found, but an inconsistent pool might have offered one."""
     FAULT = "fault"
-    """The claims cannot be judged: an expression failed, a class is missing. Asking another node is no use."""
+    """The claims cannot be judged: an expression failed or a class is missing. Other nodes give the same answer."""
     UNDECIDED = "undecided"
-    """The search was given up: whether there is a solution is not known."""
+    """The search gave up: it is unknown whether there is a solution."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class SelectorFault(Cause):
 
 @dataclass(frozen=True)
 class OtherNode(Cause):
-    """The device is in a slice that selects nodes device by device, and is not for this one."""
+    """The slice selects nodes per device, and the device is for another node."""
 
 
 @dataclass(frozen=True)
 class ConditionsOff(Cause):
-    """The device has binding conditions, and the feature is off."""
+    """The device has binding conditions, and the feature gate is off."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CapacityUsed(Cause):
 
 @dataclass(frozen=True)
 class OperationsNotSkippable(Cause):
-    """The slice skips node operations, which the node does not know."""
+    """The slice skips node operations that the node does not know."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Tainted(Cause):
     value: str
     effect: str
     rule: str = ""
-    """The DeviceTaintRule that it is from; empty if the driver set it."""
+    """Name of the DeviceTaintRule; "" if the driver set the taint."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class AttributeAbsent(Cause):
 
 @dataclass(frozen=True)
 class Fallen:
-    """The devices that fell to one cause."""
+    """Devices that were ruled out by one cause."""
 
     cause: Cause
     devices: tuple[DeviceID, ...]
@@ -120,7 +120,7 @@ class Fallen:
 
 @dataclass(frozen=True)
 class NearestMiss:
-    """The device that got furthest, and what stopped it."""
+    """The device that passed the most checks, and what ruled it out."""
 
     device: DeviceID
     cause: Cause
@@ -128,7 +128,7 @@ class NearestMiss:
 
 @dataclass(frozen=True)
 class RequestReasons:
-    """One way to serve a request: how many devices it needs, has, and lost to what."""
+    """Reasons for one alternative of a request: devices it needs and has, and why others are ruled out."""
 
     claim: ClaimKey
     request: str
@@ -174,19 +174,19 @@ class TooFewTogether(Conflict):
 
 @dataclass(frozen=True)
 class NoCommonValue(Conflict):
-    """No value of the attribute is had by enough devices."""
+    """No value of the attribute is shared by enough devices."""
 
     claim: ClaimKey
     attribute: str
     requests: tuple[str, ...]
     need: int
     values: tuple[tuple[str, int], ...]
-    """Values and how many of the devices have them, most first."""
+    """Values with their number of devices, most frequent first."""
 
 
 @dataclass(frozen=True)
 class TooFewValues(Conflict):
-    """The attribute has fewer different values than devices are needed."""
+    """The attribute has fewer distinct values than devices are needed."""
 
     claim: ClaimKey
     attribute: str
@@ -197,7 +197,7 @@ class TooFewValues(Conflict):
 
 @dataclass(frozen=True)
 class CountersShort(Conflict):
-    """Together the requests draw more from a pool's counters than is left."""
+    """The requests together draw more from a pool's counters than is left."""
 
     requests: tuple[str, ...]
     counters: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class CountersShort(Conflict):
 
 @dataclass(frozen=True)
 class CapacityShort(Conflict):
-    """Together the requests consume more of the shared devices than is left."""
+    """The requests together consume more of the shared devices than is left."""
 
     requests: tuple[str, ...]
 
@@ -221,14 +221,14 @@ class TooManyDevices(Conflict):
 
 @dataclass(frozen=True)
 class Entangled(Conflict):
-    """Every request could be served, but no choice serves all of them."""
+    """Every request could be served alone, but no choice serves all of them."""
 
     requests: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """No allocation, and why. The reasons are empty where they were not asked for."""
+    """The reason why there is no allocation. Details are empty if they were not asked for."""
 
     kind: RejectionKind
     node: str

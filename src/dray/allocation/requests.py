@@ -157,7 +157,7 @@ def _check(inventory: Inventory, where: str, spec: Object) -> None:
 
 
 def _select(inventory: Inventory, view: View, claim: Object, request: Request) -> None:
-    """The devices that pass every selector in order; one that fails at a selector is a fault there."""
+    """Applies the selectors in order; records devices on which one fails as faults."""
     left = view.every
     class_name = request.device_class["metadata"]["name"]
     sources = (
@@ -182,7 +182,7 @@ def _select(inventory: Inventory, view: View, claim: Object, request: Request) -
 
 
 def _weigh(inventory: Inventory, view: View, where: str, request: Request) -> None:
-    """Drops the devices whose capacity can never serve the request, and notes what the others would consume."""
+    """Drops devices whose capacity can never serve the request, and records the consumption of the others."""
     asked = walk(request.spec, "capacity", "requests")
     metered = view.shareable | view.shared
     relevant = request.selectable if asked else request.selectable & metered

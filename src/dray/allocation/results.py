@@ -28,7 +28,7 @@ def derived_share_id(claim: Object, result: Object) -> str:
 
 
 def assemble(task: Task, picks: Sequence[Pick], share_ids: ShareIds) -> list[Object]:
-    """One AllocationResult a claim; raises AllocationError."""
+    """Builds one AllocationResult for each claim. Raises AllocationError."""
     by_claim: list[list[Pick]] = [[] for _ in task.claims]
     for pick in picks:
         by_claim[pick.choice.claim].append(pick)

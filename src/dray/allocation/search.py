@@ -76,7 +76,7 @@ class Search:
         self._pruning: Pruning | None = None
 
     def run(self) -> list[Pick] | None:
-        """The picks of the first solution, or None; raises AllocationError and WorkExhausted."""
+        """Returns the picks of the first solution, or None. Raises AllocationError and WorkExhausted."""
         if not self._choices:
             return []
         self._push(Frame(0, 0, 0, 0))
@@ -100,7 +100,7 @@ class Search:
         return None
 
     def replay(self, wanted: Sequence[tuple[Choice, int, int]]) -> list[Pick] | None:
-        """The picks that are wanted, in their order, if they are a solution; raises as `run`."""
+        """Returns the wanted picks, in order, if they are a solution, else None. Raises like `run`."""
         for choice, option, rank in wanted:
             request = choice.options[option]
             usable = request.candidates if request.listed is not None else self._open_devices(request, choice.claim)
@@ -162,7 +162,7 @@ class Search:
             frame.left = self._open_devices(request, choice.claim) >> frame.start << frame.start
 
     def _open_devices(self, request: Request, claim: int) -> int:
-        """Free candidates that the constraints admit, and devices on which the request faults."""
+        """Returns the free candidates that the constraints admit, and the devices on which the request faults."""
         bits = request.candidates
         late = False
         for constraint in request.constraints:
@@ -178,7 +178,7 @@ class Search:
         return self._picks.taken_by[claim] if request.admin else self._task.held | self._picks.taken
 
     def _next(self, frame: Frame) -> int | None:
-        """The next device that can be picked in the frame."""
+        """Returns the next device that can be picked in the frame."""
         choice = self._choices[frame.choice]
         request = choice.options[frame.option]
         pruning = self._pruning if frame.choice >= self._safe_from else None
@@ -259,7 +259,7 @@ class Search:
             self._leave_alternative()
 
     def _leave_alternative(self) -> None:
-        """Other devices for the request before cannot help: only another alternative of it has another count."""
+        """Gives up the current alternative of the previous request: only another one has another number of devices."""
         while self._frames[-1].index:
             self._picks.undo()
             self._frames.pop()
@@ -269,7 +269,7 @@ class Search:
 
 
 def _safe_from(choices: Sequence[Choice], held: int) -> int:
-    """The first choice from which on no fault can end the attempt."""
+    """Returns the first choice from which on no fault can end the attempt."""
     for number in range(len(choices), 0, -1):
         for option in choices[number - 1].options:
             late = any(option in constraint.faults for constraint in option.constraints)

@@ -92,7 +92,7 @@ class Selectors:
             self.work = before
 
     def column(self, expression: str, devices: Sequence[Device]) -> Column:
-        """The verdicts of a selector; an expression that does not compile faults on every device."""
+        """Returns the verdicts of a selector; an expression that does not compile faults on every device."""
         compiled = self._expression(expression, cel.compile_selector)
         if compiled.program is None:
             return Column(0, dict.fromkeys(range(len(devices)), compiled.fault))
@@ -106,7 +106,7 @@ class Selectors:
         return Column(selected, faults)
 
     def derived(self, expression: str, device: Device) -> Values:
-        """The values of a derived attribute; raises cel.CelError."""
+        """Returns the values of a derived attribute. Raises cel.CelError."""
         compiled = self._expression(expression, cel.compile_derived)
         if compiled.program is None:
             raise cel.CelError(compiled.fault)
@@ -117,7 +117,7 @@ class Selectors:
         return values
 
     def derived_fault(self, expression: str) -> str | None:
-        """Why a derived attribute does not compile, if it does not."""
+        """Returns why a derived attribute does not compile; None if it does."""
         compiled = self._expression(expression, cel.compile_derived)
         return compiled.fault if compiled.program is None else None
 
@@ -138,7 +138,7 @@ class Selectors:
         return compiled
 
     def _forget(self) -> None:
-        """The oldest, until what is left is within the bounds; what was asked last stays."""
+        """Drops the least recently used answers until the cache is within its bounds."""
         while (self._text > _MOST_TEXT or self._answers >= _MOST_ANSWERS) and len(self._known) > 1:
             (_, expression), gone = self._known.popitem(last=False)
             self._text -= len(expression) + _LEAST_TEXT
@@ -186,7 +186,7 @@ def _matches(program: cel.Program, device: Device) -> bool | str:
 
 
 def _similar_name(name: str, device: Device) -> str:
-    """An attribute or capacity of the device whose name is much like it; empty if there is none."""
+    """Returns a similar attribute or capacity name of the device; "" if there is none."""
     published = (*mapping(device.spec.get("attributes")), *mapping(device.spec.get("capacity")))
     return closest(name, (each.rpartition("/")[2] for each in published))
 
@@ -216,7 +216,7 @@ def _scalar(value: Any) -> tuple[str, Any] | None:
 
 
 def _grouping(reads: cel.Reads) -> Callable[[Device], Any]:
-    """A key that is equal for devices on which the program must answer alike."""
+    """Returns a key that is equal for devices with the same answer of the program."""
     broad = any(name is None for _, name in (*reads.attributes, *reads.capacities))
     if reads.everything or broad:
         return lambda device: device.shape

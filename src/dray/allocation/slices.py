@@ -50,7 +50,7 @@ class Slice:
         return self.driver, self.pool
 
     def usable(self, gates: FeatureGates) -> bool:
-        """False where the slice uses a feature that is off."""
+        """Returns False if the slice uses a feature that is off."""
         if not gates["DRAPartitionableDevices"] and (self.per_device is not None or self.set_names):
             return False
         return gates["DRADeviceCompatibilityGroups"] or not self.has_groups

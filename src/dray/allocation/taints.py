@@ -23,7 +23,7 @@ def tolerated(taint: Object, tolerations: Sequence[Object]) -> bool:
 
 
 def untolerated(taints: Iterable[Object], tolerations: Sequence[Object]) -> Object | None:
-    """The first taint that no toleration matches."""
+    """Returns the first taint that no toleration matches; None if all are tolerated."""
     return next((taint for taint in taints if not tolerated(taint, tolerations)), None)
 
 

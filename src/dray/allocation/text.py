@@ -46,7 +46,7 @@ class Tree:
 
 
 def lines(tree: Tree) -> Iterator[str]:
-    """The tree with its branches drawn."""
+    """Yields the lines of the drawn tree."""
     yield tree.label
     yield from _branches(tree, "")
 
@@ -59,7 +59,7 @@ def _branches(tree: Tree, indent: str) -> Iterator[str]:
 
 
 def summary(rejection: r.Rejection) -> str:
-    """The rejection in one line."""
+    """Renders the rejection in one line."""
     return _summary(rejection, _main_causes)
 
 
@@ -75,7 +75,7 @@ def _summary(rejection: r.Rejection, causes: Callable[[r.RequestReasons], str]) 
 
 
 def tree(rejection: r.Rejection, inventory: Inventory | None = None) -> Tree:
-    """The whole reasoning about one node."""
+    """Renders all reasons for one node as a tree."""
     reasoning = Reasoning(inventory)
     [root] = reasoning.trees([rejection])
     root.branches += reasoning.selectors()
@@ -104,7 +104,7 @@ class Reasoning:
         self._named: dict[str, str] = {}
 
     def trees(self, rejections: Iterable[r.Rejection], most: int = _MOST_GROUPS) -> list[Tree]:
-        """One for all nodes that say the same, the nearest first, and a last one for what is too much."""
+        """Renders one tree for nodes with equal reasons, nearest first, and a last one for omitted nodes."""
         groups = alike(rejections)
         made = [self._group(group) for group in groups[:most]]
         if rest := sum(map(len, groups[most:])):
@@ -112,7 +112,7 @@ class Reasoning:
         return made
 
     def selectors(self) -> list[Tree]:
-        """The selectors that were named so far."""
+        """Returns the selectors that were named so far."""
         return [Tree(f"{title}: {expression}") for title, expression in self._named.items()]
 
     def considered(self, allocation: Allocation, requests: Sequence[r.RequestReasons]) -> Tree:
@@ -273,7 +273,7 @@ def _of_driver(reasons: r.RequestReasons) -> list[r.Fallen]:
 
 
 def _telling_causes(reasons: r.RequestReasons) -> str:
-    """The same without what the class does not want, and without the texts of selectors."""
+    """Renders the main causes without foreign classes and without selector texts."""
     telling = [reason for reason in _merged(reasons.fallen, 0) if not _is_foreign(reason.cause)][:_MOST_CAUSES]
     causes = [f"{len(reason.devices)} {_brief(reason.cause)}" for reason in telling]
     return f" ({'; '.join(causes)})" if causes else ""
@@ -284,7 +284,7 @@ def _is_foreign(cause: r.Cause) -> bool:
 
 
 def _hopeless(requests: Sequence[r.RequestReasons]) -> Iterator[r.RequestReasons]:
-    """The requests none of whose alternatives suffices."""
+    """Returns the requests without a sufficient alternative."""
     served = {(request.claim, request.request.partition("/")[0]) for request in requests if request.suffices}
     return (request for request in requests if (request.claim, request.request.partition("/")[0]) not in served)
 

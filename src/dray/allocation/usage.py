@@ -38,7 +38,7 @@ class DeviceUsage:
     """Claims that hold the device exclusively."""
     shares: dict[str, Share] = field(default_factory=dict)
     consumed: dict[str, Quantity] = field(default_factory=dict)
-    """The sum over the shares."""
+    """The sum of all shares."""
 
     def claims(self) -> Iterator[ClaimKey]:
         yield from self.owners
@@ -63,10 +63,7 @@ class Usage:
         self.claims: dict[ClaimKey, list[Object]] = {}
 
     def hold(self, claim: ClaimKey, results: list[Object]) -> list[DeviceID]:
-        """Records what the claim holds, in place of what it held before; gives the devices that changed.
-
-        Nothing is changed where the results cannot be read.
-        """
+        """Records what the claim holds now. Returns the changed devices; changes nothing if the results are invalid."""
         held = [(result, device_of(result), self._share(claim, result)) for result in results]
         changed = self.release(claim)
         self.claims[claim] = results
@@ -92,7 +89,7 @@ class Usage:
         return Share(claim, {name: quantity(amount) for name, amount in amounts.items()})
 
     def release(self, claim: ClaimKey) -> list[DeviceID]:
-        """Forgets what the claim holds; gives the devices that changed."""
+        """Releases what the claim holds. Returns the devices that changed."""
         self.revision += 1
         changed = []
         for result in self.claims.pop(claim, ()):

@@ -78,7 +78,7 @@ class Occupancy:
 
 
 def _bits_of(slices: Sequence[tuple[Slice, int]], test: Callable[[Slice], bool]) -> int:
-    """The devices of the slices that pass the test."""
+    """Returns the devices of the slices that pass the test, as bits."""
     bits = 0
     for slice_, offset in slices:
         if test(slice_):
@@ -125,7 +125,7 @@ class View:
         self.features: tuple[str, ...] = tuple(status_of(node).get("declaredFeatures") or ())
 
     def seen_from(self, node: Object) -> View:
-        """The same slices as another node sees them: all but the node is shared between the views."""
+        """Returns a view of the same slices for another node; shares everything but the node."""
         other = copy.copy(self)
         other._identify(node)
         other.here = other._selected_here()
@@ -152,7 +152,7 @@ class View:
         return bits
 
     def _selected_here(self) -> int:
-        """Devices that are for this node: all but some of slices that select nodes device by device."""
+        """Returns the devices that are for this node, as bits."""
         away = 0
         for slice_, offset in self.slices:
             if slice_.node_name or slice_.all_nodes or slice_.node_selector is not None:
@@ -176,12 +176,12 @@ class View:
 
     @property
     def held(self) -> int:
-        """Devices that some claim holds exclusively."""
+        """Devices that are held exclusively, as bits."""
         return self._occupancy.current().held
 
     @property
     def shared(self) -> int:
-        """Devices of which some claim holds a share."""
+        """Devices of which a share is held, as bits."""
         return self._occupancy.current().shared
 
     def column(self, expression: str, selectors: Selectors) -> Column:
@@ -213,7 +213,7 @@ class View:
         return values if is_scalar(device.published(attribute)) else NO_VALUE
 
     def tolerated(self, tolerations: Sequence[Object]) -> int:
-        """Devices without a taint that the tolerations leave standing."""
+        """Returns the devices without untolerated taints, as bits."""
         bits, left = self.every, self._tainted
         while left:
             low = left & -left
@@ -224,7 +224,7 @@ class View:
 
     @property
     def operable(self) -> int:
-        """Devices whose skipped node operations the node knows how to skip."""
+        """Devices whose skipped node operations the node supports, as bits."""
         if self.gates[NODE_OPERATIONS] and NODE_OPERATIONS in self.features:
             return self.every
         return self.every & ~self._skipping

@@ -16,11 +16,11 @@ THOROUGH: Final = 5_000_000
 
 
 class AllocationError(Exception):
-    """The claims cannot be judged: an expression failed, a class is missing, a pool is unfinished."""
+    """The claims cannot be judged: an expression failed, a class is missing, or a pool is incomplete."""
 
 
 class WorkExhausted(Exception):
-    """The limit was reached: what was asked stays undecided."""
+    """The work limit was reached; the question stays undecided."""
 
 
 class Work:
@@ -42,7 +42,7 @@ class Work:
         return max(0, self.limit - self.spent)
 
     def share(self, units: int) -> _Share:
-        """Inside, no more than that may be spent of what is left."""
+        """Limits the work inside the context to a part of what is left."""
         return _Share(self, units)
 
 

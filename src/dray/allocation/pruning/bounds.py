@@ -18,7 +18,7 @@ Value = tuple[str, Any]
 
 
 def by_count(demands: Iterable[Demand]) -> Demand | None:
-    """A request that has not enough devices, looked at alone."""
+    """Returns a demand that lacks devices by itself; None if there is none."""
     for demand in demands:
         if not demand.drop_impossible():
             return demand

@@ -78,7 +78,7 @@ class Pruning:
         return self._symmetry.alike(rank) | self._blocks.alike(rank, domains)
 
     def narrowed(self, frame: Frame) -> int:
-        """The devices worth trying in the frame; none where no solution can follow."""
+        """Returns the devices worth trying in the frame; none if no solution can follow."""
         if frame.state in self._vain:
             return 0
         self._asked += 1
@@ -115,7 +115,7 @@ class Pruning:
             return True
 
     def refutation(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
-        """Demands that cannot all be served, if the bounds find some; takes out devices that none can use."""
+        """Returns demands that cannot all be served, None if no bound finds any. Removes devices that none can use."""
         shareable = self._task.view.shareable
         if (demand := bounds.by_count(demands)) is not None:
             self._work.spend(25 + 8 * len(demands))
@@ -140,7 +140,7 @@ class Pruning:
         return 25 + counters + len(demands) * (8 + counters + 2 * self._shared) + 9 * covered
 
     def _broken(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
-        """The demands of a constraint that cannot be kept."""
+        """Returns the demands of a constraint that cannot be satisfied; None if there is none."""
         shareable = self._task.view.shareable
         first = demands[0]
         covers: dict[Constraint, list[Demand]] = {}
@@ -202,7 +202,7 @@ class Pruning:
     # Memory
 
     def remember(self, state: Any) -> None:
-        """Nothing was found from this state."""
+        """Records that no solution follows from this state."""
         if len(self._vain) < _MOST_MEMORIES:
             self._vain.add(state)
 
