@@ -19,7 +19,7 @@ KINDS: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass
 
 
 def to_v1(document: dict[str, Any]) -> tuple[dict[str, Any], list[Note]]:
-    """The v1 object for a v1alpha3 document, and what could not be carried over; raises ConversionError."""
+    """Converts a v1alpha3 document to v1; returns it with notes on what was lost. Raises ConversionError."""
     notes = Notes()
     changed = {**document, "apiVersion": "resource.k8s.io/v1beta1"}
     if changed.pop("status", None):

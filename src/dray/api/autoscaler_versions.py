@@ -169,7 +169,7 @@ def _several(names: _Names) -> Callable[[Any], Any]:
 
 
 def _restored(metric: Object, names: _Names) -> Object:
-    """A metric of v1 as v2 has it."""
+    """Converts a metric of v1 to v2."""
     restored = {name: value for name, value in metric.items() if name not in names}
     for source, members in names.items():
         if not isinstance(given := metric.get(source), dict):
@@ -195,7 +195,7 @@ def _typed(source: str, target: Object) -> Object:
 
 
 def _renamed(metric: Object, names: _Names) -> Object:
-    """A metric of v2 as v1 has it."""
+    """Converts a metric of v2 to v1."""
     renamed: Object = {"type": metric.get("type", "")}
     for source, members in names.items():
         if not isinstance(given := metric.get(source), dict):

@@ -31,7 +31,7 @@ _AUTHENTICATION: Final = "usage-bootstrap-authentication"
 
 
 def parts(token: str) -> tuple[str, str] | None:
-    """Id and secret of what has the form of a token."""
+    """Returns id and secret of a token; None if the text has another form."""
     found = _TOKEN.fullmatch(token)
     return (found[1], found[2]) if found else None
 
@@ -66,7 +66,7 @@ def is_token(obj: Mapping[str, Any]) -> bool:
 
 
 def is_expired(obj: Mapping[str, Any], now: datetime) -> bool:
-    """A token whose end cannot be read has ended."""
+    """Returns True if the token has expired; an unreadable expiration counts as expired."""
     text = _value(obj, "expiration")
     if not text:
         return False

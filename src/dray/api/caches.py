@@ -23,7 +23,7 @@ LONGEST: Final = 512
 
 
 class Cache(Generic[K, V]):
-    """Forgets what was asked for longest ago when there are too many entries or their sizes add up to too much."""
+    """A cache that drops the least recently used entries when there are too many or their total size is too large."""
 
     __slots__ = ("_entries", "_most", "_most_bytes", "size")
 
@@ -32,7 +32,7 @@ class Cache(Generic[K, V]):
         self._most_bytes = most_bytes
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self.size = 0
-        """Bytes of all entries, as those who put them there said."""
+        """Size of all entries, in bytes as given to `put`."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -47,7 +47,7 @@ class Cache(Generic[K, V]):
         return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
-        """An entry larger than all of them may be is not kept."""
+        """Adds an entry, unless it is larger than the whole cache."""
         self.pop(key)
         if size > self._most_bytes:
             return

@@ -269,7 +269,7 @@ def split_api_version(api_version: str) -> tuple[str, str]:
 
 
 def find(api_version: object, kind: object) -> KindVersion | None:
-    """The entry for an object's `apiVersion` and `kind`, if the catalogue has it; they may be anything."""
+    """Returns the catalogue entry for `apiVersion` and `kind`, of any type; None if there is none."""
     if not (isinstance(api_version, str) and isinstance(kind, str)):
         return None
     group, version = split_api_version(api_version)
@@ -278,14 +278,14 @@ def find(api_version: object, kind: object) -> KindVersion | None:
 
 
 def built_in(api_version: str, kind: str) -> KindVersion:
-    """The entry of a kind that the catalogue has."""
+    """Returns the entry of a kind that is in the catalogue."""
     found = find(api_version, kind)
     assert found is not None, f"{api_version} {kind}"
     return found
 
 
 def find_plural(group: str, version: str, plural: str) -> KindVersion | None:
-    """The entry for the parts of a request's path."""
+    """Returns the entry for the parts of a request path; None if there is none."""
     entry = _BY_PLURAL.get((group, plural))
     return entry.version(version) if entry else None
 

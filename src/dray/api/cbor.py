@@ -33,11 +33,11 @@ _LATER: Final[dict[int, Callable[[bytes], bytes]]] = {
 
 
 class CborError(ValueError):
-    """The body is not CBOR, or says what JSON cannot."""
+    """The body is not CBOR, or contains what JSON cannot represent."""
 
 
 def decode(body: bytes) -> Any:
-    """The one value of a body; raises CborError."""
+    """Decodes a body with a single value. Raises CborError."""
     reader = _Reader(body)
     value = reader.value(0)
     if reader.position != len(body):

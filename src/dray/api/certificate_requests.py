@@ -52,12 +52,12 @@ class Request:
 
     @property
     def node(self) -> str:
-        """The name of the node, for a common name that begins as those of nodes do."""
+        """The node name in a common name that starts with `system:node:`."""
         return self.common_name.removeprefix(NODE_PREFIX)
 
     @property
     def key_hash(self) -> str:
-        """Identifies the public key."""
+        """A hash that identifies the public key."""
         from cryptography.hazmat.primitives import serialization
 
         encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -74,7 +74,7 @@ def is_open(obj: Mapping[str, Any]) -> bool:
 
 
 def certificate_of(obj: Mapping[str, Any]) -> bytes:
-    """The certificate that was issued, as PEM; empty where there is none."""
+    """Returns the issued certificate as PEM; "" if there is none."""
     return base64.b64decode(str(status_of(obj).get("certificate") or ""))
 
 

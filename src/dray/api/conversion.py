@@ -31,7 +31,7 @@ _ZERO_IS_UNSET = ("deviceClassName", "allocationMode", "count")
 
 
 class ConversionError(ValueError):
-    """The object has no such version, or cannot be read; `problems` are the fields that keep it from being read."""
+    """The object has no such version or cannot be read; `problems` lists the fields that prevent it."""
 
     def __init__(self, message: str, problems: Sequence[FieldError] = ()) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def unreadable(problems: Sequence[FieldError]) -> ConversionError:
 
 
 def convert(document: Object, version: str) -> Object:
-    """The document in another version of its kind; the original is left alone."""
+    """Returns a copy of the document in another version of its kind. Raises ConversionError."""
     api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
     source = catalogue.find(api_version, kind)
     if source is None:

@@ -16,14 +16,14 @@ from dray.api.objects import Object, mapping, mappings
 
 KEY: Final = "utilization"
 IDLE_PERCENT: Final = 5
-"""A device below this is idle."""
+"""Devices with less utilization than this are idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
     percent: int | None = None
     memory_used: int | None = None
-    """The memory that is in use, in bytes."""
+    """Memory in use, in bytes."""
     observed_at: str = ""
     idle_since: str = ""
 
@@ -48,7 +48,7 @@ def reported(entry: Mapping[str, Any]) -> Utilization | None:
 
 
 def reports_of(claim: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Utilization]]:
-    """Driver, pool and name of each device of the claim that has a report, with the report."""
+    """Yields (driver, pool, device) and report of each device of the claim that has one."""
     for entry in mappings(mapping(claim.get("status")).get("devices")):
         if (found := reported(entry)) is not None:
             yield (str(entry.get("driver")), str(entry.get("pool")), str(entry.get("device"))), found

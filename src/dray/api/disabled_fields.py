@@ -23,7 +23,7 @@ _TEMPLATES = ("spec", "spec.podGroupTemplates[]", "spec.compositePodGroupTemplat
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Fields, as paths, that need all the gates."""
+    """Paths of fields that require all these gates."""
 
     kinds: tuple[str, ...]
     gates: tuple[str, ...]

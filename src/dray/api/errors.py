@@ -61,7 +61,7 @@ _SHOW_VALUE = frozenset(
 
 
 OMITTED = object()
-"""The value of an error that does not show it."""
+"""Value of an error that does not show one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class FieldError:
 
     @property
     def message(self) -> str:
-        """The text after the field's path."""
+        """Returns the text after the field's path."""
         if self.type.structural:
             return self.detail
         parts = [_TITLES[self.type]]
@@ -93,7 +93,7 @@ class FieldError:
 
 
 def render(value: Any) -> str:
-    """Strings quoted, numbers bare, everything else as JSON: the way Kubernetes shows a value."""
+    """Renders a value like Kubernetes: strings quoted, numbers bare, everything else as JSON."""
     # Here and below msgspec is loaded when it is used: it takes longer than most commands that never need it.
     import msgspec
 

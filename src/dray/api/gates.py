@@ -26,12 +26,12 @@ KNOWN: tuple[str, ...] = tuple(sorted(_ON + _OFF))
 
 
 class GateError(ValueError):
-    """A gate that does not exist, or that cannot be switched."""
+    """The feature gate does not exist or cannot be switched."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """The set of features that are on; `gates["DRADeviceTaints"]` asks for one."""
+    """The set of enabled features; `gates["DRADeviceTaints"]` returns whether one is on."""
 
     enabled: frozenset[str]
 

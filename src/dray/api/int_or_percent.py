@@ -6,7 +6,7 @@ from dray.api.objects import int64
 
 
 def scaled(value: int | str, total: int, *, up: bool = True) -> int:
-    """A number as it is, or so many percent of the total, rounded up or down; 0 for a text that is no percentage."""
+    """Returns a number as it is, or a percentage of the total, rounded up or down; 0 for other texts."""
     if isinstance(value, int):
         return value
     share = max(0, int64(value.removesuffix("%")) or 0) * total

@@ -46,7 +46,7 @@ class Refusal:
 
     @property
     def causes(self) -> tuple[FieldError, ...]:
-        """The errors an API server lists as causes; structural ones are only in the message."""
+        """Returns the errors that an API server lists as causes; structural ones are only in the message."""
         return tuple(error for error in self.errors if not error.type.structural)
 
 
@@ -110,7 +110,7 @@ class _Members(dict[str, Any]):
 
 
 def _duplicates(body: bytes) -> list[str]:
-    """The paths of members that are given more than once, in the order of the document."""
+    """Returns the paths of members that occur more than once, in document order."""
     import json
 
     return [
@@ -122,7 +122,7 @@ def _duplicates(body: bytes) -> list[str]:
 
 
 def members(document: Object) -> Iterator[tuple[str, Any]]:
-    """Everything in a document with its path, each before what is within it, in the order of the document."""
+    """Yields every value in a document with its path, parents first, in document order."""
     waiting: list[tuple[str, Any]] = [("", document)]
     while waiting:
         path, value = waiting.pop()
@@ -135,7 +135,7 @@ def members(document: Object) -> Iterator[tuple[str, Any]]:
 
 
 def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> Object | Refusal:
-    """The document, checked against its structure, defaulted and converted to the hub version."""
+    """Decodes a document: sets defaults and converts it to the hub version. Returns a Refusal if it is invalid."""
     refusal = check_identity(document, target.api_version, target.kind)
     if refusal:
         return refusal
@@ -149,7 +149,7 @@ def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGat
 
 
 def check_identity(document: Object, api_version: str, kind: str) -> Refusal | None:
-    """A document may leave out what it is, but not be something else."""
+    """Reports apiVersion and kind that differ from the expected ones; they may be missing."""
     for member, expected in (("apiVersion", api_version), ("kind", kind)):
         given = document.get(member)
         if given not in (None, "", expected):
@@ -170,7 +170,7 @@ def _reread(converted: Object, home: KindVersion) -> Object:
 
 
 def answer(obj: Object, target: KindVersion) -> Object:
-    """An object in hub form as a client of `target` gets it."""
+    """Converts an object from the hub version to the version of `target`."""
     return schema.write(conversion.convert(obj, target.version), target.schema)
 
 
@@ -220,10 +220,8 @@ def update(
     now: str,
     subresource: str = "",
 ) -> Accepted | Refusal:
-    """`old` is the object in hub form as it is stored, and stays as it is.
-
-    `subresource` is empty, `status` or `approval`.
-    """
+    """Updates an object. `old` is stored, in hub form, and stays unchanged. `subresource`: "", `status` or
+    `approval`."""
     home = target.entry.hub
     kept = _kept_members(document, old, target, subresource) if home is target else set()
     read = {name: value for name, value in document.items() if name not in kept} if kept else document
@@ -285,7 +283,7 @@ def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
 
 
 def settle_namespace(metadata: Object, place: Place, *, namespaced: bool) -> Refusal | None:
-    """Puts the object where the request wants it; changes its metadata."""
+    """Sets the namespace that the request names in the metadata; reports a different one."""
     given = metadata.get("namespace", "")
     if not namespaced:
         metadata.pop("namespace", None)

@@ -26,7 +26,7 @@ _FILTER = re.compile(r"\[\?\(\s*@((?:[^\[\]=<>!]|\[\d+\])*?)\s*(?:(==|!=|<=|>=|<
 
 
 class Work:
-    """How many values may still be looked at; `spend` raises WorkExhausted after the last one. None for any number."""
+    """Limits how many values may be visited; `spend` raises WorkExhausted beyond it. None: no limit."""
 
     def __init__(self, values: int | None) -> None:
         self._left = values
@@ -40,7 +40,7 @@ class Work:
 
 
 class WorkExhausted(Exception):
-    """The path looks at too many values of the document."""
+    """The path visits too many values of the document."""
 
 
 Step = Callable[[Any, Work], Iterator[Any]]
@@ -49,7 +49,7 @@ Path = tuple[Step, ...]
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Path | None:
-    """The steps of a path; nothing if it is none."""
+    """Parses a path into steps; None if it is not valid."""
     if len(text) > _MAX_LENGTH:
         return None
     text = text.strip()

@@ -56,7 +56,7 @@ class Kind:
 
     @property
     def qualified(self) -> str:
-        """`resourceclaims.resource.k8s.io`; `pods` for the core group."""
+        """The name with its group: `resourceclaims.resource.k8s.io`, or `pods` for the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
@@ -65,7 +65,7 @@ class Kind:
 
     @cached_property
     def hub(self) -> KindVersion:
-        """The version whose shape objects have inside: the newest that is stable."""
+        """The version that objects have internally: the newest stable one."""
         stable = [name for name in self.by_version if name[1:].isdecimal()]
         return self.by_version[max(stable, key=lambda name: int(name[1:]), default=self.storage)]
 
@@ -74,7 +74,7 @@ class Kind:
 
 
 class KindVersion:
-    """A kind in one of its versions, with what is asked of the two in every request."""
+    """A kind in one version."""
 
     def __init__(self, entry: Kind, served: Version) -> None:
         self.entry, self.served = entry, served
@@ -84,7 +84,7 @@ class KindVersion:
 
     @property
     def deprecated(self) -> str | None:
-        """The warning an API server sends along with answers in this version."""
+        """The warning that an API server sends with answers in this version; None if it is not deprecated."""
         lifecycle = self.served.lifecycle
         if lifecycle is None or lifecycle.deprecated > RELEASE:
             return None

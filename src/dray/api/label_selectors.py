@@ -43,7 +43,7 @@ def nothing(_: Labels) -> bool:
 
 
 def from_object(selector: Mapping[str, Any]) -> Matcher:
-    """The matcher of a LabelSelector object: an empty one matches everything."""
+    """Returns the matcher of a LabelSelector object; an empty one matches everything."""
     wanted = dict(mapping(selector.get("matchLabels")))
     expressions = [_expression(item) for item in selector.get("matchExpressions") or ()]
 
@@ -60,7 +60,7 @@ def from_object(selector: Mapping[str, Any]) -> Matcher:
 
 
 def _expression(item: Mapping[str, Any]) -> Matcher:
-    """An operator that does not exist matches nothing."""
+    """Returns the matcher of one expression; an unknown operator matches nothing."""
     key, operator, values = str(item.get("key")), item.get("operator"), item.get("values") or ()
     match operator:
         case "In":
@@ -75,7 +75,7 @@ def _expression(item: Mapping[str, Any]) -> Matcher:
 
 
 def text_of(selector: Mapping[str, Any]) -> str:
-    """A LabelSelector object as a client writes it into a query; an empty one is an empty text."""
+    """Renders a LabelSelector object for a query parameter; "" for an empty one."""
     terms = [(key, f"{key}={value}") for key, value in mapping(selector.get("matchLabels")).items()]
     terms += [(str(item.get("key")), _term(item)) for item in selector.get("matchExpressions") or ()]
     return ",".join(text for _, text in sorted(terms))

@@ -23,7 +23,7 @@ def of_type(limit_ranges: Iterable[Object], kind: str) -> list[Object]:
 
 
 def fill_in(pod: Object, limit_ranges: Iterable[Object]) -> None:
-    """Gives containers the requests and limits that they lack, and notes it on the pod."""
+    """Sets missing requests and limits of containers, with an annotation on the pod."""
     items = of_type(limit_ranges, "Container")
     notes = []
     for member, title in (("initContainers", "init container"), ("containers", "container")):

@@ -31,7 +31,7 @@ MAX_IDENTIFIER = 32
 
 
 def size(text: str) -> int:
-    """The length in bytes, which is what the limits count."""
+    """Returns the length in bytes, to which the limits apply."""
     return len(text) if text.isascii() else len(text.encode())
 
 
@@ -84,7 +84,7 @@ def is_uuid(text: str) -> bool:
 
 
 def is_path_segment(text: str) -> bool:
-    """Usable as one segment of a URL's path."""
+    """Returns True if the text can be a segment of a URL path."""
     return text not in (".", "..") and "/" not in text and "%" not in text
 
 
@@ -93,7 +93,7 @@ def is_extended_resource(text: str) -> bool:
 
 
 def extended_resource_problems(text: str) -> list[str]:
-    """Everything that keeps a name from being that of an extended resource."""
+    """Returns why the name cannot be that of an extended resource."""
     found = []
     if "/" not in text:
         found.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")

@@ -27,7 +27,7 @@ def is_record(found: Mapping[str, Any]) -> bool:
 
 
 def record_name(node: str) -> str:
-    """The name of the ConfigMap; a hash replaces a node name that is too long for the prefix."""
+    """Returns the name of the ConfigMap; long node names are replaced by a hash."""
     name = _PREFIX + node
     return name if is_subdomain(name) else _PREFIX + hashlib.sha256(node.encode()).hexdigest()
 
@@ -44,7 +44,7 @@ def is_for(found: Mapping[str, Any], key_hash: str) -> bool:
 
 
 def has_expired(found: Mapping[str, Any], now: datetime) -> bool:
-    """A record whose time cannot be read has not expired."""
+    """Returns True if the record has expired; an unreadable time has not."""
     try:
         return datetime.fromisoformat(str(mapping(found.get("data")).get(_EXPIRES))) <= now
     except (ValueError, TypeError):

@@ -69,12 +69,12 @@ def owners_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def controller_reference(api_version: str, kind: str, obj: Mapping[str, Any]) -> Object:
-    """The entry of ownerReferences by which another object says that this one controls it."""
+    """Builds an owner reference with `controller: true`."""
     return {"apiVersion": api_version, "kind": kind, "name": key_of(obj)[1], "uid": uid_of(obj), "controller": True}
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object | None:
-    """The owner reference of its controller."""
+    """Returns the owner reference of the controller; None if there is none."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or ():
         if reference.get("controller"):
             found: Object = reference
@@ -96,7 +96,7 @@ def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
 
 
 def condition_of(obj: Mapping[str, Any], type_: str, status: str | None = None) -> Object | None:
-    """The condition of a type; with `status`, only if it has that status."""
+    """Returns the condition of a type, and with this status if given; None if there is none."""
     for condition in conditions_of(obj):
         if condition.get("type") == type_ and (status is None or condition.get("status") == status):
             return condition
@@ -117,7 +117,7 @@ def sequence(value: Any) -> list[Any]:
 
 
 def mappings(value: Any) -> list[Object]:
-    """The members of a list that are mappings."""
+    """Returns the items of a list that are mappings; empty if it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -130,14 +130,14 @@ def text(value: Any) -> str:
 
 
 def walk(value: Any, *names: str) -> Object:
-    """The mapping below `value` along the names."""
+    """Returns the mapping at the path of names below `value`; empty if there is none."""
     for name in names:
         value = mapping(value).get(name)
     return mapping(value)
 
 
 def int64(value: Any) -> int | None:
-    """The whole number that a text stands for, as Go's ParseInt reads it; None where it is none or beyond 64 bits."""
+    """Parses a 64-bit integer like Go's ParseInt; None if it is invalid or out of range."""
     match = _INT64.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -146,14 +146,14 @@ def int64(value: Any) -> int | None:
 
 
 def bounded(value: Any, least: int, most: int, default: int = 0) -> int:
-    """A whole number within bounds, however large the one is that was written; the default where there is none."""
+    """Returns a whole number limited to the bounds; the default if it is missing."""
     if not isinstance(value, int) or isinstance(value, bool):
         return default
     return least if value < least else most if value > most else value
 
 
 def take_members(target: Object, source: Mapping[str, Any], members: Iterable[str]) -> None:
-    """Gives an object the members that another one has, and takes from it those that the other one has not."""
+    """Copies members from one object to another; removes those that the first one lacks."""
     for member in members:
         if member in source:
             target[member] = source[member]

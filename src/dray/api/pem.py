@@ -21,7 +21,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Blocks whose content is not base64 are passed over too."""
+    """Yields the PEM blocks of a text; skips those that are not base64."""
     for found in _BLOCK.finditer(text):
         body = found[2]
         has_headers = _HEADER.match(body) is not None

@@ -64,13 +64,13 @@ def default_pod_spec(spec: Object, *, template: bool = False) -> None:
 
 
 def containers(spec: Object) -> Iterator[Object]:
-    """Init containers, then containers."""
+    """Returns the init containers, then the containers."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
 
 
 def _same_service_account(spec: Object) -> None:
-    """The two names of one field are kept equal; the newer one wins."""
+    """Keeps `serviceAccount` and `serviceAccountName` equal; the newer name wins."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -156,7 +156,7 @@ def _default_resources(resources: Object, *, template: bool) -> None:
 
 
 def _rounded(amounts: dict[str, str]) -> dict[str, str]:
-    """Amounts of a pod are kept in thousandths."""
+    """Rounds amounts of a pod up to thousandths."""
     return {name: str(Quantity.parse(amount).rounded(_MILLI)) for name, amount in amounts.items()}
 
 
@@ -164,7 +164,7 @@ _EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 
 
 def admit_pod(spec: Object, *, priority: int = 0, preemption_policy: str = "PreemptLowerPriority") -> None:
-    """The service account, the tolerations of a node that is briefly away, and the priority of its class."""
+    """Sets the service account, the eviction tolerations and the priority of the pod's class."""
     if not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = "default"
     _same_service_account(spec)

@@ -68,7 +68,7 @@ def api_objects(pod: Object) -> str:
 
 
 def projections(pod: Object, source: str) -> Iterator[Object]:
-    """Sources of that kind in projected volumes."""
+    """Yields the sources of this kind in projected volumes."""
     for volume in _list(pod, "spec", "volumes"):
         for projection in _projected(volume):
             if (found := projection.get(source)) is not None:

@@ -70,12 +70,12 @@ def _raise(total: dict[str, A], amounts: Mapping[str, A]) -> None:
 
 
 def requests(spec: Object) -> dict[str, int]:
-    """cpu in thousandths, everything else in whole units, rounded up; nothing that is zero."""
+    """Returns the effective requests: cpu in thousandths, others in whole units, rounded up, without zeros."""
     return whole(_total(spec, {}))
 
 
 def scoring(spec: Object) -> dict[str, int]:
-    """cpu and memory, with what is assumed of containers that ask for none."""
+    """Returns cpu and memory, with assumed values for containers without requests."""
     stated = _of_the_pod(spec)
     plain = _total(spec, {}) if stated else {}
     total = whole(_total(spec, {name: amount for name, amount in _ASSUMED.items() if name not in plain}))
@@ -107,7 +107,7 @@ def container_requests(container: Object) -> Object:
 
 
 def amounts(written: Any) -> dict[str, int]:
-    """A ResourceList in the units that the scheduler counts in."""
+    """Converts a ResourceList to the units of the scheduler."""
     return whole(_nanos(mapping(written)))
 
 

@@ -12,9 +12,9 @@ from dray.api.objects import Object, is_deleting, is_true, mapping, mappings, st
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-"""On what an API server shows of a static pod: the hash of the pod that it shows."""
+"""Annotation of the mirror pod of a static pod: the hash of the static pod."""
 HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
-"""On a static pod: what its file says, as a hash."""
+"""Annotation of a static pod: the hash of its file."""
 
 _ENTRY: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 
@@ -53,7 +53,7 @@ def restarts(pod: Mapping[str, Any]) -> int:
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
-    """The name of the node it is bound to."""
+    """Returns the name of the pod's node; "" if it is not bound."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
@@ -64,7 +64,7 @@ def group_name(pod: Mapping[str, Any]) -> str:
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[Object]:
-    """The init containers and then the containers in the spec of a pod, as Kubernetes numbers them."""
+    """Returns the containers in the order of Kubernetes: init containers first."""
     return [*mappings(spec.get("initContainers")), *mappings(spec.get("containers"))]
 
 
@@ -73,18 +73,18 @@ def claim_entries(owner: Mapping[str, Any]) -> list[Object]:
 
 
 def claim_names(owner: Mapping[str, Any]) -> dict[str, str | None]:
-    """The claims that the status names, by entry; None where it says that none is needed."""
+    """Returns the claim names in the status, by entry; None for an entry that needs no claim."""
     statuses = (owner.get("status") or {}).get("resourceClaimStatuses")
     return {status["name"]: status.get("resourceClaimName") for status in statuses} if statuses else {}
 
 
 def extended_claim(pod: Mapping[str, Any]) -> str:
-    """The name of the claim that was made for its extended resources."""
+    """Returns the name of the claim for the pod's extended resources; "" if there is none."""
     return str(mapping(status_of(pod).get("extendedResourceClaimStatus")).get("resourceClaimName") or "")
 
 
 def claims_used(owner: Mapping[str, Any]) -> Iterator[tuple[Object, str]]:
-    """The entries whose claim is known, and its name."""
+    """Yields (entry, claim name) for entries whose claim exists."""
     names = claim_names(owner)
     for entry in claim_entries(owner):
         name = entry.get("resourceClaimName") or names.get(entry["name"])
@@ -93,7 +93,7 @@ def claims_used(owner: Mapping[str, Any]) -> Iterator[tuple[Object, str]]:
 
 
 def entries_without_claim(owner: Mapping[str, Any]) -> Iterator[Object]:
-    """The entries with a template for which the status does not name a claim yet."""
+    """Yields the entries with a template for which the status names no claim yet."""
     entries = claim_entries(owner)
     if entries:
         names = claim_names(owner)

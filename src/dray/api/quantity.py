@@ -33,7 +33,7 @@ _POWERS: Final = tuple(10**exponent for exponent in range(28))
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity."""
+    """The text is not a valid quantity."""
 
 
 class Format(Enum):
@@ -61,7 +61,7 @@ _BINARY_NAMES: Final = ("", *_BINARY_SUFFIXES)
 
 @total_ordering
 class Quantity:
-    """An immutable amount; equal when the values are equal, however they are written."""
+    """An immutable amount; equal to others of the same value in any notation."""
 
     __slots__ = ("_text", "format", "nanos", "scale", "unscaled", "wide")
 
@@ -89,7 +89,7 @@ class Quantity:
 
     @classmethod
     def of(cls, value: int) -> Quantity:
-        """The plain whole number `value`."""
+        """Returns the quantity of a whole number."""
         return cls(value, 0, Format.DECIMAL_SI, wide=not INT64_MIN <= value <= INT64_MAX)
 
     def __str__(self) -> str:
@@ -136,7 +136,7 @@ class Quantity:
         return (self.nanos > 0) - (self.nanos < 0)
 
     def as_int64(self) -> int | None:
-        """The whole number, where Kubernetes can convert without rounding; `1.0` and `1Pi` it cannot."""
+        """Returns the value as an integer if Kubernetes can convert it exactly, unlike `1.0` and `1Pi`; else None."""
         if self.wide or self.scale < 0:
             return None
         whole = self.unscaled * 10**self.scale
@@ -149,19 +149,19 @@ class Quantity:
             return float("inf") if self.unscaled > 0 else float("-inf")
 
     def scaled(self, scale: int) -> int:
-        """The amount in units of 10^scale (0: ones, -3: milli), rounded away from zero."""
+        """Returns the amount in units of 10^scale (0: ones, -3: milli), rounded away from zero."""
         unit: int = 10 ** (scale - _NANO_SCALE)
         return -(-self.nanos // unit) if self.nanos >= 0 else self.nanos // unit
 
     def value(self) -> int:
-        """The amount in ones, rounded away from zero."""
+        """Returns the amount in ones, rounded away from zero."""
         return self.scaled(0)
 
     def is_integral(self) -> bool:
         return self.nanos % _NANO == 0
 
     def rounded(self, scale: int) -> Quantity:
-        """Rounded away from zero to a multiple of 10^scale; itself when it already is one."""
+        """Rounds away from zero to a multiple of 10^scale."""
         if not self.wide and self.scale >= scale:
             return self
         return Quantity(self.scaled(scale), scale, self.format, wide=self.wide)

@@ -8,16 +8,16 @@ from typing import Any, Final
 from dray.api.objects import Object, finalizers_of, mapping
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that has devices from being deleted."""
+"""Finalizer of claims with an allocation."""
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
-"""On a claim made from a template: the entry of the pod it was made for."""
+"""Annotation of a generated claim: the pod's entry that it belongs to."""
 EXTENDED_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-"""On a claim that the scheduler made for a pod's extended resources."""
+"""Annotation of a claim that the scheduler created for a pod's extended resources."""
 
 MAX_CONSUMERS: Final = 256
-"""Entries in `status.reservedFor`."""
+"""Maximum number of entries in `status.reservedFor`."""
 MAX_DEVICES: Final = 32
-"""Devices in one allocation."""
+"""Maximum number of devices in one allocation."""
 
 
 def allocation_of(claim: Mapping[str, Any]) -> Object | None:
@@ -25,22 +25,22 @@ def allocation_of(claim: Mapping[str, Any]) -> Object | None:
 
 
 def results_of(claim: Mapping[str, Any]) -> list[Object]:
-    """The devices that are allocated to the claim."""
+    """Returns the device results of the claim's allocation; empty if it has none."""
     return allocation_results(allocation_of(claim))
 
 
 def allocation_results(allocation: Mapping[str, Any] | None) -> list[Object]:
-    """The devices of an allocation."""
+    """Returns the device results of an allocation."""
     return (allocation.get("devices") or {}).get("results") or [] if allocation else []
 
 
 def devices_of(claim: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Driver, pool and name of each device that is allocated to the claim."""
+    """Returns (driver, pool, device) for each allocated device."""
     return [(result["driver"], result["pool"], result["device"]) for result in results_of(claim)]
 
 
 def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
-    """References to the pods and groups that may use the claim."""
+    """Returns the entries of `status.reservedFor`."""
     return (claim.get("status") or {}).get("reservedFor") or []
 
 
@@ -49,12 +49,12 @@ def is_protected(claim: Mapping[str, Any]) -> bool:
 
 
 def requests_of(spec: Mapping[str, Any]) -> list[Object]:
-    """The device requests in the spec of a claim."""
+    """Returns the device requests in the spec of a claim."""
     return mapping(spec.get("devices")).get("requests") or []
 
 
 def alternatives_of(request: Mapping[str, Any]) -> Sequence[Object]:
-    """The ways to serve a device request: `exactly`, or the subrequests of `firstAvailable` in order of preference."""
+    """Returns the alternatives of a request: `exactly`, or the subrequests of `firstAvailable` in order."""
     exactly = request.get("exactly")
     return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
 

@@ -15,14 +15,14 @@ from dray.api.gates import DEFAULT_GATES, FeatureGates
 
 @dataclass(frozen=True, slots=True)
 class ExpressionReport:
-    """`error` is what a compiler says about the expression, if it refuses it; else `cost` is the worst case."""
+    """Result of compiling an expression: `error` if it is invalid, else its worst-case `cost`."""
 
     error: str | None = None
     cost: int = 0
 
 
 class ExpressionChecker(Protocol):
-    """Compiles an expression against the environment of the gates."""
+    """Compiles expressions for the enabled features."""
 
     def one_object(self) -> AbstractContextManager[object]:
         """Inside, expressions belong to one object: what they may take together is limited."""
@@ -34,7 +34,7 @@ class ExpressionChecker(Protocol):
 
 
 class LengthOnly:
-    """Stands in where no compiler is at hand: every expression passes."""
+    """An ExpressionChecker without a compiler: every expression passes."""
 
     def one_object(self) -> AbstractContextManager[object]:
         return nullcontext()

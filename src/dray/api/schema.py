@@ -35,7 +35,7 @@ _Field = tuple[type | None, Reader, bool]
 
 
 def read(document: dict[str, Any], type_name: str) -> tuple[dict[str, Any], list[FieldError]]:
-    """The document in canonical form, and what is structurally wrong with it."""
+    """Returns the document in canonical form, and its structural errors."""
     problems: list[Problem] = []
     try:
         value = _reader(type_name, prune=False)(document, problems)

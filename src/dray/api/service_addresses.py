@@ -19,7 +19,7 @@ HEADLESS: Final = "None"
 DEFAULT_RANGE: Final = "10.96.0.0/16"
 NODE_PORTS: Final = range(30000, 32768)
 Port = tuple[str, int]
-"""Protocol and number."""
+"""(protocol, number) of a port."""
 _MOST_RESERVED = 256
 _LEAST_RESERVED = 16
 
@@ -88,7 +88,7 @@ def set_families(service: Object) -> None:
 def allocate_address(
     service: Object, ranges: Sequence[str], taken: Collection[str], own: str = ""
 ) -> FieldError | None:
-    """Gives the Service its address; what is wrong if that cannot be. `own` is the one that it has already."""
+    """Allocates the Service's address; returns what is wrong if that fails. `own` is the address it has."""
     spec = service["spec"]
     wanted, networks = spec.get("clusterIP") or "", [IPv4Network(range_) for range_ in ranges]
     if wanted == HEADLESS:
@@ -129,7 +129,7 @@ def _free(service: Object, network: IPv4Network, taken: Collection[str]) -> Iter
 
 
 def allocate_ports(service: Object, taken: Collection[Port], own: Collection[Port]) -> Iterator[FieldError]:
-    """Gives the ports of the Service their numbers on nodes; `own` are those that it has already."""
+    """Allocates node ports for the Service; `own` are the ports that it has."""
     spec = service["spec"]
     used = set(taken)
     given: set[int] = set()
@@ -167,6 +167,6 @@ def _free_ports(service: Object, index: int, used: set[int]) -> Iterator[int]:
 
 
 def ports_of(service: Object) -> set[Port]:
-    """The node ports that it has."""
+    """Returns the node ports of the Service."""
     ports = service["spec"].get("ports") or ()
     return {(port.get("protocol") or "TCP", port["nodePort"]) for port in ports if port.get("nodePort")}

@@ -15,7 +15,7 @@ def after(start: datetime, seconds: float) -> datetime:
 
 
 def seconds_of(text: Any) -> float | None:
-    """A time in an object, since 1970; None where there is none."""
+    """Returns a timestamp as seconds since 1970; None if it is missing."""
     try:
         return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):
@@ -23,5 +23,5 @@ def seconds_of(text: Any) -> float | None:
 
 
 def text_of(seconds: float) -> str:
-    """The other way, in whole seconds."""
+    """Returns seconds since 1970 as a timestamp, in whole seconds."""
     return after(datetime.fromtimestamp(0, UTC), seconds // 1).strftime("%Y-%m-%dT%H:%M:%SZ")

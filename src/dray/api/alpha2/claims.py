@@ -47,7 +47,7 @@ def convert_template(document: dict[str, Any], surroundings: ReferencedDocuments
 
 
 class _Spec:
-    """The spec of a claim on its way to v1."""
+    """Collects the v1 spec of a claim during conversion."""
 
     def __init__(self, spec: dict[str, Any], path: str, surroundings: ReferencedDocuments, notes: Notes) -> None:
         self.spec, self.path, self.surroundings, self.notes = spec, path, surroundings, notes

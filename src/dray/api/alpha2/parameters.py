@@ -35,7 +35,7 @@ class ReferencedDocuments:
         return driver_name(self.resource_class(class_name))
 
     def structured(self, kind: str, reference: dict[str, Any]) -> dict[str, Any] | None:
-        """The parameters of Kubernetes' own kind that a reference means, directly or as generated from it."""
+        """Returns the parameters that a reference names, directly or as generated from the named object."""
         if reference.get("kind") == kind:
             return next(self._named(kind, text(reference.get("name"))), None)
         for document in self.documents:
@@ -47,7 +47,7 @@ class ReferencedDocuments:
         return None
 
     def vendor(self, reference: dict[str, Any]) -> dict[str, Any] | None:
-        """The vendor's own object that a reference means."""
+        """Returns the vendor's object that a reference names."""
         return next(self._named(text(reference.get("kind")), text(reference.get("name"))), None)
 
     def _named(self, kind: str, name: str) -> Iterator[dict[str, Any]]:

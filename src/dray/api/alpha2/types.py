@@ -75,7 +75,7 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
 
 
 def wrong_types(document: dict[str, Any], kind: str) -> list[FieldError]:
-    """The fields whose values are not of their types; absent ones and null are fine."""
+    """Returns the fields with values of wrong types; absent ones and null are allowed."""
     return [
         FieldError(ErrorType.WRONG_TYPE, field, f"expected {_NAMES[expected]}, found {describe(value)}")
         for path, expected in _TYPES.get(kind, {}).items()

@@ -22,11 +22,11 @@ _CLOSING = delimited(3, b"") + delimited(4, b"")
 
 
 class UnknownKindError(ValueError):
-    """Protobuf has no message for the kind."""
+    """The kind has no protobuf message."""
 
 
 def decode(body: bytes) -> Object:
-    """The object in an envelope, as JSON would have given it; raises `WireError` and `UnknownKindError`."""
+    """Decodes an envelope to the same document as JSON would. Raises `WireError` and `UnknownKindError`."""
     if not body.startswith(MAGIC):
         raise WireError("the data does not appear to be a protobuf message, expected prefix k8s\\x00")
     found = {_HEAD: b"", _RAW: b""}
@@ -43,7 +43,7 @@ def decode(body: bytes) -> Object:
 
 
 def encode(document: Object) -> bytes:
-    """An object with its kind in an envelope; raises as `decode` does."""
+    """Encodes an object in an envelope. Raises like `decode`."""
     api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
     raw = encode_message(document, _type(api_version, kind))
     return _envelope(api_version, kind, raw)

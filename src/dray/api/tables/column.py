@@ -43,12 +43,12 @@ def seconds_between(start: str, end: str) -> int:
 
 
 def age(since: str | None, now: str) -> str:
-    """How long ago; `<unknown>` for a time that is not set."""
+    """Renders the time since a moment; `<unknown>` if it is not set."""
     return human(seconds_between(since, now)) if since else "<unknown>"
 
 
 def human(seconds: int) -> str:
-    """Two units where the second still matters, one otherwise."""
+    """Renders a duration: two units for short ones, else one."""
     if seconds < -1:
         return "<invalid>"
     if seconds < 2 * _MINUTE:
