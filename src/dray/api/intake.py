@@ -220,8 +220,7 @@ def update(
     now: str,
     subresource: str = "",
 ) -> Accepted | Refusal:
-    """Updates an object. `old` is stored, in hub form, and stays unchanged. `subresource`: "", `status` or
-    `approval`."""
+    """Updates an object. `old` is the stored one, in hub form. `subresource`: "", `status` or `approval`."""
     home = target.entry.hub
     kept = _kept_members(document, old, target, subresource) if home is target else set()
     read = {name: value for name, value in document.items() if name not in kept} if kept else document

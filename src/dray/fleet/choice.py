@@ -28,17 +28,17 @@ from dray.fleet.rules import MOST_NODES
 from dray.fleet.stages import NO_STAGES, Stages
 
 SLICE_LABEL: Final = "cloud.google.com/gke-nodepool"
-"""Hosts of one slice of TPUs have the same value."""
+"""Value that all hosts of one TPU slice share."""
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 class ChoiceError(Exception):
-    """A choice that cannot be understood: one line, with what to write instead."""
+    """A fleet choice is invalid: one line, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The machines of a fleet and the rules of its life; what a process is told that simulates it."""
+    """The machines of a fleet and its Stages; passed to the process that simulates it."""
 
     machines: tuple[Machine, ...]
     stages: Stages = NO_STAGES
@@ -143,7 +143,7 @@ def _check_node(group: Machines, machine: Machine) -> None:
 
 
 def _hosts(group: Machines, type_: MachineType) -> int:
-    """How many machines make a slice of TPUs. Raises ChoiceError where they cannot."""
+    """Returns how many machines form a TPU slice. Raises ChoiceError if they cannot form one."""
     if type_.tpus is None:
         if group.tpus != "whole" or group.topology:
             raise ChoiceError(f"machines {group.type} have no TPUs: leave tpus and topology out")

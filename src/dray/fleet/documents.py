@@ -63,7 +63,7 @@ class Found:
 
 @dataclass(slots=True)
 class Library:
-    """Documents by what they are called."""
+    """Documents by kind and name."""
 
     machine_types: dict[str, Found] = field(default_factory=dict)
     gpu_models: dict[str, Found] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Library:
     stages: list[Found] = field(default_factory=list)
 
     def add(self, found: Found) -> None:
-        """A machine type or GPU model of the same name is replaced."""
+        """Adds a document; replaces a machine type or GPU model of the same name."""
         match found.content:
             case MachineType(name=name):
                 self.machine_types[name] = found

@@ -29,7 +29,7 @@ _USUAL: Final = 10.0
 
 
 class Heartbeats:
-    """Keyed by node. `again` is called with the name of one that is back."""
+    """Sends heartbeats of nodes. `again` is called with the name of a node that works again."""
 
     def __init__(self, environment: Environment, chosen: Chosen, *, again: Callable[[str], None]) -> None:
         self._client = environment.client
@@ -50,7 +50,7 @@ class Heartbeats:
         await self._workers.run()
 
     def silence(self, name: str) -> float | None:
-        """How long the node does nothing yet; None where it works."""
+        """Returns for how many seconds the node stays silent; None if it works."""
         node = self._nodes.cache.get(name)
         if not self._stages or node is None:
             return None

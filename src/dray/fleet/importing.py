@@ -30,7 +30,7 @@ _BASIC: Final = ("cpu", "memory", "pods")
 
 
 def describe(nodes: Iterable[Object], slices: Iterable[Object]) -> list[Object]:
-    """Documents of a fleet file: the machine types, then the fleet. Without nodes there is nothing to describe."""
+    """Returns the documents of a fleet file: machine types, then the fleet; empty without nodes."""
     published = _by_node(slices)
     groups: dict[bytes, list[Object]] = defaultdict(list)
     shapes: dict[bytes, Object] = {}
@@ -52,12 +52,12 @@ def describe(nodes: Iterable[Object], slices: Iterable[Object]) -> list[Object]:
 
 
 def elsewhere(slices: Iterable[Object]) -> list[str]:
-    """The names of slices that belong to no single node: they are not part of any machine."""
+    """Returns the names of slices that belong to no single node, and so to no machine."""
     return [slice_["metadata"]["name"] for slice_ in slices if not spec_of(slice_).get("nodeName")]
 
 
 def _by_node(slices: Iterable[Object]) -> dict[str, list[Object]]:
-    """The slices of the newest generation of each pool, by node, in the order of their names."""
+    """Returns the slices of each pool's newest generation, by node, ordered by name."""
     newest: dict[tuple[str, str], int] = defaultdict(int)
     local = (slice_ for slice_ in slices if spec_of(slice_).get("nodeName"))
     known = sorted(local, key=lambda each: str(each["metadata"]["name"]))
@@ -117,7 +117,7 @@ def _generic(value: Object, uuids: dict[str, int]) -> Object:
 
 
 def _name(node: Object, taken: set[str]) -> str:
-    """After the instance type; a second type of that name gets a number."""
+    """Returns a name after the instance type; a second type of that name gets a number."""
     instance = labels_of(node).get(_INSTANCE_TYPE) or "imported"
     stem = _NOT_IN_NAME.sub("-", instance.lower()).strip("-.")[:40] or "imported"
     name = stem

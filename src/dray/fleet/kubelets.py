@@ -28,7 +28,7 @@ from dray.fleet.utilization import FleetUtilization
 PODS: Final = built_in("v1", "Pod")
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
 Silence = Callable[[str], float | None]
-"""How long a node does nothing yet; None where it works."""
+"""A function that returns for how many seconds a node stays silent; None if it works."""
 # As a kubelet waits before it tries again to prepare claims, but not as long: nobody wants to wait for a simulation.
 _PREPARE_AGAIN: Final = 5.0
 
@@ -59,13 +59,13 @@ class Kubelets:
             group.create_task(self._workers.run(), name="simulated kubelets")
 
     def look(self, node: str) -> None:
-        """At all pods of a node: it works again."""
+        """Queues all pods of a node that works again."""
         for pod in self._pods.cache:
             if node_of(pod) == node:
                 self._workers.queue.add(key_of(pod))
 
     async def recall(self) -> None:
-        """Claims of pods that run already, after a restart. Before `run`."""
+        """Records the claims of running pods after a restart. Call before `run`."""
         running = [pod for pod in self._pods.cache if self._runs(pod)]
         if not any(self._claim_names(pod) for pod in running):
             return

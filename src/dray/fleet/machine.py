@@ -19,7 +19,7 @@ from dray.fleet.machine_type import MachineType, NumaNode
 from dray.node.cpusets.lists import parse_cpuset
 
 MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
-"""The label that all nodes of a fleet have."""
+"""Label of all nodes of a fleet."""
 PRICE_CLASS: Final = "simulated.dray.dev/price-class"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _VERSION: Final = "v1.37.0"
@@ -31,7 +31,7 @@ _DISK: Final = "100Gi"
 
 @dataclass(frozen=True)
 class Machine:
-    """`options` says how its devices are published."""
+    """A simulated machine; `options` says how its devices are published."""
 
     name: str
     type: MachineType
@@ -48,7 +48,7 @@ class Machine:
         return tpus is not None and not tpus.is_single and self.options.tpus == "slice" and self.publishes(TPU)
 
     def uuid(self, what: str) -> str:
-        """The same whenever the machine is made again."""
+        """Returns a uuid that is the same whenever the machine is created again."""
         return str(uuid5(NAMESPACE_DNS, f"{what}.{self.name}.simulated.dray.dev"))
 
     @cached_property
@@ -136,7 +136,7 @@ class Machine:
         return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
 
     def traits(self) -> dict[str, str]:
-        """The labels that tell what it has, for a node that something else registers."""
+        """Returns labels that describe the hardware, for a node that another component registers."""
         own = (MACHINE_TYPE, "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch")
         return {name: value for name, value in self.labels().items() if name not in own}
 

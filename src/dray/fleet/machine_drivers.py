@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def drivers_of(machine: Machine) -> list[Driver]:
-    """One for each kind of device that the machine has and that can be simulated beside a node agent."""
+    """Returns a driver for each kind of device that can be simulated with a node agent."""
     pools = declared(machine)
     made: list[Driver] = []
     if gpu.DRIVER in pools:
@@ -59,7 +59,7 @@ def _machine(options: MachineOptions, node: str, driver: str) -> tuple[Machine, 
 
 
 def _found(options: MachineOptions, driver: str, devices: Callable[[Machine], T]) -> Callable[[str], tuple[Pool, T]]:
-    """The pool and the devices of a driver, by the name of the node."""
+    """Returns the pool and the devices of a driver on the node."""
 
     def found(node: str) -> tuple[Pool, T]:
         machine, pool = _machine(options, node, driver)

@@ -13,7 +13,7 @@ API_VERSION = "fleet.dray.dev/v1alpha1"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel", kw_only=True):
-    """A mapping of a file. A member that the class does not have is refused."""
+    """A mapping in a file; unknown members are refused."""
 
 
 class NumaNode(Part, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Port(Slot, frozen=True, kw_only=True):
 
 
 class Nics(Part, frozen=True, kw_only=True):
-    """Interfaces of one make. `cloud` has attributes with their domain."""
+    """Interfaces of one model. `cloud` has attributes with their domain."""
 
     ports: tuple[Port, ...]
     vendor: str = ""

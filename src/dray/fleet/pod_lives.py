@@ -46,7 +46,7 @@ class Step:
     """The actions for a pod now, in this order, and the seconds until the next look."""
 
     prepare: bool = False
-    """Prepare its claims; if that fails, nothing else."""
+    """Prepare the pod's claims; if that fails, do nothing else."""
     unprepare: bool = False
     status: Object | None = None
     remove: bool = False
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One look at a pod."""
+    """Decides what happens to a pod now."""
 
     pod: Object
     stage: PodStage
@@ -170,7 +170,7 @@ class Life:
         return self._probed(container, running, self._left(running))
 
     def _probed(self, container: Object, running: Object, left: float | None) -> tuple[Object, float | None]:
-        """Probes succeed whenever they are made, which the first time is after their delay."""
+        """Applies probes: they succeed whenever they run, first after their initial delay."""
         ran = _since(running["state"]["running"].get("startedAt"), self.now)
         startup, readiness = (_delay(container, probe) for probe in ("startupProbe", "readinessProbe"))
         found = {**running, "started": startup <= ran, "ready": max(startup, readiness) <= ran}
@@ -196,7 +196,7 @@ class Life:
         return policy == "Always" or (policy == "OnFailure" and code != 0)
 
     def _pause(self, container: Object, ended: Object) -> float:
-        """The first time at once, then longer each time."""
+        """Returns the restart backoff: none at first, then longer each time."""
         count = int(container.get("restartCount") or 0)
         began, finished = _time(ended.get("startedAt")), _time(ended.get("finishedAt"))
         if not count or (began and finished and (finished - began).total_seconds() >= _GOOD_RUN):
@@ -223,7 +223,7 @@ class Life:
         return Step(unprepare=True, status=self._stopped(known, code), remove=True)
 
     def _hook_seconds(self) -> int:
-        """How long the hooks before the stop sleep; what others do takes no time."""
+        """Returns how long the preStop hooks sleep; other hooks take no time."""
         hooks = [mapping(mapping(container.get("lifecycle")).get("preStop")) for container in self._containers()]
         return max((bounded(mapping(hook.get("sleep")).get("seconds"), 0, 2**31) for hook in hooks), default=0)
 

@@ -34,12 +34,12 @@ def generation_of(pod: Object) -> int:
 
 
 def statuses_of(pod: Object) -> dict[str, Object]:
-    """The statuses of its containers by name, without init containers."""
+    """Returns the statuses of the pod's containers by name, without init containers."""
     return {status["name"]: status for status in mappings(status_of(pod).get("containerStatuses"))}
 
 
 def creating(pod: Object, moment: Moment) -> Object:
-    """Before its sandbox exists."""
+    """Returns the status of a pod before its sandbox exists."""
     starting = "PodInitializing" if spec_of(pod).get("initContainers") else "ContainerCreating"
     containers = [_waiting(container, starting) for container in _containers(pod)]
     made: Object = {
@@ -74,7 +74,7 @@ def alive(pod: Object, containers: list[Object], moment: Moment) -> Object:
 
 
 def ended(pod: Object, containers: list[Object], moment: Moment, *, reason: str = "", message: str = "") -> Object:
-    """No container runs and none will. With a reason it failed whatever its containers did."""
+    """Returns the status of an ended pod; with a reason it has failed whatever its containers did."""
     codes = [_state(container, "terminated").get("exitCode", 137) for container in containers]
     phase = "Failed" if reason or any(codes) else "Succeeded"
     made: Object = {
@@ -91,7 +91,7 @@ def ended(pod: Object, containers: list[Object], moment: Moment, *, reason: str 
 
 
 def started(pod: Object, container: Object, before: Object | None, now: str) -> Object:
-    """A container that runs, for the first time or again."""
+    """Returns the status of a container that starts, for the first time or again."""
     made = {**_plain(container), "ready": True, "started": True, "state": {"running": {"startedAt": now}}}
     made["containerID"] = _container_id(pod, container["name"], 0)
     if before is not None and (last := _last(before)):
@@ -102,7 +102,7 @@ def started(pod: Object, container: Object, before: Object | None, now: str) -> 
 
 
 def terminated(before: Object, code: int, now: str, *, reason: str = "") -> Object:
-    """A container that runs no more; one that had ended stays as it was."""
+    """Returns the status of a container that was terminated; one that had ended stays as it was."""
     if _state(before, "terminated"):
         return before
     running = _state(before, "running")
@@ -117,7 +117,7 @@ def terminated(before: Object, code: int, now: str, *, reason: str = "") -> Obje
 
 
 def backing_off(before: Object, seconds: float, pod: Object) -> Object:
-    """A container that waits before it runs again."""
+    """Returns the status of a container in restart backoff."""
     last = _state(before, "terminated")
     message = f"back-off {seconds:g}s restarting failed container={before['name']} pod={pod['metadata']['name']}"
     waiting = {"reason": "CrashLoopBackOff", "message": message}
@@ -139,7 +139,7 @@ def _state(container: Object, kind: str) -> Object:
 
 
 def _last(before: Object) -> Object:
-    """How its latest run ended, if it does not run."""
+    """Returns the last termination of a container that does not run."""
     if _state(before, "terminated"):
         return _state(before, "terminated")
     if _state(before, "waiting"):
@@ -157,7 +157,7 @@ def _waiting(container: Object, reason: str) -> Object:
 
 
 def _initialized(pod: Object, inits: list[Object], now: str) -> list[Object]:
-    """Init containers are done at once; those that are sidecars go on."""
+    """Returns the statuses of init containers: done at once, except sidecars, which run."""
     known = {status["name"]: status for status in mappings(status_of(pod).get("initContainerStatuses"))}
     made = []
     for init in inits:

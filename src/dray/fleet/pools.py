@@ -23,7 +23,7 @@ _UUID: Final = re.compile(r"\{uuid:(\d+)\}")
 
 @dataclass(frozen=True, slots=True)
 class SliceContent:
-    """Counter sets or devices, not both: an API server refuses the two in one slice."""
+    """Content of one slice: counter sets or devices; an API server refuses both together."""
 
     devices: tuple[Object, ...] = ()
     shared_counters: tuple[Object, ...] = ()
@@ -34,7 +34,7 @@ Pools = Mapping[str, tuple[SliceContent, ...]]
 
 
 def declared(machine: Machine) -> dict[str, Pool]:
-    """The pool of each driver, as the driver declares it."""
+    """Returns the pool of each driver, as the driver declares it."""
     made = {
         gpu.DRIVER: _gpus(machine),
         # In the order in which the driver publishes them.
@@ -91,7 +91,7 @@ def _contents(pool: Pool) -> tuple[SliceContent, ...]:
 
 
 def slice_name(machine: Machine, driver: str, number: int) -> str:
-    """An allocator tries devices in the order of these names."""
+    """Returns the name of a slice; the allocator tries devices in the order of these names."""
     return f"{number:05x}-{driver}-{machine.name}"
 
 
@@ -136,7 +136,7 @@ def _sharing(machine: Machine) -> gpu.Sharing | None:
 
 
 def _tpus(machine: Machine) -> Pool:
-    """Empty for a host of a slice: `TpuSlices` publishes that."""
+    """Returns the TPU pools; empty for a host of a slice, which `TpuSlices` publishes."""
     found = tpu_pools.pools_of(machine.tpus, machine.options.tpus) if machine.tpus is not None else []
     return next(iter(found), Pool(machine.name))
 

@@ -15,14 +15,14 @@ from dray.api.pods import claims_used, entries_without_claim, extended_claim, gr
 from dray.api.resource_claims import allocation_of, reserved_for, results_of
 
 Device = tuple[str, str, str]
-"""Driver, pool and name."""
+"""(driver, pool, device name)."""
 
 HasDevice = Callable[[str, Device], bool]
 """Whether a driver on the node publishes the device; also true of devices of pools that are not the node's."""
 
 
 class PrepareError(Exception):
-    """Why a claim cannot be prepared, in the words of a kubelet's event."""
+    """A claim cannot be prepared; the text is that of a kubelet's event."""
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class PreparedClaims:
     _claims: dict[tuple[str, str], _Prepared] = field(default_factory=dict)
     """Prepared claims by (node, claim uid)."""
     _devices: dict[tuple[str, Device], str] = field(default_factory=dict)
-    """The claim that has an exclusive device on a node."""
+    """The claim that holds an exclusive device, by (node, device)."""
     _pods: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    """The claims of each pod."""
+    """Keys of the prepared claims, by pod uid."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -70,7 +70,7 @@ class PreparedClaims:
             used.append(key)
 
     def unprepare(self, pod_uid: str) -> None:
-        """A pod that never had any is nothing to do."""
+        """Removes a pod and unprepares claims that no other pod uses; does nothing for unknown pods."""
         for key in self._pods.pop(pod_uid, ()):
             prepared = self._claims[key]
             prepared.pods.discard(pod_uid)
@@ -96,7 +96,7 @@ class PreparedClaims:
 
 
 def claims_needed(pod: Object) -> list[tuple[str, bool]]:
-    """The names of its claims, and whether each was made for it. Raises PrepareError where one is not made yet."""
+    """Returns the pod's claim names, and whether each was generated. Raises PrepareError if one does not exist yet."""
     if missing := next(entries_without_claim(pod), None):
         raise PrepareError(f"ResourceClaim for {missing['name']} was not created yet")
     named = [(name, bool(entry.get("resourceClaimTemplateName"))) for entry, name in claims_used(pod)]
@@ -105,7 +105,7 @@ def claims_needed(pod: Object) -> list[tuple[str, bool]]:
 
 
 def check_owner(pod: Object, claim: Object) -> None:
-    """A claim that was made for a pod is controlled by it, or by its group."""
+    """Raises PrepareError if the pod does not control its generated claim and has no group."""
     if controller_uid(claim) != uid_of(pod) and not group_name(pod):
         raise PrepareError(f"ResourceClaim {'/'.join(key_of(claim))} was not created for pod {key_of(pod)[1]}")
 

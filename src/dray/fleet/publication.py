@@ -26,13 +26,13 @@ from dray.fleet.pools import Pools, SliceContent, pools_of, slice_name, slice_of
 from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage
 
 FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
-"""On a node: names of devices that have failed, with commas between; a driver may stand before a name, with a slash."""
+"""Node annotation with the names of failed devices, comma-separated; `driver/name` limits one to a driver."""
 
 PoolKey = tuple[str, str]
 SLICES: Final = built_in("resource.k8s.io/v1", "ResourceSlice")
 NODES: Final = built_in("v1", "Node")
 State = tuple[int, dict[str, list[Object]]]
-"""Generation, and taints by device."""
+"""(generation, taints by device) of a pool."""
 _BY_POOL: Final = "simulated pool"
 
 
@@ -45,9 +45,9 @@ class Publication:
         self._seed = chosen.seed
         self._pools: dict[str, Pools] = {}
         self._own: dict[str, Object] = {}
-        """Slices as they were written, until the informer has them as new."""
+        """Slices that were written here and are not in the informer's cache yet."""
         self._equal: dict[str, tuple[int, State]] = {}
-        """The version of each slice that was found to be as it should, and how it should be."""
+        """By slice: the version that was found to be correct, and the wanted state."""
         self._outages: dict[PoolKey, dict[str, list[tuple[Object, Outages]]]] = {}
         self._workers: Workers[PoolKey] = environment.workers(
             "simulated drivers", self.reconcile, called=lambda key: f"pool {key[0]} of {key[1]}", count=16
@@ -172,7 +172,7 @@ def _names(contents: tuple[SliceContent, ...], stage: DeviceStage) -> list[str]:
 
 
 def _named(node: Object, driver: str) -> list[str]:
-    """The devices of a driver that the node's annotation names, each once."""
+    """Returns the driver's devices in the node's annotation, each once."""
     text = annotations_of(node).get(FAILED_DEVICES) or ""
     parts = [part.strip().rpartition("/") for part in text.split(",")]
     return sorted({device for domain, _, device in parts if device and domain in ("", driver)})

@@ -25,7 +25,7 @@ from dray.fleet.stages import ANNOTATION
 T = TypeVar("T")
 
 _DIGEST: Final = f"{ANNOTATION}/digest"
-"""On a node: of what was registered."""
+"""Node annotation with a digest of what was registered."""
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _AS_FLEET: Final = WriteOptions("dray-fleet", force=True)
 _AT_ONCE: Final = 16

@@ -17,7 +17,7 @@ from dray.fleet.stages import LONGEST, DeviceStage, NodeStage, Stages
 from dray.node.cpusets.lists import CpusetError, parse_cpuset
 
 Problems = Iterator[tuple[str, str]]
-"""Path, and what is wrong there and how to mend it."""
+"""(path, what is wrong there and how to fix it)."""
 
 MOST_NODES: Final = 100_000
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")

@@ -25,7 +25,7 @@ from dray.fleet.registration import register
 
 
 class Simulation:
-    """`published` counts, once it is `ready`, what it has made on the server."""
+    """Simulates a fleet. `published` counts, once `ready` is set, the objects that were created."""
 
     def __init__(self, client: ApiClient, chosen: Chosen, *, time: TimeOfDay | None = None) -> None:
         self._client = client

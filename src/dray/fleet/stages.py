@@ -18,7 +18,7 @@ from dray.api.objects import Object, annotations_of, key_of, labels_of
 from dray.fleet.machine_type import Part
 
 ANNOTATION: Final = "simulated.dray.dev"
-"""The domain of the annotations that steer a pod or a node."""
+"""Domain of the annotations that control pods and nodes."""
 
 Span = float | tuple[float, float]
 Exit = int | tuple[int, ...] | dict[int, float]
@@ -71,7 +71,7 @@ class DeviceStage(Part, frozen=True, kw_only=True):
 
 
 class NodeStage(Part, frozen=True, kw_only=True):
-    """Nodes that send no heartbeats for a while, and do nothing about their pods."""
+    """A rule for nodes that send no heartbeats for a while and ignore their pods."""
 
     nodes: Match = Match()
     at_seconds: tuple[float, ...] = ()
@@ -93,7 +93,7 @@ _PLAIN: Final = PodStage()
 
 
 def pod_stage(stages: Stages, pod: Object) -> PodStage:
-    """The rule for a pod, with what its annotations say instead. Annotations that cannot be read are passed over."""
+    """Returns the rule for a pod, changed by its annotations; invalid annotations are ignored."""
     stage = next((rules for rules in stages.pods if rules.match.fits(pod)), _PLAIN)
     given: dict[str, Any] = {}
     for name, read in _READERS.items():

@@ -48,7 +48,7 @@ class _Followed:
     annotations: Mapping[str, str]
     began: datetime
     is_owned: bool
-    """The claim is deleted with its pod."""
+    """True if the claim is deleted with its pod."""
     pods: set[str] = field(default_factory=set)
     written: Utilization | None = None
     at: float = float("-inf")
@@ -62,12 +62,12 @@ class FleetUtilization:
         self._metrics = DriverMetrics(DRIVER)
         self._log = ThrottledLog(_logger)
         self._claims: dict[tuple[str, str], _Followed] = {}
-        """The key is the node and the uid of the claim."""
+        """Followed claims by (node, claim uid)."""
         self._by_pod: dict[str, list[tuple[str, str]]] = {}
         self._ended: list[_Followed] = []
 
     def started(self, pod: Object, claim: Object) -> None:
-        """A pod on a simulated node uses the claim from now on."""
+        """Follows a claim that a pod on a simulated node uses now."""
         devices = tuple(
             device for device in allocated_devices(allocation_of(claim) or {}, DRIVER, ()) if not device.admin_access
         )
