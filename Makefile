@@ -76,14 +76,11 @@ schema: $(READY)
 proto: $(READY)
 	$(BIN)/python tools/generate_proto.py
 
-# The tables and plots of docs/replay.md; the traces take half an hour of CPU. TRACES is a folder with the files of
-# Alibaba's cluster-trace-gpu-v2023. Results are kept in benchmarks/replays and used again.
+# The tables and plots of docs/replay.md, more than an hour of CPU. TRACES is a folder with the files of Alibaba's
+# cluster-trace-gpu-v2023. Results are kept in benchmarks/replays and used again.
 TRACES ?= ../shared/traces/openb
 traces: $(READY)
-	$(BIN)/python tools/replay_tables.py traces $(TRACES)
-	$(BIN)/python tools/replay_tables.py power $(TRACES)
-	$(BIN)/python tools/replay_tables.py mig
-	$(BIN)/python tools/replay_tables.py fill
+	$(BIN)/python tools/replay_tables.py all --traces $(TRACES)
 
 # Takes the pictures of docs/page.md anew, with Chromium.
 screenshots: $(READY)
