@@ -427,3 +427,12 @@ def test_a_gang_evicts_pods_that_no_budget_protects_though_they_are_more_importa
     core = racks(5, 1)
     core.put(labelled(core.get("Pod", "on-1"), app="kept"), budget("kept", "kept", 0))
     assert victims(core.settle()) == ["on-0"]
+
+
+@pytest.mark.parametrize("names", ["xyz", "zyx", "yxz"])
+def test_which_of_equals_is_evicted_does_not_depend_on_the_order_in_which_they_became_known(names):
+    core = Core(objects.node("n", cpu="3"))
+    for name in names:
+        core.put({**placed(name, "n", cpu="1"), "status": {"startTime": "2026-01-01T00:00:00Z"}})
+    core.put(pod("high", cpu="1", value=10))
+    assert victims(core.actions()) == ["z"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from math import inf
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod, start_of
 from dray.scheduling.quota.queue_policy import Ask, Asset, FlavorChoice, ReclaimTrial, Removals, RunningUnit
@@ -31,9 +31,11 @@ class PriorityRemovals:
     def allowed(self, units: Iterable[Unit]) -> list[Unit]:
         return sorted(units, key=self._importance)
 
-    def _importance(self, unit: Unit) -> tuple[int, int, int, str]:
+    def _importance(self, unit: Unit) -> tuple[int, int, int, str, Key]:
         """Returns a sort key; important units come first: by priority, by rank, by number of pods, by running time."""
-        return -max(pod.priority for pod in unit), -self._rank(unit[0]), -len(unit), min(map(start_of, unit))
+        highest, start = max(pod.priority for pod in unit), min(map(start_of, unit))
+        # Which of equals is evicted must not depend on the order in which the scheduler came to know them.
+        return -highest, -self._rank(unit[0]), -len(unit), start, min(pod.key for pod in unit)
 
     def reclaims(self, victims: Iterable[Pod]) -> bool:
         return False
