@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -89,3 +90,29 @@ async def test_an_outdated_source_is_replaced_in_a_thread_and_misses_nothing(mon
     finally:
         await feed.close()
     assert told.listeners == []
+
+
+async def test_a_machine_with_much_to_do_does_not_make_a_feed_rest_for_long() -> None:
+    class Slow(Names):
+        in_thread = True
+
+        def change(self) -> Any | None:
+            # Others have the processor.
+            time.sleep(0.4)
+            return super().change()
+
+    free = threading.Event()
+    free.set()
+    model, turns = Told(), Turns(2)
+    made: Any = model
+    feed = await Feed(lambda: Slow([], set(), free), made, ("pods",), 0.01, 30.0, lambda: turns.turn("ann")).start()
+    try:
+        seen = 0
+        async with asyncio.timeout(6):
+            for name in ("a", "b", "c"):
+                model.tell(name)
+                before = seen
+                while seen == before:
+                    seen, _ = await feed.frames(before, 1.0)
+    finally:
+        await feed.close()

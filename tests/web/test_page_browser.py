@@ -97,6 +97,35 @@ import("/ui/static/stream.js").then(async ({ follow }) => {
 """
 
 
+_SLOW = """
+const done = arguments[0];
+const modules = ["html.js", "parts/answer.js"].map((name) => import(`/ui/static/${name}`));
+Promise.all(modules).then(([{ html, render }, { useAnswer }]) => {
+  const fetched = window.fetch;
+  const shown = [];
+  let [asked, found] = [0, null];
+  const later = (resolve) => setTimeout(() => resolve(Response.json({ number: (asked += 1) })), 300);
+  window.fetch = (url, ...more) => (url === "/ui/call/any/any" ? new Promise(later) : fetched(url, ...more));
+  const Asking = () => {
+    found = useAnswer("any", "any", { same: true });
+    if (found.answer) shown.push(found.answer.number);
+    return null;
+  };
+  render(html`<${Asking} />`, document.createElement("div"));
+  const timer = setInterval(() => found.again(), 40);
+  setTimeout(() => { clearInterval(timer); window.fetch = fetched; done([[...new Set(shown)], asked]); }, 1500);
+});
+"""
+
+
+def test_an_answer_that_takes_long_is_shown_while_things_change(browser: Browser, cluster: PageCluster) -> None:
+    """It is asked for again 25 times a second, and takes longer than that."""
+    browser.open(cluster.page)
+    shown, asked = browser.driver.execute_async_script(_SLOW)
+    assert shown[:2] == [1, 2]
+    assert asked <= 5
+
+
 def test_a_server_that_says_nothing_is_not_live(browser: Browser, cluster: PageCluster) -> None:
     """Time runs a hundred times as fast."""
     browser.open(cluster.page)

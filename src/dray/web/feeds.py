@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -37,9 +37,12 @@ _AT_ONCE: Final = 2
 _RENEWAL_SECONDS: Final = 2.0
 """The least time between two sources of a feed."""
 _REST: Final = 20
-"""How many times as long as a document took to make, the feed waits before the next: it has a twentieth of a core."""
+"""After a document, the feed waits this many times the processor time that it took: it has a twentieth of a core. The
+time of a clock would be long on a machine that has much to do."""
+_LONGEST_REST: Final = 30.0
 _encode: Final = msgspec.json.Encoder().encode
 _logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Source(Protocol):
@@ -104,6 +107,8 @@ class Feed:
         self._missed: list[tuple[str, Change]] | None = None
         """Changes of the model while a source is made."""
         self._made = 0.0
+        self._took = 0.0
+        """Seconds of a processor."""
         self._turn = turn
         self._model = model
         self._reads = frozenset(reads)
@@ -165,7 +170,7 @@ class Feed:
             return made, _frame("snapshot", made.snapshot())
 
         try:
-            made, whole = await asyncio.to_thread(prepare)
+            made, whole = await asyncio.to_thread(self._timed, prepare)
         finally:
             self._missed = None
         self._source = made
@@ -183,20 +188,20 @@ class Feed:
                 pass
             self._changed.clear()
             async with self._turn():
-                began = time.monotonic()
+                self._took = 0.0
                 try:
                     await self._advance()
                 except Exception:
                     _logger.exception("a view of the page cannot be made")
-                took = time.monotonic() - began
             # What takes long is made less often.
-            await asyncio.sleep(max(self._interval, _REST * took))
+            await asyncio.sleep(max(self._interval, min(_REST * self._took, _LONGEST_REST)))
 
     async def _advance(self) -> None:
         source = self._source
         assert source is not None
         if not source.is_outdated:
-            change = await asyncio.to_thread(source.change) if source.in_thread else source.change()
+            in_thread = source.in_thread
+            change = await asyncio.to_thread(self._timed, source.change) if in_thread else self._timed(source.change)
             if change is not None:
                 self._publish(_frame("change", change))
             return
@@ -206,6 +211,13 @@ class Feed:
             whole = await self._renew()
             self._publish(whole)
             self._snapshot = self._version, whole
+
+    def _timed(self, work: Callable[[], T]) -> T:
+        began = time.thread_time()
+        try:
+            return work()
+        finally:
+            self._took += time.thread_time() - began
 
     def _publish(self, frame: bytes) -> None:
         self._version += 1

@@ -36,6 +36,11 @@ from dray.web.view import BadCall, Call, Question, View
 PREFIX: Final = "/ui"
 _MOST_QUERY: Final = 2000
 _INDEX: Final = "index.html"
+_NOT_VALID: Final = {
+    "code": "this code is not valid: it is wrong, expired or was used before",
+    "token": "this token is not valid: it is wrong, revoked or has expired",
+    "": "show a sign-in code or a token",
+}
 _logger = logging.getLogger(__name__)
 
 
@@ -182,8 +187,7 @@ class Page:
         except TooManyWrongCodes:
             raise Refusal(429, "too many wrong codes; wait a minute, and get a new code") from None
         if found is None:
-            wrong = "code" if code else "token"
-            raise Refusal(401, f"this {wrong} is not valid: it is wrong, expired or was used before")
+            raise Refusal(401, _NOT_VALID["code" if code else "token" if token else ""])
         return found
 
     async def _code(self, exchange: Exchange) -> None:

@@ -1,39 +1,17 @@
 // A class and a CEL selector: what they match, why not the others, and how many devices can be had at once.
-import { call } from "../api.js";
-import { html, useEffect, useId, useRef, useState } from "../html.js";
+import { html, useId } from "../html.js";
+import { useAnswer, useFresh } from "../parts/answer.js";
 import { Choice } from "../parts/filter.js";
 import { count, figure } from "../parts/format.js";
 import { useLater } from "../parts/later.js";
 
-const AGAIN = 2000;
-
 // The answer of the server for a class and a selector. It is asked again when the devices change, but not too often.
 export function useMatch(question, data) {
-  const [shown, setShown] = useState({ answer: null, failure: "" });
-  const asked = useLater(JSON.stringify(question), 250);
-  const last = useRef({ asked: "", time: 0 });
-  const { class: chosen, selector } = JSON.parse(asked);
-  const wanted = Boolean(chosen || selector);
-  useEffect(() => {
-    if (!wanted || !data) {
-      setShown({ answer: null, failure: "" });
-      return undefined;
-    }
-    let current = true;
-    const ask = async () => {
-      last.current = { asked, time: Date.now() };
-      try {
-        const answer = await call("devices", "match", JSON.parse(asked));
-        if (current) setShown({ answer, failure: "" });
-      } catch (error) {
-        if (current) setShown({ answer: null, failure: error.message });
-      }
-    };
-    const pause = last.current.asked === asked ? Math.max(0, last.current.time + AGAIN - Date.now()) : 0;
-    const timer = setTimeout(ask, pause);
-    return () => { current = false; clearTimeout(timer); };
-  }, [asked, data?.models, data?.classes]);
-  return { ...shown, wanted };
+  const asked = JSON.parse(useLater(JSON.stringify(question), 250));
+  const wanted = Boolean(asked.class || asked.selector);
+  const found = useAnswer("devices", "match", wanted && data ? asked : null, { keep: true });
+  useFresh(found.again, data?.models, data?.classes);
+  return { answer: found.problem ? null : found.answer, failure: found.problem, stale: found.stale, wanted };
 }
 
 const NODES = (nodes) => Object.entries(nodes).sort(([first], [second]) => second - first)
@@ -60,14 +38,15 @@ function Others({ others, total }) {
       <p class="soft">${each.examples.join(", ")}${each.count > each.examples.length ? " …" : ""}</p></div></li>`)}</ul></details>`;
 }
 
-function Answer({ answer, failure }) {
+function Matches({ match: { answer, failure, stale } }) {
   if (failure) return html`<p class="failure">${failure}</p>`;
-  if (!answer) return null;
+  if (!answer) return html`<p class="soft working" role="status">Asking every device…</p>`;
   if (answer.problem.text) {
     return html`<div class="failure"><p>Line ${answer.problem.line}, column ${answer.problem.column}: ${answer.problem.text}</p>
       ${answer.problem.excerpt && html`<pre tabindex="0">${answer.problem.excerpt}</pre>`}</div>`;
   }
   return html`<div class="answer">
+    ${stale && html`<p class="soft working others" role="status">Asking every device…</p>`}
     <div><p class="matched"><b class="figure">${figure(answer.count)}</b> of ${count(answer.total, "device")} match</p>
       <p class="soft">Worst-case cost ${figure(answer.cost)} of ${figure(answer.costLimit)}
         ${answer.cost > answer.costLimit && ": an API server refuses this selector"}</p>
@@ -84,6 +63,6 @@ export function Selector({ match, classes, selector, onSelector }) {
       <textarea id=${id} rows="2" spellcheck=${false} value=${selector} placeholder=${'device.driver == "gpu.nvidia.com"'}
         aria-describedby=${`${id}-answer`} onInput=${(event) => onSelector(event.target.value)} />
     </div>
-    <div id=${`${id}-answer`} aria-live="polite">${match.wanted && html`<${Answer} answer=${match.answer} failure=${match.failure} />`}</div>
+    <div id=${`${id}-answer`} aria-live="polite">${match.wanted && html`<${Matches} match=${match} />`}</div>
   </section>`;
 }

@@ -1,6 +1,6 @@
 // The tree of queues: quota, use, share and loans as bars; who is next, and why not yet.
-import { html, useEffect, useMemo, useRef } from "../html.js";
-import { useAnswer } from "../parts/answer.js";
+import { html, useMemo } from "../html.js";
+import { useAnswer, useFresh } from "../parts/answer.js";
 import { Bar, Legend } from "../parts/bars.js";
 import { CATEGORIES } from "../parts/colours.js";
 import { Choice, FilterBox, matches } from "../parts/filter.js";
@@ -10,7 +10,6 @@ import { link, navigate, useParam } from "../router.js";
 import { useView } from "../stream.js";
 import { Open } from "./queues_open.js";
 
-const PAUSE = 3000;
 const USED = { colour: CATEGORIES[0], title: "used of its quota" };
 const BORROWED = { colour: CATEGORIES[1], title: "borrowed from others" };
 const LENT = { colour: CATEGORIES[3], title: "lent to others" };
@@ -60,19 +59,6 @@ function kept(queues, filter) {
 
 const every = (queues) => queues.flatMap((queue) => [queue, ...every(queue.children)]);
 
-// Asks again when something has changed, but not all the time.
-function useFresh(mark, again) {
-  const last = useRef({ mark: undefined, at: 0 });
-  useEffect(() => {
-    if (mark === undefined) return undefined;
-    const first = last.current.mark === undefined;
-    last.current.mark = mark;
-    if (first) return undefined;
-    const timer = setTimeout(() => { last.current.at = Date.now(); again(); }, Math.max(0, last.current.at + PAUSE - Date.now()));
-    return () => clearTimeout(timer);
-  }, [mark]);
-}
-
 function Empty({ hidden }) {
   if (hidden.length) {
     return html`<section class="card"><h2>You see no queues</h2>
@@ -91,7 +77,7 @@ function Queues({ route }) {
   const name = names.join("/");
   const none = data?.queues === false;
   const found = useAnswer("queues", "tree", data?.queues ? { kind, name } : null, { keep: true });
-  useFresh(data?.mark, found.again);
+  useFresh(found.again, data?.mark);
   const queues = found.answer?.queues;
   const shown = useMemo(() => kept(queues || [], filter), [queues, filter]);
   const resources = [...new Set(every(queues || []).flatMap((queue) => queue.resources.map((each) => each.resource)))];
