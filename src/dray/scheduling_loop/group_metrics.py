@@ -42,8 +42,9 @@ class GroupMetrics(Collector):
         reservations = self._scheduler.reservations
         waiting = {each.pod.group for each in self._scheduler.queue.all() if each.pod.group is not None}
         yield GaugeMetricFamily("dray_scheduler_waiting_groups", "Groups with pods that wait.", value=len(waiting))
+        without_room = len(reservations.waiting)
         yield GaugeMetricFamily(
-            "dray_scheduler_groups_without_room", "Groups that wait for nothing but room.", value=reservations.waiting
+            "dray_scheduler_groups_without_room", "Groups that wait for nothing but room.", value=without_room
         )
         yield GaugeMetricFamily(
             "dray_scheduler_groups_with_reservation",

@@ -85,6 +85,7 @@ class Attempt(ABC):
     def __init__(self, context: Context, queued: Sequence[QueuedPod], now: float) -> None:
         self._context = context
         self.queued = queued
+        self.pods = tuple([member.pod for member in queued])
         self.now = now
         self.prefiltered: list[tuple[Cycle, Status | None]] = []
         """The pods whose prefilter was run, each with the rejection of the prefilter, if any."""
@@ -133,9 +134,7 @@ class Attempt(ABC):
         if reclaimed.found is not None:
             wait = self._wait(diagnosis, reclaimed)
             return Outcome(Remedy.EVICT, diagnosis, wait, preemption=reclaimed.found, quota=reclaimed.quota)
-        awaits_binding = preempted.awaits_binding or reclaimed.awaits_binding
-        retry_at = min(preempted.retry_at, reclaimed.retry_at)
-        wait = self._wait(diagnosis, replace(preempted, awaits_binding=awaits_binding, retry_at=retry_at))
+        wait = self._wait(diagnosis, preempted.and_later(reclaimed))
         return Outcome(Remedy.WAIT, diagnosis, wait, unmet=self._unmet(), may_reserve=True)
 
     # Steps of a single pod, or of a group

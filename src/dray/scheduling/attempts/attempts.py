@@ -45,9 +45,8 @@ class Attempts:
             attempt = PodAttempt(context, queued, now, work)
         else:
             attempt = GroupAttempt(context, group, self._queued(group, queued), now, flaw)
-        pods = [member.pod for member in attempt.queued]
         # Places and quota that are kept for the pods are free in their own attempt.
-        with context.nominations.seen_by(*pods):
+        with context.nominations.seen_by(*attempt.pods):
             outcome = attempt.decide()
         return self._apply(attempt, outcome)
 
@@ -226,7 +225,7 @@ class Attempts:
         if not reservations.waiting:
             return diagnosis, wait
         if reservations.awaits_binding(attempt.key):
-            wait = replace(wait, binding=True)
+            wait = wait._replace(binding=True)
         return replace(diagnosis, reservation=reservations.period(attempt.key)), wait
 
     def _seek_place(self, attempt: Attempt) -> None:
@@ -241,7 +240,7 @@ class Attempts:
             return
         # A new attempt is needed, since the trial of the first one changed the cycles of pods that share claims.
         again = GroupAttempt(context, group, attempt.queued, attempt.now)
-        with context.nominations.seen_by(*(queued.pod for queued in attempt.queued)):
+        with context.nominations.seen_by(*attempt.pods):
             result = again.search_future_place()
         if result is not None:
             context.reservations.keep(group, attempt.queued, result, attempt.now)
@@ -251,7 +250,7 @@ class Attempts:
     ) -> Refuse | None:
         """Returns the refusal to write: evictions, claims to deallocate, or a new reason; None if there is nothing
         new."""
-        pods, preemption = tuple(queued.pod for queued in attempt.queued), outcome.preemption
+        pods, preemption = attempt.pods, outcome.preemption
         if outcome.remedy is Remedy.DISCARD:
             return Refuse(pods, diagnosis, attempt.group, news=False, discard=outcome.claims)
         news = self._context.reasons.report_all(attempt.queued, diagnosis)

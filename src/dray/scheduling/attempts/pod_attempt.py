@@ -6,7 +6,6 @@ Pods that wait together got the same answer before, so only nodes that changed s
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import cached_property
 from math import inf
 from typing import Final
 
@@ -37,8 +36,12 @@ class PodAttempt(Attempt):
         self.cycle = context.algorithm.begin(queued.pod, now, work)
         self._is_alone = False
         """Whether the answer depends on more than the signature of the pod."""
-        self._is_known = False
-        """Whether pods that wait together with the pod got the same answer before."""
+        self._is_futile = False
+        """Whether evictions were searched for in vain for a pod that waits for the same."""
+        self._asked: QueuedAsk | None = None
+        """The ask of the pod to its queue, known after the prefilter; None for a pod in no queue."""
+        self._key: tuple[object, ...] = ()
+        """The key of pods that wait together with the pod; empty while it is not needed."""
 
     def _admit(self) -> Outcome | None:
         # The prefilter checks the quota of a single pod.
@@ -46,6 +49,7 @@ class PodAttempt(Attempt):
 
     def _prefilter(self) -> Outcome | None:
         status = self._context.framework.prefilter(self.cycle)
+        self._asked = self.cycle.data.get(QueueQuota.name)
         self.prefiltered.append((self.cycle, status))
         return self._rejected(status) if status is not None else None
 
@@ -86,15 +90,17 @@ class PodAttempt(Attempt):
     def _place(self) -> Outcome | Diagnosis:
         context, cycle, queued = self._context, self.cycle, self.queued[0]
         self._is_alone = bool(context.framework.own_filters(cycle)) or cycle.nodes is not None
-        entries = context.queue.entries
-        entry = entries.known(self._wait_key(), queued) if entries and not self._is_alone else None
+        entries, entry = context.queue.entries, None
+        if entries and not self._is_alone:
+            self._key = self._wait_key()
+            entry = entries.known(self._key, queued)
         known = entry.diagnosis if entry is not None else None
         answer = context.algorithm.schedule(cycle, known)
         # Places that are reserved for groups count as in use. Pods that end in time may use them all the same.
         if isinstance(answer, Diagnosis) and context.reservations.active:
             answer = self._beside_reservation(answer, known)
         if isinstance(answer, Diagnosis):
-            self._is_known = answer is known
+            self._is_futile = entry is not None and answer is known and entry.trying is None and entry.futile
             return answer
         # The number of consumers of a shared claim is checked last, since only a pod that fits needs it.
         if cycle.claims.claims and (full := context.devices.full_claim(cycle)) is not None:
@@ -129,61 +135,47 @@ class PodAttempt(Attempt):
             return NO_EVICTION
         return self._context.preemptor.find(self.cycle)
 
-    @cached_property
-    def _is_futile(self) -> bool:
-        """Whether evictions were searched for in vain for a pod that waits for the same."""
-        entry = self._context.queue.entries.known(self._wait_key()) if self._is_known else None
-        return entry is not None and bool(entry.wait.futile)
-
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
         # There is quota, but not on the nodes where the pod fits or could fit: other queues may have borrowed it there.
-        asked = self._asked()
-        has_flavors = asked is not None and not asked.is_uniform
+        has_flavors = self._asked is not None and not self._asked.is_uniform
         return self._reclaim_quota() if has_flavors or self._short_on_nodes(diagnosis) else NO_EVICTION
 
     def _reclaim_quota(self) -> EvictionResult:
-        asked = self._asked()
-        return self._context.reclaimer.for_pod(asked, self.cycle) if asked is not None else NO_EVICTION
+        return self._context.reclaimer.for_pod(self._asked, self.cycle) if self._asked is not None else NO_EVICTION
 
     # What the pod waits for
 
-    def _asked(self) -> QueuedAsk | None:
-        """Returns the ask of the pod to its queue; None for a pod in no queue."""
-        asked: QueuedAsk | None = self.cycle.data.get(QueueQuota.name)
-        return asked
-
     def _unmet(self, *, lacks_quota: bool = False) -> Unmet | None:
-        asked = self._asked()
+        asked = self._asked
         place_key = self.cycle.pod.requirements, self.cycle.claims.demand
         return Unmet(asked.policy, asked.ask, lacks_quota, place_key) if asked is not None else None
 
-    def _wait_key(self, alone: str = "") -> tuple[object, ...]:
+    def _wait_key(self) -> tuple[object, ...]:
         """Returns the key of the wait. Pods wait together if their answer depends only on their signature: they have no
         claims of their own, no terms about other pods, nothing that their queue system treats differently, and no pods
         that must not be evicted for them alone: pods of their own group, and pods that they evicted too often."""
-        pod, asked = self.cycle.pod, self._asked()
+        pod, asked = self.cycle.pod, self._asked
         queue = asked.ask.queue if asked is not None else ""
         members = self._context.state.groups.members(pod.group) if pod.group is not None else None
         group = pod.group if members is not None and members.placed else None
         own = asked.wait_key if asked is not None else None
         evicting = self._context.state.evictions.evicting(pod)
-        return (
-            *(pod.requirements, self.cycle.claims.demand, pod.priority, pod.preempts, queue, group, alone),
-            *(own, evicting),
-        )
+        demand = self.cycle.claims.demand
+        return pod.requirements, demand, pod.priority, pod.preempts, queue, group, own, evicting
 
     def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
         """Returns quota that the queue of the pod lacks for some nodes, and not for all."""
-        asked = self._asked()
+        asked = self._asked
         if asked is None or not isinstance(diagnosis, Diagnosis):
             return ()
         return tuple({asked.lacks(reason) for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES})
 
     def _entitled_by(self) -> tuple[ObjectRef, ...]:
         """Returns quota that may entitle the pod to evict others on any node once it is freed."""
-        asked = self._asked()
-        names = asked.policy.queue(asked.ask.queue).entitled_by if asked is not None else ()
-        return tuple(ObjectRef(QUOTA, "", name) for name in names)
+        asked = self._asked
+        if asked is None:
+            return ()
+        return tuple(ObjectRef(QUOTA, "", name) for name in asked.policy.queue(asked.ask.queue).entitled_by)
 
     def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
         context, cycle, reservations = self._context, self.cycle, self._context.reservations
@@ -193,8 +185,9 @@ class PodAttempt(Attempt):
         if nodes is not None and any(context.devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
             nodes = None
         found = evicting.found is not None
+        alone = (pod.uid,) if self._is_alone else ("backfill",) if passes else ()
         return Wait(
-            self._wait_key(pod.uid if self._is_alone else "backfill" if passes else ""),
+            (*(self._key or self._wait_key()), *alone),
             signature_of(cycle),
             nodes,
             # Hints count a reserved place as in use, although pods that end in time may use it.

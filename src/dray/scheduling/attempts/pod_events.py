@@ -20,7 +20,7 @@ from dray.scheduling.model.reasons import ObjectRef
 from dray.scheduling.placement.algorithm import Placement
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.waiting.queued_pods import QueuedPod, SubQueue
-from dray.scheduling.waiting.wait_index import ObjectChanged, PodBound, PodsReady
+from dray.scheduling.waiting.wait_index import POD_BOUND, ObjectChanged, PodsReady
 
 
 class PodEvents:
@@ -98,7 +98,7 @@ class PodEvents:
 
     def settle(self, uid: str, now: float) -> None:
         """Removes a pod that is bound from the queue, and drops its nomination."""
-        self._context.waits.wake(PodBound(), now)
+        self._context.waits.wake(POD_BOUND, now)
         if uid not in self._context.in_flight:
             self.forget(uid, now)
         self._nominations.drop(uid)

@@ -21,7 +21,7 @@ from dray.scheduling.model.pod import Pod
 from dray.scheduling.model.status import UNSURE, Status
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.waiting.queue import Queue
-from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, Wait, WaitEntry
+from dray.scheduling.waiting.queued_pods import QueuedPod, Seen, SubQueue, WaitEntry
 
 
 class _Change(NamedTuple):
@@ -43,15 +43,16 @@ class _Change(NamedTuple):
         """Whether pods that depend on the whole cluster may be helped."""
         return self.pods or self.labels
 
-    def concerns(self, wait: Wait) -> bool:
-        """Whether the change may concern pods with this wait at all; False for most pods that wait for quota."""
+    def concerns(self, entry: WaitEntry) -> bool:
+        """Whether the change may concern pods of the entry at all; False for most pods that wait for quota."""
+        wait = entry.wait
         if wait.nodes is None or wait.cluster_wide or self.labels or self.nodes is None or self.kept is not None:
             return True
-        return bool(self.bound and wait.binding) or not wait.nodes.isdisjoint(self.nodes)
+        return self.lets_evict(entry) or not wait.nodes.isdisjoint(self.nodes)
 
     def lets_evict(self, entry: WaitEntry) -> bool:
         """Whether pods may be evicted for the entry that were being bound before."""
-        return self.bound and bool(entry.wait.binding)
+        return self.bound and entry.binding
 
 
 class _Changes:
@@ -194,7 +195,7 @@ class QueueingHints:
                 continue
             # Most entries were not tried since, and have seen nothing of it.
             change = changes.all if entry.seen <= before else changes.unknown_to(entry)
-            if not change.concerns(entry.wait):
+            if not change.concerns(entry):
                 continue
             try:
                 helps, ahead = self._judge(entry, change, now, work)
@@ -237,8 +238,10 @@ class QueueingHints:
         self._queue.entries.note_seen(entry, self._now_seen())
 
     def _now_seen(self) -> Seen:
-        state = self._state
-        return Seen(state.helped.end, state.pods_revision, state.nodes_revision)
+        state, seen = self._state, self._seen
+        helped, pods, nodes = state.helped.end, state.pods_revision, state.nodes_revision
+        # Most attempts change nothing.
+        return seen if seen == (helped, pods, nodes) else Seen(helped, pods, nodes)
 
     def _move_nominated(self, since: int, now: float) -> None:
         """Retries pods with nominations on nodes that changed: the hints of other pods count these nodes as in use."""

@@ -44,10 +44,11 @@ class Framework:
         self._kept_filters = [plugin for plugin in filters if _is_kept(plugin)]
         self._own_filters = [plugin for plugin in filters if not _is_kept(plugin)]
         self._lazy_filters = [plugin for plugin in filters if plugin.lazy]
-        self._kept_scores = [plugin for plugin in scores if _is_kept(plugin) and not plugin.defines("normalize")]
-        self._compared_scores = [plugin for plugin in scores if plugin not in self._kept_scores]
+        kept = [plugin for plugin in scores if _is_kept(plugin) and not plugin.defines("normalize")]
+        self._kept_scores = [(plugin, self._weights[plugin.name]) for plugin in kept]
+        self._compared_scores = [plugin for plugin in scores if plugin not in kept]
         self._preferring = [plugin for plugin in self._compared_scores if plugin.depends_on == Depends.NODE]
-        self._revised_scores = [plugin for plugin in self._kept_scores if plugin.defines("score_revision")]
+        self._revised_scores = [plugin for plugin in kept if plugin.defines("score_revision")]
         self._rescoring = [plugin for plugin in plugins if plugin.defines("rescore")]
         self._reserving = [plugin for plugin in plugins if plugin.defines("reserve")]
         state.signatures.sign_with([plugin.sign for plugin in plugins if plugin.defines("sign")])
@@ -147,8 +148,8 @@ class Framework:
     def score(self, cycle: Cycle, node: Node) -> int:
         """Returns the part of the node's score that can be kept until the node changes."""
         total = 0
-        for plugin in self._kept_scores:
-            total += self._weights[plugin.name] * plugin.score(cycle, node)
+        for plugin, weight in self._kept_scores:
+            total += weight * plugin.score(cycle, node)
         return total
 
     def score_revision(self, cycle: Cycle) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -25,6 +25,13 @@ class EvictionResult:
     """The time when more pods may be evicted than now, if nothing else changes."""
     quota: ReservedQuota | None = None
     """The quota that the evictions free, which is to be reserved; None if the pods have quota already."""
+
+    def and_later(self, other: EvictionResult) -> EvictionResult:
+        """Returns this result, with changes that both searches wait for."""
+        if other is NO_EVICTION:
+            return self
+        awaits_binding = self.awaits_binding or other.awaits_binding
+        return replace(self, awaits_binding=awaits_binding, retry_at=min(self.retry_at, other.retry_at))
 
 
 NO_EVICTION: Final = EvictionResult()

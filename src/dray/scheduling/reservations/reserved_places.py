@@ -78,7 +78,8 @@ class ReservedPlaces:
         self._nominations = nominations
         self._queue = queue
         self._limit = limit
-        self._waiting: dict[GroupKey, _Waiting] = {}
+        self.waiting: dict[GroupKey, _Waiting] = {}
+        """The groups that wait and do not fit."""
         self._pods: dict[str, _Waiting] = {}
         """The waiting groups by the uids of their pods."""
         self._reservation: _Reservation | None = None
@@ -93,7 +94,7 @@ class ReservedPlaces:
     def clock_set(self, seconds: float) -> None:
         """Shifts all times, after the clock was set forward by a number of seconds."""
         self._looked += seconds
-        for waiting in self._waiting.values():
+        for waiting in self.waiting.values():
             waiting.since += seconds
             waiting.not_before += seconds
         if (reservation := self._reservation) is not None:
@@ -107,11 +108,6 @@ class ReservedPlaces:
         """Whether a place is reserved for a group."""
         return self._reservation is not None
 
-    @property
-    def waiting(self) -> int:
-        """The number of waiting groups that do not fit."""
-        return len(self._waiting)
-
     # Groups that wait
 
     def refused(self, group: Group, queued: Sequence[QueuedPod], now: float) -> bool:
@@ -119,11 +115,11 @@ class ReservedPlaces:
         if not self._limit:
             return False
         first = queued[0]
-        known = self._waiting.get(group.key)
+        known = self.waiting.get(group.key)
         if known is None:
-            if group.key.kind == POD and len(self._waiting) >= _MOST_WAITING:
+            if group.key.kind == POD and len(self.waiting) >= _MOST_WAITING:
                 return False
-            known = self._waiting[group.key] = _Waiting(group, first.pod.priority, first.arrival, now)
+            known = self.waiting[group.key] = _Waiting(group, first.pod.priority, first.arrival, now)
         known.group, known.priority = group, first.pod.priority
         known.uids = {member.pod.uid for member in queued}
         self._pods.update(dict.fromkeys(known.uids, known))
@@ -133,7 +129,7 @@ class ReservedPlaces:
         if reservation is not None and reservation.waiting.priority >= known.priority:
             return False
         return self._is_due(known, now) and all(
-            known is other or known.rank < other.rank for other in self._waiting.values() if self._is_due(other, now)
+            known is other or known.rank < other.rank for other in self.waiting.values() if self._is_due(other, now)
         )
 
     def _is_due(self, waiting: _Waiting, now: float) -> bool:
@@ -146,10 +142,10 @@ class ReservedPlaces:
     def due_pod(self, now: float) -> str:
         """Returns the uid of a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again
         whenever something changes."""
-        if not self._waiting or now < self._looked + _LOOK:
+        if not self.waiting or now < self._looked + _LOOK:
             return ""
         self._looked = now
-        due = [waiting for waiting in self._waiting.values() if self._is_due(waiting, now)]
+        due = [waiting for waiting in self.waiting.values() if self._is_due(waiting, now)]
         first = min(due, key=lambda waiting: waiting.rank, default=None)
         if first is None or first.group.key.kind != POD:
             return ""
@@ -164,10 +160,10 @@ class ReservedPlaces:
 
     def forget(self, key: GroupKey) -> None:
         """Removes a group that was placed or does not wait any more."""
-        known = self._waiting.pop(key, None)
+        known = self.waiting.pop(key, None)
         for uid in known.uids if known is not None else ():
             self._pods.pop(uid, None)
-        if not self._waiting:
+        if not self.waiting:
             self._latest.clear()
         if self._reservation is not None and self._reservation.waiting.group.key == key:
             self._end()
@@ -188,11 +184,11 @@ class ReservedPlaces:
     # The reservation
 
     def awaits_binding(self, key: GroupKey) -> bool:
-        return key in self._waiting and self._waiting[key].awaits_binding
+        return key in self.waiting and self.waiting[key].awaits_binding
 
     def keep(self, group: Group, queued: Iterable[QueuedPod], result: PlaceSearchResult, now: float) -> None:
         """Keeps the place that a search found for pods of the group; ends the reservation if there is none."""
-        waiting, before, found = self._waiting[group.key], self._reservation, result.found
+        waiting, before, found = self.waiting[group.key], self._reservation, result.found
         if before is not None and before.waiting is not waiting:
             self._end()
             before = None

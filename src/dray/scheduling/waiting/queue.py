@@ -277,9 +277,11 @@ class Arrivals:
 
     def of(self, group: Hashable = None, created: str = "") -> int:
         """Returns the place of a pod or group; the place of the group if it has one."""
-        top = self._by_pods.get(group)
-        known = self._groups.get(group if top is None else top) if group is not None else None
         seconds = seconds_of(created)
+        if group is None:
+            return self._next(seconds)
+        top = self._by_pods.get(group)
+        known = self._groups.get(group if top is None else top)
         if known is not None and (top is None or seconds is None or seconds >= known // _SECOND):
             return known
         arrival = self._seen.get(top) if top is not None and seconds is None else None

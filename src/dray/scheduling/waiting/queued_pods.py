@@ -20,8 +20,7 @@ from dray.scheduling.model.status import Diagnosis, GroupDiagnosis
 from dray.scheduling.quota.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """What a refused pod waits for. The queue keeps the pod under its key, and matching events wake the pod."""
 
     key: Hashable
@@ -103,6 +102,10 @@ class WaitEntry:
     not_before: float = 0.0
     timer: float = 0.0
     """The time of the earliest timer of the entry."""
+    binding: bool = False
+    """Whether pods that are being bound may be evicted for the pods afterwards."""
+    futile: bool = False
+    """Whether no eviction helps."""
     seen: Seen = _NOTHING_SEEN
     """The changes that were known when a pod of the entry was last tried, or that this caused."""
 

@@ -8,7 +8,6 @@ grows with the number of failures.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
@@ -67,10 +66,14 @@ class WaitEntries:
         if queued.entry is not None and queued.entry is not entry:
             self.remove(queued, now)
         if entry is None:
-            entry = self._entries[wait.key] = WaitEntry(_unless_known(wait, Wait(wait.key)))
+            entry = self._entries[wait.key] = WaitEntry(wait)
             entry.trying = queued
         else:
-            entry.wait = _unless_known(wait, entry.wait)
+            entry.wait = wait
+        if wait.binding is not None:
+            entry.binding = wait.binding
+        if wait.futile is not None:
+            entry.futile = wait.futile
         entry.diagnosis = diagnosis
         # Further pods of the entry do not count as failures.
         if entry.trying is queued:
@@ -86,13 +89,11 @@ class WaitEntries:
 
     def await_binding(self, entry: WaitEntry, *, binding: bool) -> None:
         """Notes whether pods that are being bound may be evicted for pods of the entry afterwards."""
-        if entry.wait.binding != binding:
-            entry.wait = replace(entry.wait, binding=binding)
+        entry.binding = binding
 
     def reconsider_evictions(self, entry: WaitEntry) -> None:
         """Notes that evictions may help pods of the entry now, although they did not before."""
-        if entry.wait.futile:
-            entry.wait = replace(entry.wait, futile=False)
+        entry.futile = False
 
     def note_seen(self, entry: WaitEntry, seen: Seen) -> None:
         """Notes which changes were known when a pod of the entry was last tried, or were caused by that."""
@@ -186,17 +187,6 @@ class WaitEntries:
         for entry in self._entries.values():
             entry.not_before += seconds
             entry.timer += seconds
-
-
-def _unless_known(wait: Wait, before: Wait) -> Wait:
-    """Returns the wait; fields that are None (not checked again) keep their former values."""
-    if wait.binding is not None and wait.futile is not None:
-        return wait
-    return replace(
-        wait,
-        binding=before.binding if wait.binding is None else wait.binding,
-        futile=before.futile if wait.futile is None else wait.futile,
-    )
 
 
 class Timers:

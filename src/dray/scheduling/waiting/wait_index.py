@@ -17,7 +17,7 @@ again in the order of the queue. Nothing is woken by what happens inside a trial
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from dray.allocation import Work
 from dray.scheduling.cluster.device_demand import DeviceDemand
@@ -70,6 +70,8 @@ class SearchEnded(NamedTuple):
 class PodBound(NamedTuple):
     """A pod was bound, so that it may be evicted from now on."""
 
+
+POD_BOUND: Final = PodBound()
 
 Event = ObjectChanged | PodsReady | ReasonsOutdated | QuotaChanged | SharesChanged | SearchEnded | PodBound
 
