@@ -178,8 +178,16 @@ class Attempts:
         preemption, nominations, queues = outcome.preemption, self._context.nominations, self._context.state.queues
         if outcome.remedy is Remedy.RELEASE:
             return False
-        found = preemption.places if preemption is not None else {}
-        places = {queued.pod: found[queued.pod.uid] for queued in attempt.queued if queued.pod.uid in found}
+        if preemption is None:
+            # If others reserved quota of pods that are ending, the pods get their own quota once these have ended.
+            if (nominations or queues.reservations) and not any(
+                queues.reservations.awaits_others(pod.uid) for pod in attempt.pods
+            ):
+                for pod in attempt.pods:
+                    nominations.give_up(pod.uid)
+            return False
+        found = preemption.places
+        places = {pod: found[pod.uid] for pod in attempt.pods if pod.uid in found}
         for pod in places:
             queues.reservations.remove(pod.uid)
         if (quota := outcome.quota) is not None:
@@ -187,18 +195,10 @@ class Attempts:
             queues.reservations.remove(quota.pod.uid)
             holder = quota.pod if quota.pod in places else next(iter(places), quota.pod)
             queues.reservations.reserve(replace(quota, pod=holder))
-            queues.mark_evicted(preemption.victims if preemption is not None else ())
-        if preemption is None:
-            # If others reserved quota of pods that are ending, the pods get their own quota once these have ended.
-            if (nominations or queues.reservations) and not any(
-                queues.reservations.awaits_others(queued.pod.uid) for queued in attempt.queued
-            ):
-                for queued in attempt.queued:
-                    nominations.give_up(queued.pod.uid)
-            return False
-        for queued in attempt.queued:
-            if queued.pod not in places:
-                nominations.give_up(queued.pod.uid)
+            queues.mark_evicted(preemption.victims)
+        for pod in attempt.pods:
+            if pod not in places:
+                nominations.give_up(pod.uid)
         nominations.keep(places, reclaims=preemption.reclaims)
         if outcome.quota is None:
             nodes = self._context.state.nodes

@@ -137,8 +137,9 @@ class PodAttempt(Attempt):
 
     def _reclaim(self, diagnosis: Diagnosis | GroupDiagnosis) -> EvictionResult:
         # There is quota, but not on the nodes where the pod fits or could fit: other queues may have borrowed it there.
-        has_flavors = self._asked is not None and not self._asked.is_uniform
-        return self._reclaim_quota() if has_flavors or self._short_on_nodes(diagnosis) else NO_EVICTION
+        if self._asked is None or (self._asked.is_uniform and not _short_on_nodes(self._asked, diagnosis)):
+            return NO_EVICTION
+        return self._reclaim_quota()
 
     def _reclaim_quota(self) -> EvictionResult:
         return self._context.reclaimer.for_pod(self._asked, self.cycle) if self._asked is not None else NO_EVICTION
@@ -163,19 +164,14 @@ class PodAttempt(Attempt):
         demand = self.cycle.claims.demand
         return pod.requirements, demand, pod.priority, pod.preempts, queue, group, own, evicting
 
-    def _short_on_nodes(self, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
-        """Returns quota that the queue of the pod lacks for some nodes, and not for all."""
-        asked = self._asked
-        if asked is None or not isinstance(diagnosis, Diagnosis):
-            return ()
-        return tuple({asked.lacks(reason) for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES})
-
-    def _entitled_by(self) -> tuple[ObjectRef, ...]:
-        """Returns quota that may entitle the pod to evict others on any node once it is freed."""
+    def _quota(self, diagnosis: Diagnosis | GroupDiagnosis, *, is_evicting: bool) -> tuple[ObjectRef, ...]:
+        """Returns quota that may help once it is freed: the queue lacks it for some nodes, or it may entitle the pod to
+        evict others on any node."""
         asked = self._asked
         if asked is None:
             return ()
-        return tuple(ObjectRef(QUOTA, "", name) for name in asked.policy.queue(asked.ask.queue).entitled_by)
+        names = asked.policy.queue(asked.ask.queue).entitled_by if not is_evicting else ()
+        return (*_short_on_nodes(asked, diagnosis), *[ObjectRef(QUOTA, "", name) for name in names])
 
     def _wait(self, diagnosis: Diagnosis | GroupDiagnosis, evicting: EvictionResult = NO_EVICTION) -> Wait:
         context, cycle, reservations = self._context, self.cycle, self._context.reservations
@@ -192,10 +188,17 @@ class PodAttempt(Attempt):
             nodes,
             # Hints count a reserved place as in use, although pods that end in time may use it.
             cluster_wide=passes or bool(context.framework.own_filters(cycle)),
-            quota=(*self._short_on_nodes(diagnosis), *(() if found else self._entitled_by())),
+            quota=self._quota(diagnosis, is_evicting=found),
             # Pods that wait together do not search for evictions again.
             binding=None if is_futile else evicting.awaits_binding and not found,
             futile=None if is_futile else not found,
             at=evicting.retry_at if not found else inf,
             error=diagnosis.error,
         )
+
+
+def _short_on_nodes(asked: QueuedAsk, diagnosis: Diagnosis | GroupDiagnosis) -> tuple[ObjectRef, ...]:
+    """Returns quota that the queue of the pod lacks for some nodes, and not for all."""
+    if not isinstance(diagnosis, Diagnosis):
+        return ()
+    return tuple({asked.lacks(reason) for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES})

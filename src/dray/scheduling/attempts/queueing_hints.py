@@ -238,10 +238,8 @@ class QueueingHints:
         self._queue.entries.note_seen(entry, self._now_seen())
 
     def _now_seen(self) -> Seen:
-        state, seen = self._state, self._seen
-        helped, pods, nodes = state.helped.end, state.pods_revision, state.nodes_revision
-        # Most attempts change nothing.
-        return seen if seen == (helped, pods, nodes) else Seen(helped, pods, nodes)
+        state = self._state
+        return Seen(state.helped.end, state.pods_revision, state.nodes_revision)
 
     def _move_nominated(self, since: int, now: float) -> None:
         """Retries pods with nominations on nodes that changed: the hints of other pods count these nodes as in use."""

@@ -41,6 +41,7 @@ class DeviceDemand:
     __slots__ = (
         "__weakref__",
         "_by_served",
+        "_fewest",
         "_may_fail",
         "_missing",
         "document",
@@ -63,6 +64,7 @@ class DeviceDemand:
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self.requests)
         """Whether a request has alternatives, which nodes may serve differently."""
+        self._fewest = sum(map(quick_checks.fewest_devices, self.requests))
         self._may_fail = any(map(quick_checks.may_fail, specs))
         modes = (option.get("allocationMode") for request in self.requests for option in alternatives_of(request))
         self.uncertain = self.prioritised or "All" in modes
@@ -73,8 +75,7 @@ class DeviceDemand:
 
     def is_several(self, amounts: Mapping[str, int]) -> bool:
         """Whether the demand is for two or more devices; `amounts` are the pod's requests of extended resources."""
-        fewest = map(quick_checks.fewest_devices, self.requests)
-        return sum(fewest) + sum(amounts.get(name, 0) for name in self.extended) > 1
+        return self._fewest + sum([amounts.get(name, 0) for name in self.extended]) > 1
 
     def served(self, node: Node) -> frozenset[str]:
         """The extended resources that devices must serve on the node, since the node itself does not have them."""
@@ -196,6 +197,8 @@ class DeviceDemands:
         `requirements` distinguishes pods whose containers request different amounts of extended resources. `beside`
         are the allocated claims of the pod.
         """
+        if not claims and not extended:
+            return NO_DEMAND
         specs = [claim["spec"] for claim in claims]
         text = msgspec.json.encode(specs)
         key = (text, extended, requirements if extended else None, _alignment(claims, beside))

@@ -75,10 +75,11 @@ class Framework:
         return self._prefilter(self._kept_prefilters, cycle)
 
     def _prefilter(self, plugins: Iterable[Plugin], cycle: Cycle) -> Status | None:
+        skipped = cycle.skipped
         for plugin in plugins:
             answer = plugin.prefilter(cycle)
             if answer is SKIP:
-                cycle.skipped.add(plugin.name)
+                skipped.add(plugin.name)
             elif isinstance(answer, Status):
                 return answer
         return None

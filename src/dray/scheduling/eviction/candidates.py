@@ -38,7 +38,8 @@ class Candidates:
 
     def everywhere(self) -> Iterator[Pod]:
         for node in list(self._state.nodes.values()):
-            yield from self._bound(list(node.pods.values()))
+            if node.pods:
+                yield from self._bound(list(node.pods.values()))
 
     def _bound(self, pods: Iterable[Pod]) -> Iterator[Pod]:
         for pod in pods:

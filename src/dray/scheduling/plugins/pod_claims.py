@@ -15,7 +15,7 @@ from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, reserved_for, results_of
 from dray.scheduling.cluster.extended import wanted
 from dray.scheduling.cluster.readiness import Binding, binding_of
-from dray.scheduling.core.cycle import Cycle, PodClaims, is_group_of, is_reserved
+from dray.scheduling.core.cycle import NO_CLAIMS, Cycle, PodClaims, is_group_of, is_reserved
 from dray.scheduling.core.state import State
 from dray.scheduling.model.node import Node
 from dray.scheduling.model.pod import Pod
@@ -47,6 +47,8 @@ class PodClaimReader:
         if isinstance(resolved, Status):
             return resolved
         extended = wanted(document, state.resources) if pod.requirements.extended else _NOTHING
+        if not resolved and not extended:
+            return NO_CLAIMS
         unallocated, allocated, unavailable = [], [], []
         for number, (entry, claim) in enumerate(resolved):
             if not allocation_of(claim):

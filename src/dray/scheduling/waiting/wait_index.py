@@ -146,13 +146,13 @@ class WaitIndex:
     def wake(self, event: Event, now: float) -> None:
         """Tries the pods again that the event may help."""
         match event:
+            case PodBound():
+                self._hints.note_bound()
             case ObjectChanged(changed):
                 if uids := self.objects.pods(changed):
                     self._retry_all(uids, now)
             case PodsReady(uids):
                 self._retry_all(uids, now)
-            case PodBound():
-                self._hints.note_bound()
             case QuotaChanged(changes):
                 self._quota_changed(changes, now)
             case SharesChanged(policy):
