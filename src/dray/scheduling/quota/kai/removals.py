@@ -104,8 +104,9 @@ class KaiRemovals:
         kept: set[str] = set()
         while heap:
             turn, queue = heappop(heap)
-            if turn != (now := self._turn(queue, left)):
-                # Units of the queue, or of a queue beside it, were evicted: other queues may come first now.
+            if heap and turn != (now := self._turn(queue, left)):
+                # Units of the queue, or of a queue beside it, were evicted: if several queues are left, others may come
+                # first now.
                 heappush(heap, (now, queue))
                 continue
             part = lanes[queue].pop()
@@ -160,7 +161,7 @@ class KaiRemovals:
             return (True,)
         path = self._tree.path(lane)
         below = reversed(path[: path.index(sides[1]) + 1])
-        return False, *(value for node in below for value in self._rank(node, left))
+        return False, *[self._rank(node, left) for node in below]
 
     def _rank(self, node: ShareNode, left: dict[ShareNode, dict[str, float]]) -> tuple[object, ...]:
         amounts = _left(left, node)
