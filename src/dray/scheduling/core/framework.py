@@ -155,7 +155,7 @@ class Framework:
 
     def score_revision(self, cycle: Cycle) -> int:
         """Returns another number than before if kept scores changed on nodes that did not."""
-        return sum(plugin.score_revision(cycle) for plugin in self._revised_scores)
+        return sum([plugin.score_revision(cycle) for plugin in self._revised_scores])
 
     def comparing(self, cycle: Cycle) -> list[Plugin]:
         """Returns the plugins that compare feasible nodes with each other for the pod."""
