@@ -54,7 +54,7 @@ SETS_ATTRIBUTES = {
     "waiting/queue.py": {
         "added arrival attempts entry errors pod subqueue turn": _QUEUE_RECORD,
     },
-    "waiting/wait_entries.py": {"diagnosis entry failures not_before seen timer trying wait": _QUEUE_RECORD},
+    "waiting/wait_entries.py": {"diagnosis entry failures not_before seen timer trying": _QUEUE_RECORD},
 }
 """By module: attributes that are set on objects which the function did not create, and why."""
 

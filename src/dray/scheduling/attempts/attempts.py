@@ -166,7 +166,7 @@ class Attempts:
         for queued in attempt.queued:
             context.waits.objects.add(queued.pod.uid, wait.objects)
             if queued.subqueue is SubQueue.UNSCHEDULABLE and queued.entry is not None:
-                context.queue.entries.await_binding(queued.entry, binding=bool(wait.binding))
+                queued.entry.await_binding(binding=bool(wait.binding))
             else:
                 of_pod = outcome.diagnosis if isinstance(outcome.diagnosis, Diagnosis) else None
                 context.queue.add_unschedulable(queued, of_pod, wait, now)

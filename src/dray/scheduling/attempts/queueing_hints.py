@@ -294,7 +294,7 @@ class QueueingHints:
                 awaits_binding = awaits_binding or help_.awaits_binding
         # Pods that were placed there meanwhile may be evicted once they are bound.
         if awaits_binding:
-            self._queue.entries.await_binding(entry, binding=True)
+            entry.await_binding(binding=True)
         return False
 
     def _may_preempt(self, queued: QueuedPod) -> bool:

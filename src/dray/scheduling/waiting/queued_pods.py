@@ -109,6 +109,22 @@ class WaitEntry:
     seen: Seen = _NOTHING_SEEN
     """The changes that were known when a pod of the entry was last tried, or that this caused."""
 
+    def renew(self, wait: Wait) -> None:
+        """Takes the wait of the pod that was tried last; what that attempt did not check again is kept."""
+        self.wait = wait
+        if wait.binding is not None:
+            self.binding = wait.binding
+        if wait.futile is not None:
+            self.futile = wait.futile
+
+    def await_binding(self, *, binding: bool) -> None:
+        """Notes whether pods that are being bound may be evicted for the pods afterwards."""
+        self.binding = binding
+
+    def reconsider_evictions(self) -> None:
+        """Notes that evictions may help the pods now, although they did not before."""
+        self.futile = False
+
     def first(self) -> QueuedPod | None:
         while self.order:
             queued = self.members.get(self.order[0][1])

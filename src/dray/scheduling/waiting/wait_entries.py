@@ -68,12 +68,7 @@ class WaitEntries:
         if entry is None:
             entry = self._entries[wait.key] = WaitEntry(wait)
             entry.trying = queued
-        else:
-            entry.wait = wait
-        if wait.binding is not None:
-            entry.binding = wait.binding
-        if wait.futile is not None:
-            entry.futile = wait.futile
+        entry.renew(wait)
         entry.diagnosis = diagnosis
         # Further pods of the entry do not count as failures.
         if entry.trying is queued:
@@ -86,14 +81,6 @@ class WaitEntries:
         if wait.at < inf:
             self._timers.set(entry, wait.at, now)
         return entry
-
-    def await_binding(self, entry: WaitEntry, *, binding: bool) -> None:
-        """Notes whether pods that are being bound may be evicted for pods of the entry afterwards."""
-        entry.binding = binding
-
-    def reconsider_evictions(self, entry: WaitEntry) -> None:
-        """Notes that evictions may help pods of the entry now, although they did not before."""
-        entry.futile = False
 
     def note_seen(self, entry: WaitEntry, seen: Seen) -> None:
         """Notes which changes were known when a pod of the entry was last tried, or were caused by that."""

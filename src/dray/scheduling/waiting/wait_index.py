@@ -211,7 +211,7 @@ class WaitIndex:
         """Tries pods again for which other pods may be evicted now."""
         for uid in uids:
             if (queued := self._queue.get(uid)) is not None and queued.entry is not None:
-                self._entries.reconsider_evictions(queued.entry)
+                queued.entry.reconsider_evictions()
         self._retry_all(uids, now)
 
     def _quota_changed(self, changes: QuotaChanges, now: float) -> None:
