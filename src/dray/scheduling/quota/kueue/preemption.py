@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from dray.scheduling.quota.kueue.kinds import ClusterQueue
 from dray.scheduling.quota.kueue.shares import path_of
@@ -159,9 +160,9 @@ class Preemption:
             if not unit.assets.isdisjoint(self._contested) and self._may_evict(unit)
         ]
         # Which of equals is evicted must not depend on the order in which the scheduler came to know them.
-        found.sort(key=lambda unit: min(pod.key for pod in unit.pods))
-        found.sort(key=lambda unit: unit.start, reverse=True)
-        found.sort(key=lambda unit: unit.priority)
+        found.sort(key=lambda unit: min([pod.key for pod in unit.pods]))
+        found.sort(key=attrgetter("start"), reverse=True)
+        found.sort(key=attrgetter("priority"))
         if self._near_first:
             found.sort(key=lambda unit: not self.trial.is_near(unit))
         return found
