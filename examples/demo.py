@@ -105,6 +105,9 @@ def show(path):
 def tour():
     for path in sorted((HERE / "demo").glob("[1-9]-*.yaml")):
         show(path)
+        # Of equal pods, the one that started last is preempted. Start times are whole seconds, and the two pods that
+        # may be preempted are three manifests apart.
+        time.sleep(0.4)
     print("\nIn the end:")
     dray("get", "pods", "-o", "wide")
     dray("top")
