@@ -42,8 +42,6 @@ _CLUSTER_SCOPED: Final = tuple(
 # Seconds without a change after which a step counts as settled; shorter in this process.
 QUIET_HERE: Final = 0.3
 QUIET: Final = 2.0
-# The same for a step that has not ended as expected: a machine with other load may do nothing for seconds.
-_UNEXPECTED: Final = 6.0
 _LONGEST: Final = 25.0
 _AT_ONCE: Final = 6
 
@@ -129,7 +127,7 @@ class Play:
             outline = self._outline()
             if outline != last:
                 last, since = outline, now
-            elif now - since >= (self._quiet if outline == expected else _UNEXPECTED):
+            elif now - since >= (self._quiet if outline == expected else max(self._quiet, QUIET)):
                 break
             time.sleep(self._quiet / 6)
         return last or {}
