@@ -130,7 +130,7 @@ class Base:
     namespace: str
     now: float
     priority_classes: Sequence[Object] | None = None
-    """None if it is not known which there are."""
+    """The value is None if the existing ones are not known."""
     machines: Sequence[Machine] = ()
     notes: Sequence[str] = ()
     unread_for: Callable[[Object], Mapping[str, str]] = _nothing

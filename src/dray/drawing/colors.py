@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 CATEGORIES: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#9030f0", "#7a3518")
-"""For parts and lines, in this order."""
+"""Colors of parts and lines, in this order."""
 STATES: Final = {
     "free": "#9db4c0",
     "allocated": "#0072b2",
@@ -17,7 +17,7 @@ STATES: Final = {
     "tainted": "#d55e00",
     "blocked": "#5f5750",
 }
-"""For devices by their state."""
+"""Colors of devices by their state."""
 _WHITE: Final = 255
 _PALE: Final = 0.15
 

@@ -47,7 +47,7 @@ class Publication:
         self._own: dict[str, Object] = {}
         """Slices that were written here and are not in the informer's cache yet."""
         self._equal: dict[str, tuple[int, State]] = {}
-        """By slice: the version that was found to be correct, and the wanted state."""
+        """Maps each slice to the version that was found to be correct, and the wanted state."""
         self._outages: dict[PoolKey, dict[str, list[tuple[Object, Outages]]]] = {}
         self._workers: Workers[PoolKey] = environment.workers(
             "simulated drivers", self.reconcile, called=lambda key: f"pool {key[0]} of {key[1]}", count=16

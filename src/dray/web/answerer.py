@@ -51,7 +51,7 @@ def decoded(data: bytes) -> StoredSnapshot:
 
 
 def too_little(error: Exception) -> str:
-    """What a viewer is told who may not list what an answer takes."""
+    """Returns the message for viewers without the right to list what an answer needs."""
     return (
         f"this is worked out from what you may list, and that is too little: {error}; the role dray:viewer has the "
         "rights that it takes"

@@ -51,7 +51,7 @@ KINDS: Final = {
 _LOOK_AGAIN: Final = 30.0
 _PATIENCE: Final = 20.0
 _MANY: Final = 10_000
-"""From so many objects on, the garbage collector is told that they stay."""
+"""Number of objects from which the garbage collector is told that they stay."""
 _PAGE: Final = 100
 """Objects in a page of `read`: a page is decoded in one go, while the event loop waits."""
 

@@ -16,7 +16,7 @@ WHOLE: Final = 1000
 """The size of a device; shares are counted in thousandths."""
 _NO_SHARE: Final = 0.02
 _FEWEST: Final = 32
-"""With fewer shares nothing is learned."""
+"""Minimum number of shares; nothing is learned from fewer."""
 # The table is computed anew after so many changes for each share; then the kept scores of all nodes are outdated. In
 # traces of 8,000 tasks the same is allocated if it is computed after each 64th share.
 _CHANGES: Final = 4
